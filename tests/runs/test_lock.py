@@ -2,17 +2,13 @@
 
 import json
 import re
-import sys
 
 import pytest
 
 from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.runs.lock import components, differences, make_lock, refuse_changes
-from plugformer.runs.source import _reached, source_hash
 from plugformer.training.train import resume
-
-PLUGIN = "plugin_of_lock_tests"
 
 
 def edit(run, change):
@@ -102,42 +98,3 @@ def test_components_of_every_place(tiny_task):
         (Kind.METRIC, "exact_match"),
     }
     assert expected <= components(task)
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A package whose module `part` reaches `near` and, through it, `far`; `other` is not reached."""
-    folder = tmp_path / PLUGIN
-    (folder / "deep").mkdir(parents=True)
-    sources = {
-        "__init__": "",
-        "part": "import math\nfrom . import near\n",
-        "near": f"from {PLUGIN}.deep.far import value\n",
-        "deep/__init__": "",
-        "deep/far": "value = 1\nfrom .. import missing_attribute_is_no_module\n",
-        "other": "",
-    }
-    for name, source in sources.items():
-        (folder / f"{name}.py").write_text(source)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield folder
-    for name in [name for name in sys.modules if name.partition(".")[0] == PLUGIN]:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize(
-    ("module", "counts"), [("part", True), ("near", True), ("deep/far", True), ("other", False)]
-)
-def test_the_hash_covers_what_a_module_reaches_in_its_own_package(package, module, counts):
-    before = source_hash(f"{PLUGIN}.part")
-    assert source_hash(f"{PLUGIN}.part") == before
-    with (package / f"{module}.py").open("a") as file:
-        file.write("# changed\n")
-    assert (source_hash(f"{PLUGIN}.part") != before) is counts
-
-
-def test_a_part_of_another_distribution_does_not_count():
-    """The interfaces belong to the core: a new version of it does not change a plugin's hash."""
-    reached = _reached("plugformer_plugins.attention.multi_head")
-    assert "plugformer_plugins.attention.grouped" in reached
-    assert all(name.startswith("plugformer_plugins") for name in reached)

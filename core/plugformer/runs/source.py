@@ -2,17 +2,19 @@
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterator
-from importlib.abc import InspectLoader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 
 
 def source_hash(module: str) -> str:
     """Returns a SHA-256 over a module and all it reaches by static imports inside its top-level package.
 
+    Nothing is imported. Of a module that is not there, it is the hash of nothing.
+
     Args:
-        module: Dotted name of an importable module.
+        module: Its dotted name.
     """
     digest = hashlib.sha256()
     for name, source in sorted(_reached(module).items()):
@@ -22,7 +24,6 @@ def source_hash(module: str) -> str:
 
 def _reached(module: str) -> dict[str, bytes]:
     """Returns the source of each module that `module` needs, itself included, by name."""
-    package = module.partition(".")[0]
     sources: dict[str, bytes] = {}
     waiting = [module]
     while waiting:
@@ -31,29 +32,53 @@ def _reached(module: str) -> dict[str, bytes]:
         if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
             continue
         sources[name] = _source(spec)
-        base = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
-        waiting += [each for each in _imports(sources[name], base) if each.partition(".")[0] == package]
+        waiting += _imports(sources[name], name, spec)
     return sources
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Returns a module's specification; None for a name that is an attribute rather than a module."""
+    """Returns where a module is, without importing its packages; None for the name of an attribute."""
+    package, *parts = name.split(".")
     try:
-        return find_spec(name)
+        spec = find_spec(package)
+        for part in parts:
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            # By its last part alone: of a dotted name it would look for the parent among what is imported.
+            spec = PathFinder.find_spec(part, list(spec.submodule_search_locations))
     except (ImportError, ValueError):
         return None
+    return spec
 
 
 def _source(spec: ModuleSpec) -> bytes:
-    """Returns a module's source, also from inside a zip."""
-    loader = spec.loader
-    text = loader.get_source(spec.name) if isinstance(loader, InspectLoader) else None
+    """Returns a module's source, also from inside a zip; nothing if it is no text."""
+    read = getattr(spec.loader, "get_source", None)  # that of zip files is no InspectLoader
+    try:
+        text = read(spec.name) if read else None
+    except (ImportError, SyntaxError, ValueError):  # not readable, or not in the encoding that it declares
+        text = None
     return (text or "").encode()
 
 
-def _imports(source: bytes, package: str) -> Iterator[str]:
+def _imports(source: bytes, name: str, spec: ModuleSpec) -> Iterator[str]:
+    """Yields what a module imports from its own top-level package, by dotted names."""
+    top = name.partition(".")[0]
+    if not re.search(rb"from[\s\\]*\.|" + top.encode(), source):  # reading is quick, parsing is not
+        return
+    package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
+    for imported in _names(source, package):
+        if imported.partition(".")[0] == top:
+            yield imported
+
+
+def _names(source: bytes, package: str) -> Iterator[str]:
     """Yields the dotted names that source code imports, relative ones resolved against its package."""
-    for node in ast.walk(ast.parse(source)):
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # it imports nothing as long as it cannot be read
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
