@@ -27,6 +27,7 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
     for variable in ("PLUGFORMER_REGISTRY", "FORCE_COLOR", "COLUMNS", "TERMINAL_WIDTH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PLUGFORMER_PLUGINS", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)

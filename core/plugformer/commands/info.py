@@ -14,7 +14,7 @@ from plugformer.commands.parameters import AsJson, LocalManifest, Settings, inst
 from plugformer.commands.table import print_text
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, Registry
+from plugformer.registry import Registry
 
 EXAMPLES = (
     "plugformer info attention/gqa",
@@ -56,31 +56,20 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
             **as_record(entry),
             "class": entry.target,
             "options": [asdict(option) for option in options],
-            "last_check": _last_check(entry),
         }
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
     print_text(entry.summary)
     typer.echo(f"\nsource        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
-    typer.echo(f"last check    {_last_check(entry)}\n")
+    never = f"never; run `plugformer check {entry.kind}/{entry.name}`"
+    typer.echo(f"last check    {last_check(entry) or never}\n")
     typer.echo("options:" if options else "no options of its own")
     for option in options:
         default = "required" if option.required else f"default {json.dumps(option.default)}"
         typer.echo(f"  {typer.style(option.name, bold=True)}: {option.type}; {default}")
         if option.description:
             print_text(option.description, indent=6)
-
-
-def _last_check(entry: Entry) -> str:
-    """Says how the component's last contract check ended; it is stale if the source has changed since."""
-    from plugformer.runs.source import source_hash
-
-    saved = last_check(entry)
-    if saved is None:
-        return f"never; run `plugformer check {entry.kind}/{entry.name}`"
-    stale = saved.source != source_hash(entry.target.partition(":")[0])
-    return f"{saved}; stale: the source has changed since" if stale else str(saved)
 
 
 def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:

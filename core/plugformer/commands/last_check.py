@@ -1,6 +1,7 @@
 """The last result of `plugformer check` for each component, kept for each user.
 
-A result belongs to the source that was checked: once that has changed, the result is stale.
+A result belongs to the source that was checked: once that has changed, the result is stale. To find out,
+nothing is imported.
 """
 
 import json
@@ -11,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plugformer.registry import Entry
+from plugformer.kinds import Kind
+from plugformer.registry import Entry, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +23,34 @@ class LastCheck:
     Attributes:
         summary: How many checks passed, in words.
         passed: Whether none failed.
-        source: Hash of the source that was checked.
+        stale: Whether the component's source has changed since.
         plugformer: The version of the suite.
         day: When, as an ISO date.
-        record: The whole report.
+        counts: How many `checks` there are, and how many of them `passed` and `failed`.
     """
 
     summary: str
     passed: bool
-    source: str
+    stale: bool
     plugformer: str
     day: str
-    record: dict[str, Any]
+    counts: dict[str, int]
 
     def __str__(self) -> str:
-        return f"{self.summary}, plugformer {self.plugformer}, {self.day}"
+        stale = "; stale: the source has changed since" if self.stale else ""
+        return f"{self.summary}, plugformer {self.plugformer}, {self.day}{stale}"
+
+    def brief(self) -> str:
+        """Returns the result in at most three words: `42 of 42`, `3 failed` or `stale`."""
+        if self.stale:
+            return "stale"
+        counts = self.counts
+        return f"{counts['passed']} of {counts['checks']}" if self.passed else f"{counts['failed']} failed"
+
+    def as_json(self) -> dict[str, str | bool]:
+        """Returns what scripts read."""
+        names = ("summary", "passed", "stale", "plugformer", "day")
+        return {name: getattr(self, name) for name in names}
 
 
 def save_check(record: dict[str, Any]) -> None:
@@ -52,18 +67,21 @@ def save_check(record: dict[str, Any]) -> None:
 
 
 def last_check(entry: Entry) -> LastCheck | None:
-    """Returns the last result of a component; None if there is none that can be read.
-
-    Nothing is imported, so that `source` still has to be compared with the component's present source.
-    """
+    """Returns the last result of a component; None if there is none that can be read."""
+    if entry.kind not in list(Kind) or entry.state is State.QUARANTINED:
+        return None
+    file = _file(entry.distribution, f"{entry.kind}/{entry.name}")
     try:
-        record = json.loads(
-            _file(entry.distribution, f"{entry.kind}/{entry.name}").read_text(encoding="utf-8")
-        )
-        fields = {name: record[name] for name in ("summary", "passed", "source", "plugformer", "day")}
+        record = json.loads(file.read_text(encoding="utf-8"))
+        counts = {name: record["counts"][name] for name in ("checks", "passed", "failed")}
+        summary, plugformer, day = (str(record[name]) for name in ("summary", "plugformer", "day"))
+        passed, source = bool(record["passed"]), record["source"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return LastCheck(**fields, record=record)
+    from plugformer.runs.source import source_hash  # parses code, which most listings need not
+
+    stale = source != source_hash(entry.target.partition(":")[0])
+    return LastCheck(summary, passed, stale, plugformer, day, counts)
 
 
 def cache_folder() -> Path:

@@ -2,10 +2,11 @@
 
 import json
 from itertools import groupby
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from plugformer.commands.last_check import last_check
 from plugformer.commands.parameters import AsJson, LocalManifest, installed
 from plugformer.commands.table import clipped, print_table, print_text, terminal_width
 from plugformer.errors import RegistryError, nearest
@@ -36,8 +37,13 @@ def command(
 ) -> None:
     """Show what is installed, and what cannot be used.
 
-    Reads manifests only; no plugin is imported, unless --load asks for it. A terminal gets one block for each
-    kind, a pipe one line for each entry.
+    Reads manifests only; no plugin is imported, unless --load asks for it. Beside a component stands how its
+    last `plugformer check` ended; stale means that its source has changed since. A terminal gets one block
+    for each kind, a pipe one line for each entry.
+
+    With --json each entry is {"kind", "name", "distribution", "version", "state", "summary", "source",
+    "contract"}; contract is null where nothing was checked, else {"summary", "passed", "stale", "plugformer",
+    "day"}.
     """
     known = installed(ctx, registry)
     entries = _chosen(known, kind)
@@ -50,12 +56,13 @@ def command(
     elif terminal_width():
         _print_blocks(entries)
     else:
-        header = ("kind", "name", "distribution", "version", "state", "summary")
+        header = ("kind", "name", "distribution", "version", "state", "contract", "summary")
         print_table(header, [_cells(entry) for entry in entries])
 
 
-def as_record(entry: Entry) -> dict[str, str]:
+def as_record(entry: Entry) -> dict[str, Any]:
     """Returns an entry as scripts read it; a state other than ready says why."""
+    checked = last_check(entry)
     return {
         "kind": str(entry.kind),
         "name": entry.name,
@@ -64,6 +71,7 @@ def as_record(entry: Entry) -> dict[str, str]:
         "state": f"{entry.state}: {entry.cause}" if entry.cause else str(entry.state),
         "summary": entry.summary,
         "source": entry.source,
+        "contract": checked and checked.as_json(),
     }
 
 
@@ -77,7 +85,13 @@ def _chosen(registry: Registry, kind: str | None) -> list[Entry]:
 
 def _cells(entry: Entry) -> tuple[str, ...]:
     text = "; ".join([*filter(None, [entry.summary]), *entry.cause.splitlines()])
-    return str(entry.kind), entry.name, entry.distribution, entry.version, str(entry.state), text
+    owner = (entry.distribution, entry.version)
+    return str(entry.kind), entry.name, *owner, str(entry.state), _contract(entry), text
+
+
+def _contract(entry: Entry) -> str:
+    checked = last_check(entry)
+    return checked.brief() if checked else ""
 
 
 def _print_blocks(entries: list[Entry]) -> None:
@@ -85,10 +99,16 @@ def _print_blocks(entries: list[Entry]) -> None:
     width = terminal_width()
     names = max((len(entry.name) for entry in entries), default=0)
     owners = max((len(str(entry.owner)) for entry in entries), default=0)
+    contracts = {entry: _contract(entry) for entry in entries}
+    checked = max(map(len, contracts.values()), default=0)
     for kind, block in groupby(entries, key=lambda entry: entry.kind):
         typer.secho(str(kind), bold=True)
         for entry in block:
-            line = f"  {entry.name:{names}}  {entry.owner!s:{owners}}  {entry.state:5}  {entry.summary}"
+            columns = [f"{entry.name:{names}}", f"{entry.owner!s:{owners}}", f"{entry.state:5}"]
+            columns += [f"{contracts[entry]:{checked}}"] * bool(
+                checked
+            )  # no column where nothing was checked
+            line = "  ".join(["", *columns, entry.summary])
             typer.secho(clipped(line.rstrip(), width), fg=_COLORS[entry.state])
             for cause in entry.cause.splitlines():
                 print_text(cause, indent=6)

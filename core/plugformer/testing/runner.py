@@ -15,6 +15,7 @@ from plugformer.interfaces import ModelContext
 from plugformer.kinds import Kind
 from plugformer.model.initialization import random_stream
 from plugformer.registry import Entry
+from plugformer.runs.source import source_hash
 from plugformer.testing.check import Check, NotApplicable, Violation
 from plugformer.testing.result import Outcome, Report, Status
 from plugformer.testing.subject import Subject
@@ -83,7 +84,7 @@ def unloadable(entry: Entry, error: RegistryError) -> Report:
         subject=f"{entry.kind}/{entry.name}",
         distribution=entry.distribution,
         version=entry.version,
-        source="",
+        source=source_hash(entry.target.partition(":")[0]),
         plugformer=plugformer.__version__,
         options={},
         outcomes=(loading, *skipped),
