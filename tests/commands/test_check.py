@@ -97,6 +97,8 @@ def test_json_is_an_array_of_reports(run, local):
     [
         (["schedule/soudn"], "unknown schedule 'soudn' (did you mean 'sound'?)"),
         (["plugformr"], "no distribution 'plugformr' offers components (did you mean 'plugformer'?)"),
+        (["powered"], "no distribution 'powered' offers components (did you mean 'schedule/powered'?)"),
+        (["norm"], "no distribution 'norm' offers components (did you mean 'norm/layer_norm'?)"),
         (["local", "--set", "power=1"], "--set gives options to one component: name it as KIND/NAME"),
         (["schedule/powered", "--set", "power=high"], "schedule/powered: option power"),
         (["schedule/sound", "--set", "power"], "expected KEY=VALUE"),

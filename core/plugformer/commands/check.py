@@ -80,9 +80,17 @@ def _chosen(registry: Registry, what: str | None) -> list[Entry]:
         return usable
     if entries:
         raise RegistryError(f"{entries[0].owner} is quarantined: {entries[0].cause}")
+    raise _unknown_distribution(what or "", registry)
+
+
+def _unknown_distribution(what: str, registry: Registry) -> RegistryError:
+    """Returns an error that suggests a component where its name, or its kind, was given alone."""
     distributions = sorted({entry.distribution for entry in registry.entries()})
-    raise RegistryError(
-        f"no distribution {what!r} offers components{nearest(what or '', distributions)}\n"
+    so_called = (f"{each.kind}/{each.name}" for each in registry.entries() if what in (each.name, each.kind))
+    component = next(so_called, None)
+    meant = f" (did you mean {component!r}?)" if component else nearest(what, distributions)
+    return RegistryError(
+        f"no distribution {what!r} offers components{meant}\n"
         f"known: {', '.join(distributions)}; a single component is written KIND/NAME"
     )
 
