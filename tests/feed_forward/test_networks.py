@@ -93,8 +93,3 @@ def test_exact_and_approximate_gelu_differ():
     x = torch.tensor([2.0], dtype=torch.float64)
     assert gelu(x).item() != gelu(x, approximate="tanh").item()
     assert exact_gelu(x).item() == pytest.approx(gelu(x).item())
-
-
-@pytest.mark.parametrize("name", PLAIN | GATED)
-def test_no_tokens_are_fine(name):
-    assert (PLAIN | GATED)[name][0]()(torch.zeros(0, 6)).shape == (0, 6)

@@ -35,23 +35,6 @@ def test_loss_equals_torchs(bias, smoothing, training):
     torch.testing.assert_close(torch.autograd.grad(loss, variables), torch.autograd.grad(expected, variables))
 
 
-def test_the_loss_adds_up_over_chunks():
-    head = LanguageModel(MODEL).double()
-    hidden, targets = example()
-    whole, count = head.loss(hidden, targets, REAL)
-    chunks = [head.loss(hidden[:, cut], targets[:, cut], REAL[:, cut]) for cut in (slice(0, 3), slice(3, 4))]
-    torch.testing.assert_close(sum(loss for loss, _ in chunks), whole)
-    assert sum(number for _, number in chunks) == count
-
-
-def test_without_targets_the_loss_is_zero():
-    head = LanguageModel(MODEL)
-    loss, count = head.loss(
-        torch.randn(1, 2, 6), torch.zeros(1, 2).long(), torch.zeros(1, 2, dtype=torch.bool)
-    )
-    assert (loss.item(), count.item()) == (0.0, 0)
-
-
 def test_logits_are_scores_at_every_position():
     head = LanguageModel(MODEL, bias=True).double()
     nn.init.normal_(head.bias)

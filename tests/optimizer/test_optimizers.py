@@ -53,10 +53,3 @@ def test_frozen_parameters_are_left_out(optimizer):
     layer.weight.requires_grad_(False)
     built = optimizer.build(layer.named_parameters())
     assert [p is layer.bias for group in built.param_groups for p in group["params"]] == [True]
-
-
-@pytest.mark.parametrize("optimizer", [Adam(lr=0.5), AdamW(lr=0.5)], ids=["adam", "adamw"])
-def test_the_learning_rate_is_known_to_the_schedule(optimizer):
-    built = optimizer.build(nn.Linear(2, 3).named_parameters())
-    assert optimizer.lr == 0.5
-    assert {group["lr"] for group in built.param_groups} == {0.5}

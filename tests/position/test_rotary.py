@@ -52,25 +52,6 @@ def test_equals_the_papers_matrix():
     torch.testing.assert_close(turned[0, 0, 3], matrix @ head)
 
 
-@pytest.mark.parametrize("shift", [1, 10, 100])
-def test_scores_depend_on_distance_alone(shift):
-    query, key = torch.randn(2, 1, 2, 6, 8, dtype=torch.float64)
-    here, there = positions(6), positions(6, start=shift)
-    torch.testing.assert_close(
-        here.rotate(query) @ here.rotate(key).transpose(-2, -1),
-        there.rotate(query) @ there.rotate(key).transpose(-2, -1),
-    )
-
-
-def test_padding_does_not_move_tokens():
-    encoding = Rotary(MODEL)
-    heads = torch.randn(1, 2, 2, 8)
-    padded = Positions.of(torch.tensor([[False, True, False, True]]), encoding)
-    spread = torch.zeros(1, 2, 4, 8).index_copy(2, torch.tensor([1, 3]), heads)
-    alone = Positions.of(torch.tensor([[True, True]]), encoding)
-    torch.testing.assert_close(padded.rotate(spread)[:, :, [1, 3]], alone.rotate(heads))
-
-
 def test_the_formula_that_compilers_get_equals_the_complex_product(monkeypatch):
     pairs = torch.randn(2, 3, 5, 4, 2, dtype=torch.float64, requires_grad=True)
     turns = torch.randn(1, 1, 5, 4, 2, dtype=torch.float64)

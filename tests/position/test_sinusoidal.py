@@ -38,13 +38,6 @@ def test_is_added_to_the_embeddings():
     torch.testing.assert_close(encoding.embed(x, at), x + embed(4, at))
 
 
-def test_padding_does_not_move_tokens():
-    encoding = Sinusoidal(ModelContext(width=6, heads=1, hidden_width=1))
-    padded = embed(6, Positions.of(torch.tensor([[False, True, False, True]]), encoding))
-    alone = embed(6, Positions.of(torch.tensor([[True, True]]), encoding))
-    assert torch.equal(padded[:, [1, 3]], alone)
-
-
 def test_bfloat16_rounds_values_and_not_angles():
     encoding = Sinusoidal(ModelContext(width=64, heads=1, hidden_width=1)).bfloat16()
     at = Positions.of(torch.ones(1, 300, dtype=torch.bool), encoding, Padding.NONE)

@@ -1,6 +1,5 @@
 """What holds for every built-in tokenizer."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import DataError, RunError
-from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, Tokenizer
 from plugformer_plugins.tokenizer.bpe import BPE
 from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.pretrained import Pretrained
@@ -48,40 +47,8 @@ def test_text_that_spells_a_special_token_does_not_become_it(tokenizer: Tokenize
     assert not {PADDING, BEGIN, END} & set(numbers)
 
 
-def test_a_batch_is_encoded_as_its_texts_alone(tokenizer: Tokenizer) -> None:
-    assert tokenizer.encode(QUERIES) == [tokenizer.encode([text])[0] for text in QUERIES]
-
-
-def test_a_batch_is_decoded_as_its_rows_alone(tokenizer: Tokenizer) -> None:
-    rows = tokenizer.encode(QUERIES)
-    assert tokenizer.decode(rows) == [tokenizer.decode([row])[0] for row in rows]
-
-
 def test_known_words_survive(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(tokenizer.encode(["the lazy fox jumps"])) == ["the lazy fox jumps"]
-
-
-def test_numbers_stay_inside_the_vocabulary(tokenizer: Tokenizer) -> None:
-    numbers = [number for row in tokenizer.encode([*TEXTS, *QUERIES]) for number in row]
-    assert max(numbers) < tokenizer.size
-    assert tokenizer.tokens([tokenizer.size - 1]) != [""]
-
-
-def test_decoding_leaves_special_tokens_out_and_shows_the_unknown(tokenizer: Tokenizer) -> None:
-    dog = tokenizer.encode(["the dog"])[0]
-    assert tokenizer.decode([[BEGIN, *dog, END, PADDING, PADDING]]) == ["the dog"]
-    assert "<unk>" in tokenizer.decode([[*dog, UNKNOWN]])[0]
-
-
-def test_saved_and_loaded_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    tokenizer.save(tmp_path / "tokenizer.json")
-    json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
-    loaded = type(tokenizer)()
-    loaded.load(tmp_path / "tokenizer.json")
-    queries = [*QUERIES, *SPECIAL_TOKENS]
-    assert loaded.size == tokenizer.size
-    assert loaded.encode(queries) == tokenizer.encode(queries)
-    assert loaded.decode(loaded.encode(queries)) == tokenizer.decode(tokenizer.encode(queries))
 
 
 @pytest.mark.parametrize("component", LEARNED)
