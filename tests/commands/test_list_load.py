@@ -95,5 +95,27 @@ def test_commands_and_tasks_are_tried_too(manifest):
     assert states["dates"] == "ready"
 
 
+def test_hook_modules_are_tried_too(manifest):
+    hook = "from plugformer.hooks import hookimpl\n@hookimpl\ndef {}(run): pass\n"
+    file = manifest(
+        "hooks: [local_sound, local_lost, local_misspelt, local_leaves]",
+        local_sound=hook.format("run_ended"),
+        local_misspelt=hook.format("run_endet"),
+        local_leaves="raise SystemExit(3)",
+    )
+    listed = [sys.executable, "-m", "plugformer", "list", "hooks", "--json", "--registry", str(file)]
+    done = subprocess.run([*listed, "--load"], capture_output=True, text=True, check=True)
+    states = {record["name"]: record["state"] for record in json.loads(done.stdout)}
+    assert states.pop("local_sound") == "ready"
+    causes = {
+        "local_leaves": "hooks 'local_leaves' (local): importing local_leaves failed: SystemExit: 3",
+        "local_lost": "hooks 'local_lost' (local): importing local_lost failed: ModuleNotFoundError",
+        "local_misspelt": "local_misspelt implements a hook, or an argument of one, that does not exist",
+    }
+    assert states.keys() == causes.keys()
+    for name, cause in causes.items():
+        assert states[name].startswith(f"broken: {cause}")
+
+
 def test_every_state_has_a_color():
     assert set(listing._COLORS) == set(State)

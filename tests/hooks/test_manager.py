@@ -10,6 +10,7 @@ from plugformer.errors import RegistryError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HOOKS, HookManager, load_observers
 from plugformer.hooks.specification import Hooks
+from plugformer.registry import Owner, Plugin, Registry, parse
 
 
 def manager(*observers: object, **options: bool) -> HookManager:
@@ -130,20 +131,33 @@ def test_no_tracing_unless_asked(monkeypatch, capsys, value):
     assert capsys.readouterr().err == ""
 
 
+def hooks_of(*modules, cause=""):
+    """Returns the entries of a plugin with these hook modules."""
+    manifest = parse(f"hooks: [{', '.join(modules)}]".encode(), "registry.yaml")
+    return Registry([Plugin(Owner("plugin-h", "1.0"), manifest, cause)]).hooks()
+
+
 def test_modules_of_plugins(monkeypatch):
     told = []
     module = ModuleType("hooks_of_manager_tests")
     module.run_ended = hookimpl(lambda run: told.append(run))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    manager(*load_observers([module.__name__], pytest.fail)).call("run_ended", run="it")
+    manager(*load_observers(hooks_of(module.__name__), pytest.fail)).call("run_ended", run="it")
     assert told == ["it"]
 
 
 def test_a_module_that_cannot_be_imported_is_left_out():
     warnings = []
-    assert load_observers(["no_such_module", "json"], warnings.append) == [json]
-    assert len(warnings) == 1
-    assert warnings[0].startswith("the hook module no_such_module is left out: importing it raised Module")
+    assert load_observers(hooks_of("no_such_module", "json"), warnings.append) == [json]
+    assert warnings == [
+        "left out: hooks 'no_such_module' (plugin-h 1.0): importing no_such_module failed: "
+        "ModuleNotFoundError: No module named 'no_such_module'; update, repair or uninstall that "
+        "distribution; everything else works without it"
+    ]
+
+
+def test_those_of_a_quarantined_plugin_are_left_alone():
+    assert load_observers(hooks_of("no_such_module", "json", cause="unfit"), pytest.fail) == []
 
 
 def test_hooks_are_listed_in_the_order_of_a_life():

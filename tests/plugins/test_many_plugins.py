@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from plugformer.commands.main import main
 from plugformer.errors import RegistryError
 from plugformer.interfaces import ModelContext
-from plugformer.registry import Registry
+from plugformer.registry import Registry, import_timer
 
 MODEL = ModelContext(width=8, heads=2, hidden_width=8)
 _SPEC = importlib.util.spec_from_file_location(
@@ -110,10 +112,10 @@ def test_using_a_broken_one_names_its_distribution(here, fault):
         Registry.discover().create("norm", name, MODEL)
 
 
-@pytest.mark.parametrize("fault", sorted(many.TRIED.keys() - {"sleeps"}))
+@pytest.mark.parametrize("fault", sorted(many.TRIED))
 def test_checking_a_broken_one_shows_its_fault(here, capsys, fault):
     with pytest.raises(SystemExit, match="1"):
-        main(["check", f"plugin-{fault}"])
+        main(["check", f"plugin-{fault}", "--limit", "2" if fault == "sleeps" else "60"])
     out = capsys.readouterr().out
     assert f"(plugin-{fault} 1.0)" in out
     assert many.TRIED[fault].removeprefix("constructing it failed: ") in out
@@ -124,6 +126,20 @@ def test_checking_a_quarantined_one_shows_why(here, capsys, fault):
     with pytest.raises(SystemExit, match="2"):
         main(["check", f"plugin-{fault}"])
     assert f"plugin-{fault} 1.0 is quarantined: " in capsys.readouterr().err
+
+
+def test_using_one_that_sleeps_says_for_whom_one_waits(here, monkeypatch, capsys):
+    def sleep(seconds):
+        assert seconds == 600
+        threading.Event().wait(0.5)
+        raise KeyboardInterrupt  # of somebody who has read the line
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(import_timer, "PATIENCE", 0.1)
+    with pytest.raises(SystemExit, match="130"):
+        main(["validate", "dates", "--set", "model.norm=norm-sleeps"])
+    line = "still importing plugin_sleeps.part after 0.1 s, for norm 'norm-sleeps' (plugin-sleeps 1.0)"
+    assert line in capsys.readouterr().err.splitlines()
 
 
 def test_a_task_that_uses_a_broken_one_says_where(here, capsys):
@@ -143,3 +159,15 @@ def test_bundled_tasks_and_sound_plugins_go_on(here, site, capsys):
         assert not end.value.code
         assert capsys.readouterr().out.startswith("OK  ")
     assert {mark.parent.name for mark in site.glob("*/imported")} == {"plugin_01"}
+
+
+def test_training_a_bundled_task_imports_none(here, site, tmp_path, capsys):
+    for mark in site.glob("*/imported"):
+        mark.unlink()
+    settings = ("data.size=60", "training.steps=2", "model.width=8", "model.heads=2", "model.hidden_width=8")
+    options = [part for setting in settings for part in ("--set", setting)]
+    with pytest.raises(SystemExit) as end:
+        main(["train", "dates", "--json", "--out", str(tmp_path / "run"), *options])
+    assert not end.value.code
+    assert json.loads(capsys.readouterr().out)["metrics"].keys() == {"exact_match"}
+    assert not list(site.glob("*/imported"))

@@ -201,7 +201,7 @@ def test_ctrl_c_passes_through_a_plugins_import(loaded: Registry, monkeypatch) -
     def interrupt(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("plugformer.registry.loading.importlib.import_module", interrupt)
+    monkeypatch.setattr("plugformer.registry.loading.import_module", interrupt)
     with pytest.raises(KeyboardInterrupt):
         loaded.load("schedule", "flat")
 
@@ -245,12 +245,15 @@ def test_tasks_are_found_without_importing_their_package(install) -> None:
         registry.find_task("toi")
 
 
-def test_hooks_and_commands_are_exposed_of_sound_plugins_only() -> None:
+def test_hooks_and_commands_are_listed_with_their_state() -> None:
     manifest = parse(b"hooks: [p.hooks]\ncommands: {probe: {function: 'p:probe'}}", "registry.yaml")
     sound = Plugin(Owner("plug-h", "1"), manifest)
     broken = Plugin(Owner("plug-i", "1"), manifest, "broken")
     registry = Registry([sound, broken])
-    assert registry.hooks() == [("p.hooks", Owner("plug-h", "1"))]
+    assert names(registry.hooks()) == [
+        ("plug-h", "p.hooks", State.READY),
+        ("plug-i", "p.hooks", State.QUARANTINED),
+    ]
     assert names(registry.commands()) == [
         ("plug-h", "probe", State.READY),
         ("plug-i", "probe", State.QUARANTINED),

@@ -38,20 +38,24 @@ def command(
         ),
     ] = None,
     settings: Options = None,
+    limit: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long importing a plugin's module may take.")
+    ] = 20.0,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
     """Run the contract tests against components.
 
     Prints for each component how many checks passed, and what is wrong with the smallest case that shows it.
-    PARTIAL means that checks were skipped, for the reasons given. The exit status is 1 if a check failed.
+    PARTIAL means that checks were skipped, for the reasons given. A plugin is first imported in a process of
+    its own, which it may end, or never come back from. The exit status is 1 if a check failed.
     """
     known = installed(ctx, registry)
     entries = _chosen(known, what)
     options = _options(settings or [], entries)
     width = max(len(f"{entry.kind}/{entry.name}") for entry in entries)
     records = []
-    for report in _reports(known, entries, options):
+    for report in _reports(known, entries, options, limit):
         records.append(report.as_json())
         save_check(records[-1])
         if not as_json:
@@ -107,14 +111,20 @@ def _options(settings: list[str], entries: list[Entry]) -> dict[str, Any]:
     return options
 
 
-def _reports(registry: Registry, entries: list[Entry], options: dict[str, Any]) -> Iterator["Report"]:
+def _reports(
+    registry: Registry, entries: list[Entry], options: dict[str, Any], limit: float
+) -> Iterator["Report"]:
     """Checks one component after the other; one that cannot be imported does not stop the others."""
+    from plugformer.commands.probing import import_faults
     from plugformer.testing.runner import report, unloadable
     from plugformer.testing.subject import Subject
 
+    faults = import_faults(entries, limit)
     for entry in entries:
         path = f"{Kind(entry.kind)}/{entry.distribution}:{entry.name}"
         try:
+            if entry in faults:
+                raise RegistryError(faults[entry])
             subject = Subject.registered(path, registry)
         except RegistryError as error:
             yield unloadable(entry, error)

@@ -78,7 +78,7 @@ def as_record(entry: Entry) -> dict[str, Any]:
 def _chosen(registry: Registry, kind: str | None) -> list[Entry]:
     if kind is not None and kind not in KINDS:
         raise RegistryError(f"unknown kind {kind!r}{nearest(kind, KINDS)}\nknown: {', '.join(KINDS)}")
-    everything = [*registry.entries(), *registry.tasks(), *registry.commands()]
+    everything = [*registry.entries(), *registry.tasks(), *registry.commands(), *registry.hooks()]
     ordered = sorted(everything, key=lambda entry: KINDS.index(entry.kind))
     return [entry for entry in ordered if kind in (None, entry.kind)]
 

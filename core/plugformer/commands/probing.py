@@ -17,6 +17,7 @@ from multiprocessing.process import BaseProcess
 
 from plugformer.errors import RegistryError
 from plugformer.registry import Entry, Other, Owner, Registry, State
+from plugformer.registry.discovery import BUILT_IN
 
 AT_ONCE = 4
 """Processes that run together."""
@@ -36,13 +37,27 @@ def probed(entries: Sequence[Entry], registry: Registry, limit: float) -> list[E
         if entry.kind is not Other.TASK:
             plugins[entry.owner].append(entry)
     causes = {entry: _misplaced(entry, registry) for entry in usable if entry.kind is Other.TASK}
-    causes |= dict(_tried(plugins.values(), limit))
+    causes |= dict(_tried(plugins.values(), limit, construct=True))
     return [_marked(entry, causes.get(entry, "")) for entry in entries]
+
+
+def import_faults(entries: Iterable[Entry], limit: float) -> dict[Entry, str]:
+    """Returns of components that cannot be imported why, each module tried in a process of its own.
+
+    Args:
+        entries: The components; what is built in is trusted.
+        limit: Seconds that a module may take.
+    """
+    modules: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        if entry.owner != BUILT_IN:
+            modules[entry.target.partition(":")[0]].append(entry)
+    return {entry: why for entry, why in _tried(modules.values(), limit, construct=False) if why}
 
 
 @dataclass(eq=False)
 class Attempt:
-    """A process that tries the entries of one plugin.
+    """A process that tries entries: those of one plugin, or of one module.
 
     Attributes:
         entries: What it tries, in this order.
@@ -90,14 +105,14 @@ class Attempt:
             yield from ((entry, f"not tried, because {why}") for entry in untried[1:])
 
 
-def _tried(plugins: Iterable[list[Entry]], limit: float) -> Iterator[tuple[Entry, str]]:
-    """Tries all plugins, some at once."""
+def _tried(groups: Iterable[list[Entry]], limit: float, *, construct: bool) -> Iterator[tuple[Entry, str]]:
+    """Tries each group of entries in a process, some at once."""
     context = _context()
-    waiting, running = list(plugins), list[Attempt]()
+    waiting, running = list(groups), list[Attempt]()
     try:
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
-                running.append(_begun(context, waiting.pop(0), limit))
+                running.append(_begun(context, waiting.pop(0), limit, construct=construct))
             nearest = min(attempt.deadline for attempt in running)
             left = None if nearest == inf else max(nearest - time.monotonic(), 0)
             wait([attempt.results for attempt in running], left)
@@ -118,18 +133,18 @@ def _context() -> BaseContext:
     return context
 
 
-def _begun(context: BaseContext, entries: list[Entry], limit: float) -> Attempt:
+def _begun(context: BaseContext, entries: list[Entry], limit: float, *, construct: bool) -> Attempt:
     results, said = context.Pipe(duplex=False)
-    process: BaseProcess = context.Process(target=_try, args=(entries, said))  # type: ignore[attr-defined]  # every context has it
+    process: BaseProcess = context.Process(target=_try, args=(entries, said, construct))  # type: ignore[attr-defined]  # every context has it
     process.start()
     said.close()
     return Attempt(entries, process, results, limit)
 
 
-def _try(entries: list[Entry], said: Connection) -> None:
+def _try(entries: list[Entry], said: Connection, construct: bool) -> None:
     from plugformer.commands.trial import try_entries  # imports torch, which the listing process never needs
 
-    try_entries(entries, said)
+    try_entries(entries, said, construct=construct)
 
 
 def _ending(status: int) -> str:

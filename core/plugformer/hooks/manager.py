@@ -4,14 +4,15 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import pluggy
 
-from plugformer.errors import RegistryError
+from plugformer.errors import PlugformerError, RegistryError
 from plugformer.hooks.specification import Hooks
+from plugformer.registry import Entry, State
+from plugformer.registry.loading import label, load_module
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of all hooks, in the order of a run's life."""
@@ -87,20 +88,19 @@ class HookManager:
                 print(f"{hook} -> {implementation.plugin_name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (that is what tracing is)
 
 
-def load_observers(modules: Iterable[str], warn: Callable[[str], None]) -> list[ModuleType]:
+def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> list[ModuleType]:
     """Imports the hook modules that plugins' manifests name; one that cannot be imported is left out.
 
     Args:
-        modules: Their names.
-        warn: Receives one line about each module that is left out.
+        entries: The modules; those of quarantined plugins are left out in silence.
+        warn: Receives one line about each module that cannot be imported.
     """
     loaded = []
-    for name in modules:
+    for entry in entries:
+        if entry.state is State.QUARANTINED:
+            continue
         try:
-            loaded.append(import_module(name))
-        except (Exception, SystemExit) as error:  # whatever a plugin's module raises, the run goes on
-            warn(
-                f"the hook module {name} is left out: importing it raised {type(error).__name__}: {error}; "
-                "repair or uninstall its distribution"
-            )
+            loaded.append(load_module(entry.target, label(entry)))
+        except PlugformerError as error:  # the run goes on without it
+            warn(f"left out: {'; '.join(str(error).splitlines())}")
     return loaded

@@ -87,10 +87,9 @@ class Registry:
         """Returns the commands that plugins add, by name."""
         return list(self._by_kind[Other.COMMAND])
 
-    def hooks(self) -> list[tuple[str, Owner]]:
-        """Returns the modules with hook implementations of all sound plugins, with their owners."""
-        sound = (plugin for plugin in self._plugins if not plugin.cause)
-        return [(module, plugin.owner) for plugin in sound for module in plugin.manifest.hooks]
+    def hooks(self) -> list[Entry]:
+        """Returns the modules with hook implementations that plugins name, by name."""
+        return list(self._by_kind[Other.HOOKS])
 
     def find(self, kind: Kind | str, name: str) -> Entry:
         """Returns the component of that name.

@@ -24,17 +24,18 @@ class Other(StrEnum):
 
     TASK = "task"
     COMMAND = "command"
+    HOOKS = "hooks"
     PLUGIN = "plugin"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A component, a task or a command; or a quarantined plugin, of which nothing else may be known.
+    """A component, a task, a command or a module with hooks; or a quarantined plugin.
 
     Attributes:
         kind: What it is.
         name: The name in its manifest; a plugin's is that of its distribution.
-        target: Where it is, as `module:Class` or, for a task, `package:path/in/it.yaml`.
+        target: Where it is, as `module:Class`; of a task `package:path/in/it.yaml`, of hooks `module`.
         summary: One sentence about it.
         source: Paper or documentation.
         distribution: The distribution that offers it, or `local`.
@@ -76,6 +77,7 @@ def entries_of(plugin: Plugin) -> list[Entry]:
             Entry(Other.COMMAND, item.name, item.target, item.summary, "", *rest)
             for item in manifest.commands
         ),
+        *(Entry(Other.HOOKS, module, module, "", "", *rest) for module in manifest.hooks),
     ]
     if plugin.cause:
         found.append(Entry(Other.PLUGIN, owner.distribution, "", "", "", *rest))

@@ -1,8 +1,9 @@
 """Importing what an entry names, and turning whatever goes wrong into an error that names its owner."""
 
-import importlib
 import inspect
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -41,9 +42,23 @@ def load_attribute(target: str, what: str) -> Any:
     Raises:
         RegistryError: Importing fails in any way, or the module has no such name.
     """
-    module_name, _, name = target.partition(":")
-    module = guarded(what, f"importing {module_name}", lambda: importlib.import_module(module_name))
-    return _attribute(module, name, what)
+    module, _, name = target.partition(":")
+    return _attribute(load_module(module, what), name, what)
+
+
+def load_module(name: str, what: str) -> ModuleType:
+    """Imports a module; if that takes long, a line on standard error says for whom one waits.
+
+    Raises:
+        RegistryError: Importing fails in any way.
+    """
+    if isinstance(loaded := sys.modules.get(name), ModuleType):
+        return loaded
+    from plugformer.registry.import_timer import named_when_slow  # has threads, which `--help` does without
+
+    with named_when_slow(name, what):
+        module: ModuleType = guarded(what, f"importing {name}", lambda: import_module(name))
+    return module
 
 
 def guarded(what: str, doing: str, action: Callable[[], Any]) -> Any:

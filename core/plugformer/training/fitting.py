@@ -40,7 +40,7 @@ def fit(
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
         RunError: The run directory cannot be written.
     """
-    modules = load_observers((name for name, _ in trained.registry.hooks()), notify)
+    modules = load_observers(trained.registry.hooks(), notify)
     hooks = HookManager([MetricsLog(), *observers, *modules], notify)
     settings = trained.task.evaluation
     validation = Validation(

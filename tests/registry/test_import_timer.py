@@ -1,0 +1,49 @@
+"""A module that takes long to import is named while it does; a quick one starts nothing that stays."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from plugformer.registry import Registry, import_timer
+
+SLOW = """
+import time
+time.sleep(0.4)
+from plugformer.interfaces.schedule import Schedule
+
+class Slow(Schedule):
+    def factor(self, step, *, steps, width):
+        return 1.0
+"""
+MANIFEST = "components: {schedule: {slow: {class: 'plug_s.parts:Slow'}}}"
+
+
+@pytest.fixture
+def load(install):
+    """Installs a plugin and returns how to load its component."""
+    install("plug-s", MANIFEST, parts=SLOW)
+    return lambda: Registry.discover().load("schedule", "slow")
+
+
+@pytest.mark.parametrize("patience", [0.1, 60.0])
+def test_a_slow_import_gets_one_line(load, monkeypatch, capsys, patience):
+    monkeypatch.setattr(import_timer, "PATIENCE", patience)
+    assert load().__name__ == "Slow"
+    line = "still importing plug_s.parts after 0.1 s, for schedule 'slow' (plug-s 1.0)\n"
+    assert capsys.readouterr() == ("", line if patience < 1 else "")
+
+
+def test_nothing_stays(load, monkeypatch):
+    before = threading.active_count()
+    load()
+    assert threading.active_count() == before
+    monkeypatch.setattr(import_timer, "Timer", None)  # what is imported already needs none
+    load()
+
+
+def test_help_does_without():
+    code = "import sys, plugformer.commands.main; print('plugformer.registry.import_timer' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
