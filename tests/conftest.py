@@ -1,7 +1,7 @@
 """What tests of every package share: the registry, tiny tasks and models, and what is registered by name."""
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -50,6 +50,15 @@ VOCABULARY = 12
 MakeTask = Callable[..., Task]
 MakeModel = Callable[..., Model]
 Train = Callable[..., Report]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache of their own, so that what is kept there comes from these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PLUGFORMER_CACHE", raising=False)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,12 +6,12 @@ nothing is imported.
 
 import json
 import os
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from plugformer.cache import cache_folder
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, State
 
@@ -82,17 +82,6 @@ def last_check(entry: Entry) -> LastCheck | None:
 
     stale = source != source_hash(entry.target.partition(":")[0])
     return LastCheck(summary, passed, stale, plugformer, day, counts)
-
-
-def cache_folder() -> Path:
-    """Returns the folder in which this platform keeps what programs can make again."""
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given, "plugformer")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "plugformer"
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local, "plugformer", "Cache")
-    return Path.home() / ".cache" / "plugformer"
 
 
 def _file(distribution: str, subject: str) -> Path:

@@ -1,13 +1,21 @@
-"""Token numbers in an Arrow column, read a few rows at a time; a memory-mapped column stays where it is."""
+"""Texts and token numbers in Arrow columns, read a few rows at a time; what is memory-mapped stays so."""
 
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+from datasets import Dataset
 from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.data.batches import Ragged
+
+
+def texts(data: Dataset, column: str) -> Iterator[str]:
+    """Yields the texts of a column."""
+    for table in data.select_columns(column).with_format("arrow").iter(1000):
+        yield from table.column(column).to_pylist()
 
 
 class TokenColumn:

@@ -2,16 +2,36 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from datasets import Dataset
+from plugformer.data.text_file import check_file
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 def fingerprint(*parts: str) -> str:
-    """Returns a short hash of texts, as `datasets` wants it for the names of its cache files."""
+    """Returns a short hash of texts."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def content_hash(data: Dataset) -> str:
+def files_version(files: Iterable[Path]) -> str:
+    """Returns a hash of the contents of files, in their order; the `Data.version` of what reads them.
+
+    Raises:
+        DataError: A file is missing, empty or a directory.
+    """
+    digest = hashlib.sha256()
+    for file in files:
+        check_file(file)
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def content_hash(data: "Dataset") -> str:
     """Returns a SHA-256 over all rows; independent of how the file or the memory is laid out."""
     digest = hashlib.sha256(json.dumps(data.column_names).encode())
     for batch in data.with_format("arrow").iter(10_000):

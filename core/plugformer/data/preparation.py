@@ -1,28 +1,33 @@
 """From a task to examples ready for a model: read, split, tokenized, limited in length."""
 
-import json
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import datasets
 from datasets import ClassLabel, Dataset, DatasetDict
 
-from plugformer.configuration.task import Component, Task
-from plugformer.data.encoding import SPECIALS, TOKENS, EncodedSplit, token_columns
-from plugformer.data.fingerprints import content_hash, fingerprint
+from plugformer.configuration.task import Task
+from plugformer.data.cache_key import cache_key
+from plugformer.data.encoding import SPECIALS, EncodedSplit, token_columns
+from plugformer.data.fingerprints import fingerprint
 from plugformer.data.length import LengthCount, limit
+from plugformer.data.prepared_entry import PreparedEntry, remove
 from plugformer.data.splitting import split
-from plugformer.errors import DataError, RegistryError
-from plugformer.interfaces.data import TaskType
+from plugformer.data.tokenizing import (
+    Tokenizers,
+    create_tokenizers,
+    learn_tokenizers,
+    load_tokenizers,
+    save_tokenizers,
+)
+from plugformer.errors import DataError, RegistryError, RunError
+from plugformer.interfaces.data import Data, TaskType
 from plugformer.interfaces.tokenizer import Tokenizer
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
-from plugformer.runs.source import source_hash
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class PreparedData:
         labels: Names of the classes; none for sequences.
         lengths: What the length limit did to each split; for people to read.
         hashes: A hash of the content of each split before it was tokenized.
+        notices: What people should know about the preparation.
     """
 
     splits: dict[str, EncodedSplit]
@@ -45,12 +51,14 @@ class PreparedData:
     labels: tuple[str, ...]
     lengths: dict[str, LengthCount]
     hashes: dict[str, str]
+    notices: tuple[str, ...] = ()
 
 
-def prepare(
-    task: Task, registry: Registry, tokenizers: tuple[Tokenizer, Tokenizer] | None = None
-) -> PreparedData:
+def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None) -> PreparedData:
     """Reads a task's data, trains tokenizers on its training examples unless some are given, and encodes all.
+
+    All that is done once: prepared examples are kept in the cache and taken from there as long as data,
+    options and code stay the same. Length limits apply afterwards.
 
     Args:
         task: Fully resolved.
@@ -62,28 +70,58 @@ def prepare(
         DataError: The data cannot be read, or an example is too long and the task refuses it.
         RegistryError: A component is unknown, or does not give what its interface promises.
     """
-    task_type = TaskType(task.type)
     with _quiet():
-        examples = read(task, registry)
-        source, target = tokenizers or learn_tokenizers(task, registry, examples["train"])
-        encoders = [(task.tokenizer.source, source), (task.tokenizer.target, target)]
-        encoded = {name: _encode(data, task_type, encoders) for name, data in examples.items()}
+        entry, (source, target), notices = _entry(task, registry, tokenizers)
         splits, lengths = {}, {}
-        for name, data in encoded.items():
+        for name, data in entry.splits.items():
             splits[name], lengths[name] = _limited(name, data, task)
-        hashes = {name: content_hash(data) for name, data in examples.items()}
-    return PreparedData(splits, source, target, _labels(examples, task_type), lengths, hashes)
+    labels = entry.splits["train"].features.get("label")
+    names = () if labels is None else tuple(labels.names)
+    return PreparedData(splits, source, target, names, lengths, entry.hashes, (*notices, *entry.notices))
 
 
-def read(task: Task, registry: Registry) -> DatasetDict:
+def _entry(
+    task: Task, registry: Registry, given: Tokenizers | None
+) -> tuple[PreparedEntry, Tokenizers, list[str]]:
+    """Returns the prepared examples, made if they are not stored, their tokenizers, and notices of damage."""
+    data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
+    version = data.version()
+    key = cache_key(task, registry, version)
+    learned = None if given is None else _learned(given)
+    keys = [key] if learned is None else [key, fingerprint(key, *learned.values())]
+    notices: list[str] = []
+    for each in keys:
+        try:
+            entry = PreparedEntry.find(each)
+            if entry is not None and learned in (None, entry.learned):
+                return entry, given or load_tokenizers(create_tokenizers(task, registry), entry.folder), []
+        except (DataError, RunError) as error:
+            notices.append(str(error))
+            remove(each)
+    examples = _read(data, task)
+    if data.version() != version:
+        raise DataError(
+            f"data {task.data.name!r} changed while they were read; start again when they are complete"
+        )
+    tokenizers = given or learn_tokenizers(task, registry, examples["train"])
+    entry = PreparedEntry.make(keys[-1], examples, TaskType(task.type), tokenizers, data.notices())
+    return entry, tokenizers, notices
+
+
+def _learned(tokenizers: Tokenizers) -> dict[str, str]:
+    with TemporaryDirectory() as folder:
+        return save_tokenizers(tokenizers, Path(folder))
+
+
+def _read(component: Data, task: Task) -> DatasetDict:
     """Returns a task's examples as text, split as the task says.
 
     Raises:
         DataError: The data cannot be read, or a split is missing or empty.
-        RegistryError: The component does not give the columns that the task's type has.
+        RegistryError: The component does not give the columns or classes that the task's type has.
     """
     task_type = TaskType(task.type)
-    examples = registry.create(Kind.DATA, task.data.name, **task.data.options).load(task_type)
+    examples = component.load(task_type)
     for name, data in examples.items():
         if missing := sorted(set(task_type.columns) - set(data.column_names)):
             raise RegistryError(
@@ -92,60 +130,10 @@ def read(task: Task, registry: Registry) -> DatasetDict:
             )
         if len(data) == 0:
             raise DataError(f"data {task.data.name!r}: split {name!r} has no examples; check its files")
-    return split(examples, task.data.split, task_type)
-
-
-def learn_tokenizers(task: Task, registry: Registry, train: Dataset) -> tuple[Tokenizer, Tokenizer]:
-    """Returns tokenizers of source and target, trained on the training examples."""
-    source, target = create_tokenizers(task, registry)
-    task_type = TaskType(task.type)
-    columns = task_type.columns
+    splits = split(examples, task.data.split, task_type)
     if task_type is TaskType.CLASSIFICATION:
-        source.train(_texts(train, columns[0]))
-    elif target is source:
-        source.train(chain.from_iterable(_texts(train, column) for column in columns))
-    else:
-        source.train(_texts(train, columns[0]))
-        target.train(_texts(train, columns[1]))
-    return source, target
-
-
-def create_tokenizers(task: Task, registry: Registry) -> tuple[Tokenizer, Tokenizer]:
-    """Returns new tokenizers of source and target, neither trained nor loaded; one object if shared."""
-    blocks = task.tokenizer
-    source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
-    if blocks.shared or TaskType(task.type) is TaskType.CLASSIFICATION:
-        return source, source
-    return source, registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
-
-
-def _encode(data: Dataset, task_type: TaskType, encoders: list[tuple[Component, Tokenizer]]) -> Dataset:
-    """Adds the token numbers of every text column; where the data lie in files, from a cache beside them."""
-    for column, (block, tokenizer) in zip(task_type.columns, encoders, strict=True):
-        if column in SPECIALS:
-            data = data.map(
-                partial(_numbered, tokenizer=tokenizer, column=column),
-                batched=True,
-                features=datasets.Features({**data.features, f"{column}_tokens": TOKENS}),
-                new_fingerprint=fingerprint(data._fingerprint, column, _identity(block, tokenizer)),
-            )
-    return data
-
-
-def _numbered(examples: Mapping[str, list[str]], *, tokenizer: Tokenizer, column: str) -> dict[str, object]:
-    return {f"{column}_tokens": tokenizer.encode(examples[column])}
-
-
-def _identity(block: Component, tokenizer: Tokenizer) -> str:
-    """Returns what decides a tokenizer's output: its code, its options and what it has learned."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "tokenizer.json")
-        tokenizer.save(file)
-        learned = file.read_text(encoding="utf-8")
-    options = json.dumps(block.options, sort_keys=True, default=str)
-    return fingerprint(
-        source_hash(type(tokenizer).__module__), type(tokenizer).__qualname__, options, learned
-    )
+        _refuse_other_classes(splits)
+    return splits
 
 
 def _limited(name: str, data: Dataset, task: Task) -> tuple[EncodedSplit, LengthCount]:
@@ -162,23 +150,16 @@ def _limited(name: str, data: Dataset, task: Task) -> tuple[EncodedSplit, Length
     return EncodedSplit(data, task_type, rows=kept, limits=limits, padding=padding), count
 
 
-def _labels(examples: DatasetDict, task_type: TaskType) -> tuple[str, ...]:
-    """Returns the names of the classes, which must be the same in every split."""
-    if task_type is not TaskType.CLASSIFICATION:
-        return ()
+def _refuse_other_classes(examples: DatasetDict) -> None:
+    """Refuses labels that are not classes, or not those of the training examples."""
+    expected = examples["train"].features["label"]
     for name, data in examples.items():
-        if not isinstance(data.features["label"], ClassLabel) or data.features != examples["train"].features:
+        found = data.features["label"]
+        if not isinstance(found, ClassLabel) or found != expected:
             raise RegistryError(
-                f"split {name!r} has labels {data.features['label']}, expected the classes of split 'train': "
-                f"{examples['train'].features['label']}; the data component must give a ClassLabel"
+                f"split {name!r} has labels {found}, expected the classes of split 'train': {expected}; "
+                "the data component must give a ClassLabel"
             )
-    return tuple(examples["train"].features["label"].names)
-
-
-def _texts(data: Dataset, column: str) -> Iterator[str]:
-    """Yields the texts of a column, a piece of the file at a time."""
-    for batch in data.with_format("arrow").iter(1000):
-        yield from batch.column(column).to_pylist()
 
 
 @contextmanager

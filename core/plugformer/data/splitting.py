@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from hashlib import blake2b
 
 import numpy as np
 from datasets import Dataset, DatasetDict, Features, Value
@@ -10,7 +11,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Split
-from plugformer.data.fingerprints import fingerprint
+from plugformer.data.columns import texts
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces.data import TaskType
 
@@ -51,12 +52,12 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
             f"data.split.{given[0]}: the data have a split {given[0]!r} of their own; remove one of the two"
         )
     train, by_group = examples["train"], settings.by == "group"
-    groups = _numbered(train[task_type.columns[0]] if by_group else range(len(train)))
+    groups = _numbered(texts(train, task_type.columns[0])) if by_group else np.arange(len(train))
     order = np.arange(groups.max() + 1)
     if settings.by != "order":
         order = np.random.default_rng(settings.seed).permutation(order)
     parts = {
-        name: _select(train, np.flatnonzero(np.isin(groups, chosen)))
+        name: train.select(np.flatnonzero(np.isin(groups, chosen)))
         for name, chosen in _cut(order, wanted).items()
     }
     if by_group and task_type is TaskType.SEQUENCE_TO_SEQUENCE:
@@ -64,10 +65,17 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
     return parts
 
 
-def _numbered(sources: Iterable[object]) -> Int[ndarray, " rows"]:
-    """Returns each row's group: rows with the same source have the same, counted by first appearance."""
-    numbers: dict[object, int] = {}
-    return np.array([numbers.setdefault(source, len(numbers)) for source in sources])
+def _numbered(sources: Iterable[str]) -> Int[ndarray, " rows"]:
+    """Returns each row's group: rows with the same source have the same, counted by first appearance.
+
+    Of each source only eight bytes are kept. Should two differ but for these, they share a side, no more.
+    """
+    digests = (blake2b(source.encode(), digest_size=8).digest() for source in sources)
+    short = np.frombuffer(b"".join(digests), dtype=np.uint64)
+    _, first, group = np.unique(short, return_index=True, return_inverse=True)
+    appearance = np.empty_like(first)
+    appearance[np.argsort(first)] = np.arange(len(first))
+    return appearance[group]
 
 
 def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float]) -> dict[str, Int[ndarray, " part"]]:
@@ -85,14 +93,10 @@ def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float]) -> dict[str,
     return {"train": rest, **parts}
 
 
-def _select(data: Dataset, rows: Int[ndarray, " rows"]) -> Dataset:
-    return data.select(rows, new_fingerprint=fingerprint(data._fingerprint, rows.tobytes().hex()))
-
-
 def _join(data: Dataset) -> Dataset:
     """Returns one example for each source: its first target, and all different ones as references."""
     targets: dict[str, dict[str, None]] = defaultdict(dict)
-    for source, target in zip(data["source"], data["target"], strict=True):
+    for source, target in zip(texts(data, "source"), texts(data, "target"), strict=True):
         targets[source][target] = None
     columns = {
         "source": list(targets),

@@ -1,6 +1,7 @@
 """Reading text files line by line, plain or gzipped, with errors that say where."""
 
 import gzip
+import os
 import zlib
 from collections.abc import Iterator
 from io import BufferedIOBase
@@ -13,7 +14,7 @@ def check_file(file: Path) -> None:
     """Refuses what is not a file with something in it.
 
     Raises:
-        DataError: There is no such file, it is a directory, or it is empty.
+        DataError: There is no such file, it is a directory, it is empty, or it may not be read.
     """
     if file.is_dir():
         raise DataError(f"{file}: is a directory, expected a file; name one file, or a list of files")
@@ -21,12 +22,19 @@ def check_file(file: Path) -> None:
         raise DataError(f"{file}: no such file; check the path (it is relative to the file that names it)")
     if file.stat().st_size == 0:
         raise DataError(f"{file}: is empty, expected at least one line; check how it was made")
+    if not os.access(file, os.R_OK):
+        raise DataError(f"{file}: may not be read; give yourself the right, for example with chmod u+r")
 
 
-def read_lines(file: Path) -> Iterator[str]:
+def read_lines(file: Path, *, strict: bool = True) -> Iterator[str]:
     """Yields a file's lines without their ends; a name ending in .gz is unpacked on the way.
 
     A byte-order mark is passed over. Only LF and CRLF end a line: other separators of Unicode are text.
+
+    Args:
+        file: Its name.
+        strict: Whether bytes that are not UTF-8 are an error; else they become lone surrogates, as with
+            Python's error handler "surrogateescape".
 
     Raises:
         DataError: The file is missing, a directory, empty, not UTF-8, or a broken gzip file.
@@ -36,7 +44,7 @@ def read_lines(file: Path) -> Iterator[str]:
     with open_bytes(file) as stream:
         try:
             for line, content in enumerate(stream, start=1):
-                yield _decode(content, file, line)
+                yield _decode(content, file, line, strict)
         except (EOFError, OSError, zlib.error) as error:
             raise DataError(
                 f"{file}:{line + 1}: cannot read on: {error}; the file is cut off or damaged: fetch it again"
@@ -52,10 +60,12 @@ def open_bytes(file: Path) -> BufferedIOBase:
     return file.open("rb")
 
 
-def _decode(content: bytes, file: Path, line: int) -> str:
+def _decode(content: bytes, file: Path, line: int, strict: bool) -> str:
     """Decodes one line as UTF-8 and takes its end away."""
     try:
-        text = content.decode("utf-8-sig" if line == 1 else "utf-8")
+        text = content.decode(
+            "utf-8-sig" if line == 1 else "utf-8", "strict" if strict else "surrogateescape"
+        )
     except UnicodeDecodeError as error:
         raise DataError(
             f"{file}:{line}: byte {error.start + 1} of the line ({content[error.start]:#04x}) is not UTF-8; "

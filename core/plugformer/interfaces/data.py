@@ -1,6 +1,7 @@
 """Data: where examples come from."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -38,3 +39,19 @@ class Data(ABC):
         Raises:
             DataError: A file is missing, empty or malformed; the message names file and line.
         """
+
+    def version(self) -> str:
+        """Returns a text that changes when `load` would give other examples though the options are the same.
+
+        Prepared examples are kept, and taken again as long as options, version and code stay the same. What
+        reads files returns `plugformer.data.fingerprints.files_version` of them. By default the options alone
+        decide the examples.
+
+        Raises:
+            DataError: A file is missing or empty.
+        """
+        return ""
+
+    def notices(self) -> Sequence[str]:
+        """Returns what people should know of the last `load`, such as rows left out; nothing by default."""
+        return ()

@@ -30,7 +30,7 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
             "torch": str(torch.__version__),
         },
         "components": {
-            f"{kind}/{name}": _component(kind, name, registry) for kind, name in sorted(components(task))
+            f"{kind}/{name}": component_lock(kind, name, registry) for kind, name in sorted(components(task))
         },
         "data": data,
     }
@@ -39,6 +39,17 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
 def components(task: Task) -> set[tuple[Kind, str]]:
     """Returns kind and name of every component that a task uses."""
     return {(kind, block.name) for kind, block in _blocks(task)}
+
+
+def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
+    """Returns what a component is made of: its distribution, that one's version, and a hash of its source."""
+    entry = registry.find(kind, name)
+    registry.load(kind, name)  # its modules can then be found without importing anything new
+    return {
+        "distribution": entry.distribution,
+        "version": entry.version,
+        "source": source_hash(entry.target.partition(":")[0]),
+    }
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], *parts: str) -> list[str]:
@@ -94,16 +105,6 @@ def _blocks(task: Task) -> Iterator[tuple[Kind, Component]]:
         for kind in (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM):
             if (block := getattr(place, kind, None)) is not None:
                 yield kind, block
-
-
-def _component(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
-    entry = registry.find(kind, name)
-    registry.load(kind, name)  # its modules can then be found without importing anything new
-    return {
-        "distribution": entry.distribution,
-        "version": entry.version,
-        "source": source_hash(entry.target.partition(":")[0]),
-    }
 
 
 def _show(value: object) -> str:

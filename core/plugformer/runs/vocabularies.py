@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from plugformer.configuration.task import Task
-from plugformer.data.preparation import PreparedData, create_tokenizers
+from plugformer.data.preparation import PreparedData
+from plugformer.data.tokenizing import create_tokenizers
 from plugformer.errors import RunError
 from plugformer.interfaces import Tokenizer
 from plugformer.model.assembly import Sizes

@@ -114,6 +114,8 @@ def _prepare(resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: 
     data = prepare(
         resolved.task, resolved.registry, None if vocabularies is None else vocabularies.tokenizers
     )
+    for notice in data.notices:
+        notify(notice)
     for name, count in data.lengths.items():
         notify(f"{name}: {count}")
     return data

@@ -1,10 +1,12 @@
 """Data sets of the Hugging Face Hub, and folders laid out like them."""
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Data, TaskType
+from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.splits import SplitName
 
@@ -22,6 +24,8 @@ class Hub(Data):
         splits: For each split the data set's name for it; its `train`, `validation` and `test` if None.
         columns: Which of its columns is `source` and which `target`, or `text` and `label`; a field of a
             nested column by a dot, as in `translation.de`. Those of the same names if None.
+        bad_rows: Whether a row with an empty text or a label that is no class stops the reading, or is
+            skipped, counted and reported.
     """
 
     def __init__(
@@ -32,12 +36,15 @@ class Hub(Data):
         revision: str | None = None,
         splits: dict[SplitName, str] | None = None,
         columns: dict[str, str] | None = None,
+        bad_rows: Policy = "refuse",
     ) -> None:
         self._dataset = dataset
         self._configuration = configuration
         self._revision = revision
         self._splits = splits
         self._columns = columns or {}
+        self._bad_rows = bad_rows
+        self._notices: list[str] = []
 
     def load(self, task_type: TaskType) -> "DatasetDict":
         """Returns the splits.
@@ -46,7 +53,7 @@ class Hub(Data):
             ConfigurationError: A column or split is not there.
             DataError: The data set cannot be fetched or read, or an example is empty.
         """
-        found = self._fetch()
+        found = self._found
         chosen = self._splits or {name: name for name in ("train", "validation", "test") if name in found}
         for name in chosen.values():
             if name not in found:
@@ -56,9 +63,22 @@ class Hub(Data):
                 )
         columns = [self._columns.get(column, column) for column in task_type.columns]
         splits = {split: self._read(found[name], name, columns, task_type) for split, name in chosen.items()}
-        return build(splits, task_type, self._labels(found, columns[1]))
+        bad_rows = BadRows(self._bad_rows)
+        examples = build(splits, task_type, bad_rows, self._labels(found, columns[1]))
+        self._notices = bad_rows.notices()
+        return examples
 
-    def _fetch(self) -> "DatasetDict":
+    def version(self) -> str:
+        """Returns what `datasets` calls this edition of the data set."""
+        return " ".join(f"{name} {data._fingerprint}" for name, data in sorted(self._found.items()))
+
+    def notices(self) -> list[str]:
+        """Returns how many bad rows were skipped, and the first of them."""
+        return self._notices
+
+    @cached_property
+    def _found(self) -> "DatasetDict":
+        """The data set as it was fetched."""
         from datasets import load_dataset
 
         try:
@@ -75,7 +95,9 @@ class Hub(Data):
         features = next(iter(found.values())).features
         return getattr(features.get(column), "names", None)
 
-    def _read(self, data: "Dataset", name: str, columns: list[str], task_type: TaskType) -> Iterator[Example]:
+    def _read(
+        self, data: "Dataset", name: str, columns: list[str], task_type: TaskType
+    ) -> Iterator[Example | DataError]:
         for column in columns:
             if column not in data.column_names:
                 raise ConfigurationError(
@@ -87,9 +109,11 @@ class Hub(Data):
         for number, example in enumerate(data.select_columns(columns), start=1):
             place = f"{self._dataset}, {name}, row {number}"
             output = _named(example[columns[1]], data.features[columns[1]])
-            yield Example(
-                require_text(example[columns[0]], first, place), require_text(output, second, place), place
-            )
+            try:
+                text = require_text(example[columns[0]], first, place)
+                yield Example(text, require_text(output, second, place), place)
+            except DataError as fault:
+                yield fault
 
 
 def _named(value: Any, feature: Any) -> Any:

@@ -1,8 +1,45 @@
 """From labels as they stand in files to classes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from plugformer.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    from jaxtyping import Int
+    from numpy import ndarray
+
+
+class Labels:
+    """The labels of one split, in the order of its examples: each spelling is kept once.
+
+    Attributes:
+        places: Every label that occurs, and where it does first.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[str, str] = {}
+        self._spellings: dict[str, int] = {}
+        self._rows = array("q")
+
+    def taken(self, examples: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str]]:
+        """Yields the inputs of examples, each with a label and a place, whose labels it keeps."""
+        for text, label, place in examples:
+            self.places.setdefault(label, place)
+            self._rows.append(self._spellings.setdefault(label, len(self._spellings)))
+            yield (text,)
+
+    def count(self, label: str) -> int:
+        """Returns how many examples have a label."""
+        return self._rows.count(self._spellings[label])
+
+    def classes(self, numbers: Mapping[str, int]) -> "Int[ndarray, ' examples']":
+        """Returns the class of each example, -1 where `numbers` has none for its label."""
+        import numpy as np
+
+        by_spelling = np.array([numbers.get(label, -1) for label in self._spellings], dtype=np.int64)
+        return by_spelling[np.frombuffer(self._rows, dtype=np.int64)]
 
 
 def class_names(declared: Sequence[str] | None, train: Iterable[str]) -> list[str]:
@@ -18,26 +55,32 @@ def class_names(declared: Sequence[str] | None, train: Iterable[str]) -> list[st
     return sorted(found, key=int if all(label.isdecimal() for label in found) else None)
 
 
-def class_numbers(names: Sequence[str], places: Mapping[str, str]) -> dict[str, int]:
-    """Returns the class of each label that occurs.
+def first_class(labels: Collection[str]) -> int:
+    """Returns from where labels count that are numbers: 0 if it occurs anywhere in the data, else 1."""
+    return 0 if "0" in labels else 1
 
-    A label is the name of a class or, if none is called so, a number: counted from 0 if 0 occurs anywhere in
-    the data, else from 1.
+
+def class_numbers(names: Sequence[str], first: int) -> dict[str, int]:
+    """Returns the class of each label that may occur: names of classes, and numbers that are no name.
 
     Args:
         names: Of the classes, in order.
-        places: All labels that occur, and where.
-
-    Raises:
-        DataError: A label is neither; the message names file and line.
+        first: Number of the first class.
     """
-    first = 0 if "0" in places else 1
-    known = {str(number): number - first for number in range(first, first + len(names))}
-    known |= {name: number for number, name in enumerate(names)}
-    for label, place in places.items():
-        if label not in known:
-            raise DataError(
-                f"{place}: unknown label {label!r}{nearest(label, names)}; expected one of {list(names)}, or "
-                f"a number from {first} to {first + len(names) - 1}; correct it, or complete data.labels"
-            )
-    return {label: known[label] for label in places}
+    numbers = {str(number + first): number for number in range(len(names))}
+    return numbers | {name: number for number, name in enumerate(names)}
+
+
+def unknown_label(label: str, place: str, names: Sequence[str], first: int) -> DataError:
+    """Returns the fault of a label that is neither name nor number of a class.
+
+    Args:
+        label: As it is written.
+        place: Where.
+        names: Of the classes, in order.
+        first: Number of the first class.
+    """
+    return DataError(
+        f"{place}: unknown label {label!r}{nearest(label, names)}; expected one of {list(names)}, or "
+        f"a number from {first} to {first + len(names) - 1}; correct it, or complete data.labels"
+    )

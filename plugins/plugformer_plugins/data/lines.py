@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
+from plugformer.data.fingerprints import files_version
 from plugformer.data.text_file import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data, TaskType
+from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.splits import SplitName, one_or_more
 
@@ -31,10 +33,14 @@ class Lines(Data):
 
     Args:
         files: For each split a `source` and a `target` file, or a list of such pairs.
+        bad_rows: Whether a line that is empty or has bytes that are not UTF-8 stops the reading, or is
+            skipped with its partner, counted and reported.
     """
 
-    def __init__(self, *, files: dict[SplitName, Pair | list[Pair]]) -> None:
+    def __init__(self, *, files: dict[SplitName, Pair | list[Pair]], bad_rows: Policy = "refuse") -> None:
         self._files = files
+        self._bad_rows = bad_rows
+        self._notices: list[str] = []
 
     def load(self, task_type: TaskType) -> "DatasetDict":
         """Returns the splits that `files` names.
@@ -48,25 +54,40 @@ class Lines(Data):
                 f"data 'lines' cannot serve a {task_type} task: it pairs a source with a target; "
                 "use data 'table' for texts with labels"
             )
-        return build({split: _read(one_or_more(pairs)) for split, pairs in self._files.items()}, task_type)
+        bad_rows = BadRows(self._bad_rows)
+        strict = self._bad_rows == "refuse"
+        splits = {split: _read(one_or_more(pairs), strict) for split, pairs in self._files.items()}
+        examples = build(splits, task_type, bad_rows)
+        self._notices = bad_rows.notices()
+        return examples
+
+    def version(self) -> str:
+        """Returns a hash of all files."""
+        pairs = [pair for files in self._files.values() for pair in one_or_more(files)]
+        return files_version(file for pair in pairs for file in (pair.source, pair.target))
+
+    def notices(self) -> list[str]:
+        """Returns how many bad rows were skipped, and the first of them."""
+        return self._notices
 
 
-def _read(pairs: list[Pair]) -> Iterator[Example]:
+def _read(pairs: list[Pair], strict: bool) -> Iterator[Example | DataError]:
     for pair in pairs:
         source, target = pair.source, pair.target
-        lines = zip_longest(read_lines(source), read_lines(target))
+        lines = zip_longest(read_lines(source, strict=strict), read_lines(target, strict=strict))
         for number, (one, other) in enumerate(lines, start=1):
             if one is None or other is None:
                 raise DataError(_unequal(source, target))
-            yield Example(
-                require_text(one, "source", f"{source}:{number}"),
-                require_text(other, "target", f"{target}:{number}"),
-                f"{source}:{number}",
-            )
+            place = f"{source}:{number}"
+            try:
+                text = require_text(one, "source", place)
+                yield Example(text, require_text(other, "target", f"{target}:{number}"), place)
+            except DataError as fault:
+                yield fault
 
 
 def _unequal(source: Path, target: Path) -> str:
-    counts = {file: sum(1 for _ in read_lines(file)) for file in (source, target)}
+    counts = {file: sum(1 for _ in read_lines(file, strict=False)) for file in (source, target)}
     shorter = min(counts, key=lambda file: counts[file])
     return (
         f"{shorter}:{counts[shorter] + 1}: this line is missing: {source} has {counts[source]} lines, "

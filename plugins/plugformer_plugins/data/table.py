@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plugformer.data.fingerprints import files_version
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Data, TaskType
+from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.splits import SplitName, one_or_more
 from plugformer_plugins.data.table_reader import Row, read_rows
@@ -29,6 +31,8 @@ class Table(Data):
             if 0 occurs. If None, the labels of the training examples.
         delimiter: Between columns of separated text: a comma for .csv, a tab for .tsv, .tab and .txt. With
             a tab, double quotes have no meaning.
+        bad_rows: Whether a malformed row (not as many columns as others, an empty cell, a label that is no
+            class, bytes that are not UTF-8, no JSON) stops the reading, or is skipped, counted and reported.
     """
 
     def __init__(
@@ -39,12 +43,15 @@ class Table(Data):
         header: bool = True,
         labels: list[str] | None = None,
         delimiter: str | None = None,
+        bad_rows: Policy = "refuse",
     ) -> None:
         self._files = files
         self._columns = columns
         self._header = header
         self._labels = labels
         self._delimiter = delimiter
+        self._bad_rows = bad_rows
+        self._notices: list[str] = []
         if delimiter is not None and len(delimiter) != 1:
             raise ConfigurationError(
                 f"data 'table': delimiter: {delimiter!r} is not one character; write one"
@@ -61,15 +68,32 @@ class Table(Data):
             ConfigurationError: `columns` does not name the task's columns, or a file's format is unknown.
             DataError: A file or a row is malformed; the message names file and line.
         """
-        columns = self._wanted(task_type)
-        return build({split: self._read(split, columns) for split in self._files}, task_type, self._labels)
+        columns, bad_rows = self._wanted(task_type), BadRows(self._bad_rows)
+        splits = {split: self._read(split, columns) for split in self._files}
+        examples = build(splits, task_type, bad_rows, self._labels)
+        self._notices = bad_rows.notices()
+        return examples
 
-    def _read(self, split: str, columns: dict[str, list[Column]]) -> Iterator[Example]:
+    def version(self) -> str:
+        """Returns a hash of all files."""
+        return files_version(file for files in self._files.values() for file in one_or_more(files))
+
+    def notices(self) -> list[str]:
+        """Returns how many bad rows were skipped, and the first of them."""
+        return self._notices
+
+    def _read(self, split: str, columns: dict[str, list[Column]]) -> Iterator[Example | DataError]:
         (first, inputs), (second, outputs) = columns.items()
+        strict = self._bad_rows == "refuse"
         for file in one_or_more(self._files[split]):
-            for row in read_rows(file, delimiter=self._delimiter, header=self._header):
-                source, target = _joined(row, inputs, first), _joined(row, outputs, second)
-                yield Example(source, target, row.place)
+            for row in read_rows(file, delimiter=self._delimiter, header=self._header, strict=strict):
+                if isinstance(row, DataError):
+                    yield row
+                    continue
+                try:
+                    yield Example(_joined(row, inputs, first), _joined(row, outputs, second), row.place)
+                except DataError as fault:
+                    yield fault
 
     def _wanted(self, task_type: TaskType) -> dict[str, list[Column]]:
         """Returns the table's columns for each column of the task, in the task's order."""

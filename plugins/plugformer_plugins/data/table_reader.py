@@ -20,8 +20,10 @@ class Row(NamedTuple):
 _DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 
 
-def read_rows(file: Path, *, delimiter: str | None, header: bool) -> Iterator[Row]:
-    """Yields a table's rows, read as its name's suffix says.
+def read_rows(
+    file: Path, *, delimiter: str | None, header: bool, strict: bool = True
+) -> Iterator[Row | DataError]:
+    """Yields a table's rows, read as its name's suffix says; of a malformed row what is wrong with it.
 
     Columns are called by their names where the table has names, and by their numbers, "1" for the first.
 
@@ -29,14 +31,15 @@ def read_rows(file: Path, *, delimiter: str | None, header: bool) -> Iterator[Ro
         file: Its suffix, before .gz, is .csv, .tsv, .tab, .txt, .jsonl, .ndjson, .json or .parquet.
         delimiter: Between columns; that of the suffix if None. Double quotes group cells unless it is a tab.
         header: Whether the first line of separated text names the columns.
+        strict: Whether bytes that are not UTF-8 stop the reading; else they become lone surrogates.
 
     Raises:
         ConfigurationError: The suffix is none of these and no delimiter is given.
-        DataError: The file cannot be read, or a row is malformed.
+        DataError: The file cannot be read to its end.
     """
     suffix = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
     if suffix in (".jsonl", ".ndjson", ".json"):
-        return _json_lines(file)
+        return _json_lines(file, strict)
     if suffix == ".parquet":
         return _parquet(file)
     separator = delimiter or _DELIMITERS.get(suffix)
@@ -46,29 +49,28 @@ def read_rows(file: Path, *, delimiter: str | None, header: bool) -> Iterator[Ro
             f"data 'table': cannot tell the format of {file} from {suffix!r}; expected one of {known}, "
             "each also with .gz; rename it, or set delimiter"
         )
-    return _separated(file, separator, header)
+    return _separated(read_lines(file, strict=strict), file, separator, header)
 
 
-def _separated(file: Path, delimiter: str, header: bool) -> Iterator[Row]:
-    lines = (f"{line}\n" for line in read_lines(file))
+def _separated(lines: Iterator[str], file: Path, delimiter: str, header: bool) -> Iterator[Row | DataError]:
     reader = csv.reader(
-        lines,
+        (f"{line}\n" for line in lines),
         delimiter=delimiter,
         quoting=csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL,
         strict=True,
     )
     names: list[str] = []
     columns = 0
+    line = 1
     try:
-        line = 1
         for cells in reader:
             columns = columns or len(cells)
             if len(cells) != columns:
-                raise DataError(
+                yield DataError(
                     f"{file}:{line}: {len(cells)} columns, expected {columns} as in the first line; correct "
                     f"the line, or the delimiter {delimiter!r}"
                 )
-            if header and line == 1:
+            elif header and line == 1:
                 names = cells
             else:
                 yield Row(_numbered(cells) | dict(zip(names, cells, strict=False)), f"{file}:{line}")
@@ -77,15 +79,17 @@ def _separated(file: Path, delimiter: str, header: bool) -> Iterator[Row]:
         raise DataError(f"{file}:{line}: {error}; correct the quotes of the line") from error
 
 
-def _json_lines(file: Path) -> Iterator[Row]:
-    for line, text in enumerate(read_lines(file), start=1):
+def _json_lines(file: Path, strict: bool) -> Iterator[Row | DataError]:
+    for line, text in enumerate(read_lines(file, strict=strict), start=1):
         try:
             cells = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise DataError(f"{file}:{line}: not JSON: {error}; each line must be one object") from error
-        if not isinstance(cells, dict):
-            raise DataError(f"{file}:{line}: expected a JSON object, found {text[:40]!r}; name the columns")
-        yield Row(cells, f"{file}:{line}")
+            yield DataError(f"{file}:{line}: not JSON: {error}; each line must be one object")
+            continue
+        if isinstance(cells, dict):
+            yield Row(cells, f"{file}:{line}")
+        else:
+            yield DataError(f"{file}:{line}: expected a JSON object, found {text[:40]!r}; name the columns")
 
 
 def _parquet(file: Path) -> Iterator[Row]:

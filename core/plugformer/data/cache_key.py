@@ -1,0 +1,75 @@
+"""The key of prepared examples: everything that decides what they are."""
+
+import hashlib
+import json
+import platform
+from importlib import metadata, resources
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from plugformer.configuration.task import Component, Task
+from plugformer.data.fingerprints import fingerprint
+from plugformer.interfaces.data import TaskType
+from plugformer.kinds import Kind
+from plugformer.registry import Registry
+from plugformer.runs.lock import component_lock
+
+_CORE = ("plugformer.data", "plugformer.interfaces")
+"""Packages of the core whose code takes part."""
+
+
+def cache_key(task: Task, registry: Registry, version: str) -> str:
+    """Returns the key of a task's examples and of the tokenizers that are trained on them.
+
+    Length limits and padding are not in it: they apply to what was prepared.
+
+    Args:
+        task: Fully resolved.
+        registry: Knows the data and tokenizer components.
+        version: What the data component says of its examples.
+    """
+    blocks = [(Kind.DATA, task.data), (Kind.TOKENIZER, task.tokenizer.source)]
+    one_side = task.tokenizer.shared or TaskType(task.type) is TaskType.CLASSIFICATION
+    blocks += [] if one_side else [(Kind.TOKENIZER, task.tokenizer.target)]
+    parts = {
+        "core": _core(),
+        "python": platform.python_version(),
+        "type": task.type,
+        "split": task.data.split and task.data.split.model_dump(),
+        "components": [_made_of(kind, block, registry) for kind, block in blocks],
+        "version": version,
+    }
+    return fingerprint(json.dumps(parts, sort_keys=True, default=str))
+
+
+def _core() -> dict[str, str]:
+    """Returns the source of all modules of the core that take part, hashed."""
+    return {
+        f"{package}.{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
+        for package in _CORE
+        for file in resources.files(package).iterdir()
+        if file.name.endswith(".py")
+    }
+
+
+def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
+    lock = component_lock(kind, block.name, registry)
+    libraries = _libraries(lock["distribution"])
+    return {"kind": kind, "name": block.name, "options": block.options, **lock, "libraries": libraries}
+
+
+def _libraries(distribution: str) -> dict[str, str]:
+    """Returns the versions of what a distribution requires: a new one may read or cut text differently."""
+    try:
+        required = [Requirement(line) for line in metadata.requires(distribution) or []]
+    except (metadata.PackageNotFoundError, InvalidRequirement):  # a local component, or one badly packaged
+        return {}
+    versions = {}
+    for each in required:
+        if each.marker is None or each.marker.evaluate({"extra": ""}):
+            try:
+                versions[each.name] = metadata.version(each.name)
+            except metadata.PackageNotFoundError:
+                versions[each.name] = "missing"
+    return versions
