@@ -144,8 +144,9 @@ def _print(report: "Report", width: int) -> None:
     for outcome in report.of(Status.SKIPPED):
         reasons.setdefault(outcome.message, []).append(outcome.check)
     for reason, checks in reasons.items():
-        every = len(checks) == len(report.outcomes)
-        print_text(f"skipped  {'all' if every else ', '.join(checks)}: {reason}", indent=4)
+        others = len(report.outcomes) - len(checks)
+        which = {0: "all", 1: "all others"}.get(others) or ", ".join(checks)
+        print_text(f"skipped  {which}: {reason}", indent=4)
 
 
 def _print_total(records: list[dict[str, Any]]) -> None:

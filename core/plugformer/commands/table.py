@@ -34,10 +34,11 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
 
 
 def print_text(text: str, indent: int = 0) -> None:
-    """Prints a paragraph; on a terminal it is wrapped."""
+    """Prints a text line by line; on a terminal long lines are wrapped."""
     width, margin = terminal_width(), " " * indent
-    lines = [text] if width is None else textwrap.wrap(text, max(width - indent, 20))
-    typer.echo("\n".join(margin + line for line in lines))
+    for line in text.splitlines():
+        for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)):
+            typer.echo(margin + part)
 
 
 def clipped(line: str, width: int | None) -> str:
