@@ -75,6 +75,18 @@ def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):
     assert "5 components, 10 of 21 checks passed; 2 with failures; 2 checked in part only" in outcome.out
 
 
+def test_a_module_that_never_comes_back_is_a_fault_of_its_own_components_only(run, manifest):
+    file = manifest(
+        "components: {schedule: {stuck: {class: 'local_stuck:A'}, sound: {class: 'local_schedules:Sound'}}}",
+        local_stuck="import time; time.sleep(600)",
+        local_schedules=SCHEDULES,
+    )
+    outcome = run("check", "local", "--limit", "1", "--registry", str(file))
+    assert outcome.status == 1
+    assert "schedule/sound  4 of 4 checks passed" in outcome.out
+    assert "failed  loads: loading local_stuck:A did not finish in 1 s" in outcome.out
+
+
 def test_options_are_given_with_set(run, local):
     outcome = run("check", "schedule/powered", "--registry", local, "--set", "power=0.5", "--json")
     assert outcome.status == 0
