@@ -94,6 +94,11 @@ def model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
     return _model_in(annotation)
 
 
+def keys_of(model: type[BaseModel]) -> dict[str, str]:
+    """Returns the key that stands in a file for each of a model's fields."""
+    return {name: field.alias or name for name, field in model.model_fields.items()}
+
+
 def _problems(
     path: Path, details: list[ErrorDetails], model: type[BaseModel], value: object, also: Collection[str]
 ) -> Iterable[Problem]:
@@ -173,7 +178,7 @@ def _value_at(value: object, path: Path) -> object:
 
 def _known_keys(model: type[BaseModel], path: Path) -> list[str]:
     inner = model_at(model, path)
-    return [] if inner is None else list(inner.model_fields)
+    return [] if inner is None else list(keys_of(inner).values())
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

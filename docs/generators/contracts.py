@@ -14,6 +14,7 @@ from plugformer.interfaces import (
     Scope,
     Session,
     State,
+    Table,
     softmax_attention,
 )
 from plugformer.kinds import INTERFACES
@@ -28,13 +29,14 @@ _GIVEN: tuple[type, ...] = (
     PerPosition,
     Session,
     Hypothesis,
+    Table,
 )
 
 
 def contracts() -> str:
     """Returns a section for each kind: what it is, what it must define, what it may override."""
     interfaces = {str(kind): load_attribute(target, str(kind)) for kind, target in INTERFACES.items()}
-    return "\n\n".join(f"## {kind}\n\n{_class(interface)}" for kind, interface in interfaces.items())
+    return "\n\n".join(f"## {kind}\n\n{_interface(interface)}" for kind, interface in interfaces.items())
 
 
 def collaborators() -> str:
@@ -46,6 +48,16 @@ def collaborators() -> str:
             f"### softmax_attention\n\n{signature(function)}\n\n{prose(softmax_attention.__doc__)}"
         )
     return "\n\n".join(sections)
+
+
+def _interface(interface: type) -> str:
+    """Returns an interface, and the families that it declares beside itself."""
+    families = [
+        cls
+        for cls in interface.__subclasses__()
+        if cls.__module__ == interface.__module__ and inspect.isabstract(cls)
+    ]
+    return "\n\n".join([_class(interface), *(f"### {each.__name__}\n\n{_class(each)}" for each in families)])
 
 
 def _class(cls: type) -> str:

@@ -28,7 +28,10 @@ _PLACES: tuple[tuple[str, ...], ...] = (
     ("training", "early_stopping"),
     ("decoding",),
     ("evaluation",),
+    ("evaluation", "metrics"),
 )
+_MANY = ("per_layer", "metrics")
+"""Mappings by number."""
 
 
 def task_keys() -> str:
@@ -37,7 +40,7 @@ def task_keys() -> str:
 
 
 def _section(place: tuple[str, ...]) -> str:
-    path: tuple[str | int, ...] = (*place, 0) if place[-1:] == ("per_layer",) else place
+    path: tuple[str | int, ...] = (*place, 0) if place and place[-1] in _MANY else place
     model = model_at(Task, path)
     if model is None:
         raise ValueError(f"a task has no mapping at {place}")

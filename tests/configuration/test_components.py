@@ -75,6 +75,10 @@ def test_settings_of_the_core_stay(base, registry) -> None:
             "tokenizer.target.minfrequency: unknown key 'minfrequency'",
         ),
         (
+            "evaluation: {metrics: [{name: accuracy, as_: b}]}",
+            "top.yaml:2:41  evaluation.metrics.0.as_: unknown key 'as_' (did you mean 'as'?)",
+        ),
+        (
             "evaluation: {metrics: [{name: accuracy, x: 1}]}",
             "top.yaml:2:41  evaluation.metrics.0.x: unknown key 'x'",
         ),

@@ -22,6 +22,7 @@ from plugformer.registry import Registry
         ["data.columns={a: ['1e-4', 'no', '0o7', '', 'null', '12']}", "description='2024-01-01'"],
         ["training.steps=5", "training.batch_size=2", "data.split={test: 0.1}", "data.padding=4"],
         ["evaluation.metrics=[accuracy, exact_match]", "training.monitor=accuracy"],
+        ["evaluation.metrics=[bleu, {name: bleu, lowercase: true, as: lower}]", "training.monitor=lower"],
     ],
 )
 def test_a_task_reads_back_equal(write, base, registry: Registry, overrides: list[str]) -> None:

@@ -50,6 +50,7 @@ def test_every_reference_is_defined(registry: Registry) -> None:
         "decoding: {name: sampling, top_k: 3, max_length: 9}",
         "training: {optimizer: {lr: 0.1}, schedule: constant}",
         "evaluation: {metrics: [accuracy, {name: exact_match}]}",
+        "evaluation: {metrics: [bleu, {name: bleu, tokenize: zh, as: characters}, token_accuracy]}",
         "registry: parts.yaml",
     ],
 )
@@ -74,6 +75,8 @@ def test_what_resolves_is_accepted(validator, change: str) -> None:
         "data: {name: files, train: a, splt: {}}",
         "decoding: {max_length: sauce+5}",
         "evaluation: {metrics: [mha]}",
+        "evaluation: {metrics: [{name: bleu, as: 3}]}",
+        "evaluation: {metrics: [{name: bleu, as_: b}]}",
         "extend: x",
     ],
 )

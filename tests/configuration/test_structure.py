@@ -142,6 +142,29 @@ from plugformer.errors import ConfigurationError, PlugformerError
             "training: {monitor: los}",
             "training.monitor: unknown metric 'los' (did you mean 'loss'?); expected 'loss'",
         ),
+        (
+            "training: {monitor: accuracy}\nevaluation: {metrics: [{name: accuracy, as: share}]}",
+            "training.monitor: unknown metric 'accuracy'; expected 'loss' or 'share'",
+        ),
+        (
+            "evaluation: {metrics: [accuracy, exact_match, accuracy]}",
+            "top.yaml:2:47  evaluation.metrics.2: two scores are called 'accuracy'; "
+            "give this one another name: {name: accuracy, as: NAME}",
+        ),
+        (
+            "evaluation: {metrics: [accuracy, {name: exact_match, as: accuracy}]}",
+            "top.yaml:2:34  evaluation.metrics.1: two scores are called 'accuracy'; "
+            "give this one another name: {name: exact_match, as: NAME}",
+        ),
+        (
+            "evaluation: {metrics: [{name: accuracy, as: loss}]}",
+            "evaluation.metrics.0: 'loss' is a figure that every evaluation has",
+        ),
+        (
+            "evaluation: {metrics: [{name: accuracy, as: token_accuracy}]}",
+            "evaluation.metrics.0: 'token_accuracy' is a figure that every evaluation has",
+        ),
+        ("evaluation: {metrics: [{name: accuracy, as: ''}]}", "evaluation.metrics.0.as: expected text of at"),
         ("training: {steps: 3, epochs: 3}", "training: epochs and steps exclude each other: give one"),
         (
             "training: {batch_size: 3, batch_tokens: 3}",

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from plugformer.errors import DataError
-from plugformer.evaluation.evaluate_metric import OfflineMetric
-from plugformer.evaluation.offline import score
-from plugformer.interfaces import Metric
+from plugformer.evaluation.evaluate_metric import OfflineLikelihoodMetric, OfflineOutputMetric
+from plugformer.evaluation.offline import score, score_likelihoods
+from plugformer.interfaces import Metric, OutputMetric
 from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.perplexity import Perplexity
 
 
-class Length(Metric):
+class Length(OutputMetric):
     """Mean number of characters: a metric that is no proportion."""
 
     def statistics(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
@@ -59,6 +60,9 @@ def test_one_example_gives_an_interval_without_gaps(metric: Metric, prediction: 
 def test_no_example_is_an_error() -> None:
     with pytest.raises(DataError, match="ExactMatch: there are 0 examples to score"):
         score(ExactMatch(), [], [])
+    nothing = np.zeros(0)
+    with pytest.raises(DataError, match="Perplexity: there are 0 examples to score"):
+        score_likelihoods(Perplexity(), nothing, nothing, nothing)
 
 
 def test_many_at_once() -> None:
@@ -77,10 +81,18 @@ def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_it_is_a_metric_of_evaluate(tmp_path: Path) -> None:
-    metric = OfflineMetric(ExactMatch(), str(tmp_path))
+    metric = OfflineOutputMetric(ExactMatch(), str(tmp_path))
     assert isinstance(metric, evaluate.Metric)
     metric.add_batch(predictions=["a", "b"], references=[["a"], ["a"]])
     assert metric.compute()["value"] == 0.5
+
+
+def test_likelihoods_are_a_metric_of_evaluate(tmp_path: Path) -> None:
+    metric = OfflineLikelihoodMetric(Perplexity(), str(tmp_path))
+    assert isinstance(metric, evaluate.Metric)
+    for _ in range(2):
+        metric.add_batch(log_probabilities=[np.log(0.25), 0.0], targets=[2, 2], correct=[1, 2])
+    assert metric.compute()["value"] == pytest.approx(2**0.5)
 
 
 def test_scores_leave_random_numbers_alone() -> None:
@@ -92,7 +104,6 @@ def test_scores_leave_random_numbers_alone() -> None:
 
 
 def test_evaluate_is_imported_only_to_score() -> None:
-    code = (
-        "import sys, plugformer.evaluation.offline; sys.exit(bool({'evaluate', 'scipy'} & set(sys.modules)))"
-    )
+    slow = {"evaluate", "scipy", "sacrebleu"}
+    code = f"import sys, plugformer.evaluation.offline; sys.exit(bool({slow} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,7 +7,8 @@ import torch
 from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.decoding import LengthLimit
+from plugformer.configuration.task import DecodingBlock
+from plugformer.decoding import Constraint
 from plugformer.errors import LengthError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, SequencePredictor
@@ -16,6 +17,9 @@ from plugformer.interfaces import TaskType
 from plugformer.kinds import Kind
 from plugformer.model.models import evaluating
 from plugformer.runs.loading import load
+from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.perplexity import Perplexity
+from plugformer_plugins.metric.token_accuracy import TokenAccuracy
 
 TEXTS = ["May 1, 2001", "1/2/99", "Sunday, October 14, 2029", "3/4/2005", "5 May 2020"]
 
@@ -39,13 +43,14 @@ def split(run) -> EncodedSplit:
 def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
-        limit = LengthLimit.parse(6, 40)
-        return SequencePredictor(run.model, run.vocabularies.target, component, limit, batch_tokens)
+        target = run.vocabularies.target
+        constraint = Constraint.of(DecodingBlock(max_length=6), target, 40)
+        return SequencePredictor(run.model, target, component, constraint, batch_tokens)
 
     return make
 
 
-@pytest.mark.parametrize("decoding", ["greedy", "sampling"])
+@pytest.mark.parametrize("decoding", ["greedy", "sampling", "beam"])
 def test_answers_do_not_depend_on_batches(predictor, split, decoding):
     together = predictor(decoding).predict(split)
     for batch_tokens in (1, 30, 60):
@@ -119,15 +124,42 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
 def test_loss_and_accuracy_with_the_right_answers_given(run, data):
     """Over single examples, each alone in its batch, and over all together."""
     split = data.splits["train"]
-    loss, accuracy = Evaluator(run.predictor(), {}).forced(split)
-    totals = np.zeros(3)
+    found = Evaluator(run.predictor(), {}).likelihoods(split)
+    alone = []
     with evaluating(run.model):
         for row in range(len(split)):
             batch = split.batch([row])
             right = run.model.logits(batch).argmax(-1) == batch.target.ids[:, 1:]
-            totals += [run.model(batch).total.item(), right.sum().item(), right.numel()]
-    assert loss == pytest.approx(totals[0] / totals[2], rel=1e-5)
-    assert accuracy == totals[1] / totals[2]
+            alone.append((-run.model(batch).total.item(), right.numel(), right.sum().item()))
+    assert np.stack(found, axis=1) == pytest.approx(np.array(alone), rel=1e-4)
+    totals = np.sum(alone, axis=0)
+    assert found.loss == pytest.approx(-totals[0] / totals[1], rel=1e-5)
+    assert found.token_accuracy == totals[2] / totals[1]
+
+
+def test_the_right_answers_are_read_once(run, data, monkeypatch):
+    """Loss, token accuracy and metrics of likelihoods come from a single forward pass over each batch."""
+    passes = []
+    monkeypatch.setattr(
+        run.model, "hidden", lambda batch, hidden=run.model.hidden: passes.append(batch.rows) or hidden(batch)
+    )
+    metrics = {"perplexity": Perplexity(), "token_accuracy": TokenAccuracy()}
+    split = data.splits["train"]
+    evaluation = Validation(Evaluator(run.predictor(), metrics), split, limit=3, samples=0).evaluate(1)
+    assert sorted(row for rows in passes for row in rows) == list(range(len(split)))
+    assert evaluation.metrics["perplexity"] == pytest.approx(np.exp(evaluation.loss))
+    assert evaluation.metrics["token_accuracy"] == pytest.approx(evaluation.token_accuracy)
+
+
+def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
+    monkeypatch.setattr(SequencePredictor, "answer", lambda *arguments: pytest.fail("an output was decoded"))
+    scores = Evaluator(run.predictor(), {"perplexity": Perplexity()}).scores(data.splits["test"])
+    assert scores["perplexity"]["low"] < scores["perplexity"]["value"] < scores["perplexity"]["high"]
+
+
+def test_scores_stand_in_the_order_of_the_task(run, data):
+    metrics = {"b": Perplexity(), "exact": ExactMatch(), "a": TokenAccuracy()}
+    assert list(Evaluator(run.predictor(), metrics).scores(data.splits["test"])) == ["b", "exact", "a"]
 
 
 class Spy(SequencePredictor):

@@ -182,7 +182,11 @@ def test_whole_model(model, reference, sentences, padding):
     torch.testing.assert_close(total, loss)
     assert targets == real.sum() == model.count(batch)
     assert auxiliary == 0
-    assert model.correct(batch) == (logits.argmax(-1) == after)[real].sum()
+    likelihoods = model.likelihoods(batch)
+    right = (logits.log_softmax(-1).gather(-1, after[..., None])[..., 0] * real).sum(1)
+    torch.testing.assert_close(likelihoods.log_probabilities, right, check_dtype=False)
+    assert likelihoods.targets.tolist() == real.sum(1).tolist()
+    assert likelihoods.correct.tolist() == ((logits.argmax(-1) == after) & real).sum(1).tolist()
 
     total.backward()
     loss.backward()

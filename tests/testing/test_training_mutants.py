@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from plugformer.interfaces import Metric, Optimizer, Schedule
+from plugformer.interfaces import Optimizer, OutputMetric, Schedule, Table
 from plugformer.kinds import Kind
 from plugformer.testing.runner import checks_of
 from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.perplexity import Perplexity
 
 
 class OneDimension(ExactMatch):
@@ -42,7 +43,7 @@ class ShiftedInterval(ExactMatch):
         return low + 1, high + 1
 
 
-class DrawnInterval(Metric):
+class DrawnInterval(OutputMetric):
     """A bootstrap without a seed."""
 
     def statistics(self, predictions, references):
@@ -63,6 +64,25 @@ class Backwards(ExactMatch):
 class FirstReferenceOnly(ExactMatch):
     def hit(self, prediction, references):
         return prediction == references[0]
+
+
+class TwoLines(ExactMatch):
+    def signature(self, references):
+        return "case:mixed\ntok:none"
+
+
+class RaggedTable(ExactMatch):
+    def table(self, predictions, references):
+        return Table("hits", ["right", "wrong"], {"right": [1]})
+
+
+class PerplexityUpwards(Perplexity):
+    higher_is_better = True
+
+
+class LastExample(Perplexity):
+    def aggregate(self, statistics):
+        return float(statistics[-1, 0])
 
 
 class Curve(Schedule):
@@ -206,13 +226,32 @@ MUTANTS = [
         "statistics_are_numbers",
         r"statistics have shape \(1,\), expected \(1, stat",
     ),
-    (Kind.METRIC, ComparesToTheFirst, "an_example_counts_by_itself", "among the others than alone"),
+    (
+        Kind.METRIC,
+        ComparesToTheFirst,
+        "an_example_counts_by_itself",
+        "among the others and",
+    ),
     (Kind.METRIC, NoNumber, "the_aggregate_is_one_number", "the aggregate is array"),
     (Kind.METRIC, WeighsByPlace, "the_order_of_examples_does_not_matter", "in another order"),
     (Kind.METRIC, ShiftedInterval, "the_interval_holds_the_value", "misses the value 1"),
     (Kind.METRIC, DrawnInterval, "the_interval_holds_the_value", "differs each time"),
     (Kind.METRIC, Backwards, "right_predictions_score_best", "score 1, 0.5 and 0, though lower is better"),
     (Kind.METRIC, FirstReferenceOnly, "any_joint_reference_counts", "equals reference 2 of 2 scores 0"),
+    (
+        Kind.METRIC,
+        TwoLines,
+        "reports_can_show_what_stands_beside_the_score",
+        r"signature 'case:mixed\\ntok:none' is not one line",
+    ),
+    (
+        Kind.METRIC,
+        RaggedTable,
+        "reports_can_show_what_stands_beside_the_score",
+        r"row 'right' is \[1\], expected a whole number for each column",
+    ),
+    (Kind.METRIC, PerplexityUpwards, "right_predictions_score_best", "though higher is better"),
+    (Kind.METRIC, LastExample, "the_order_of_examples_does_not_matter", "in another order"),
     (Kind.SCHEDULE, DividesByZero, "factors_are_numbers", r"raised ZeroDivisionError.*\[smallest case: 1\]"),
     (Kind.SCHEDULE, Negative, "factors_are_numbers", "it is negative"),
     (Kind.SCHEDULE, StartsAtZero, "only_the_last_update_may_stand_still", "update 1 of 2 is zero"),

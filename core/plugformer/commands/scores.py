@@ -2,15 +2,16 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from plugformer.commands.table import print_table
+from plugformer.commands.table import print_table, terminal_width
 
 if TYPE_CHECKING:
-    from plugformer.evaluation.report import Report
+    from plugformer.evaluation.report import Report, Score
 
 
 def print_report(report: "Report", *, as_json: bool) -> None:
@@ -18,15 +19,41 @@ def print_report(report: "Report", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
         return
-    rows = [
-        (each.split, metric, f"{score['value']:.4f}", f"{score['low']:.4f} to {score['high']:.4f}")
-        for each in (report, *report.others)
-        for metric, score in each.metrics.items()
+    found = [
+        (each, metric, score) for each in (report, *report.others) for metric, score in each.metrics.items()
     ]
-    if rows:
-        print_table(("split", "metric", "value", "95 % interval"), rows, right=("value",))
-    else:
+    if not found:
         typer.echo("no metrics: give some in the task's evaluation.metrics")
+        return
+    rows = [(each.split, metric, *_figures(score, each.examples)) for each, metric, score in found]
+    print_table(("split", "metric", "value", "95 % interval"), rows, right=("value",))
+    signatures = {(metric, score.get("signature", "")) for _, metric, score in found}
+    for metric, signature in sorted(each for each in signatures if each[1]):
+        typer.echo(typer.style(f"{metric}  {signature}", dim=terminal_width() is not None))
+    for each, metric, score in found:
+        if table := score.get("table"):
+            typer.echo(f"\n{metric} on {each.split}: {table['title']}")
+            _print_numbers(table)
+
+
+def _figures(score: "Score", examples: int) -> tuple[str, str]:
+    """Returns value and interval; two decimals are enough for what is measured in percent or larger."""
+    value, low, high = (
+        f"{score[key]:.{2 if score['high'] > 10 else 4}f}" for key in ("value", "low", "high")
+    )
+    if score["low"] == score["high"]:
+        return value, "unknown: one example" if examples == 1 else "unknown: all resamples score the same"
+    return value, f"{low} to {high}"
+
+
+def _print_numbers(table: Mapping[str, Any]) -> None:
+    """Prints a table; columns whose names are too wide together for the terminal are numbered."""
+    columns, rows = table["columns"], table["rows"]
+    width = terminal_width()
+    if width is not None and max(map(len, rows)) + sum(len(name) + 2 for name in columns) > width:
+        columns = [str(number) for number in range(1, len(columns) + 1)]
+        rows = {f"{number} {name}": row for number, (name, row) in enumerate(rows.items(), start=1)}
+    print_table(("", *columns), [(name, *map(str, row)) for name, row in rows.items()], right=columns)
 
 
 def print_next_steps(run: Path) -> None:

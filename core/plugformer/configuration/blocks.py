@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, Task, Tokenizers
 from plugformer.documents import Mapping, Node, Scalar, Sequence
-from plugformer.explanations import model_at
+from plugformer.explanations import keys_of, model_at
 from plugformer.kinds import Kind
 from plugformer.problems import Key, Origin
 
@@ -82,8 +82,8 @@ def names_sides(node: Mapping) -> bool:
 
 def core_keys(model: type[BaseModel] | None) -> frozenset[str]:
     """Returns the keys of a component's block that belong to the core: `split` and others for data."""
-    fields = set() if model is None else set(model.model_fields)
-    return frozenset(fields - {"name", "source", "target"})
+    keys = set() if model is None else set(keys_of(model).values())
+    return frozenset(keys - {"name", "source", "target"})
 
 
 def kind_at(path: tuple[Key, ...]) -> Kind:

@@ -10,14 +10,18 @@ Finding = tuple[tuple[Key, ...], str]
 """A place in the task, and what is wrong there."""
 
 _ARCHITECTURES = {"sequence-to-sequence": "encoder-decoder", "classification": "encoder-only"}
+_LOGGED = {"best", "event", "loss", "seconds", "step"}
+"""What a line of metrics.jsonl holds beside the metrics and `token_accuracy`, which may be both."""
 
 
 def contradictions(task: Task) -> Iterator[Finding]:
     """Yields every contradiction in a task whose single values are all right."""
     yield from _architecture(task)
     yield from _layers(task)
+    yield from _scores(task)
     yield from _monitor(task)
     yield from _embeddings(task)
+    yield from _decoding(task)
 
 
 def _architecture(task: Task) -> Iterator[Finding]:
@@ -46,6 +50,22 @@ def _embeddings(task: Task) -> Iterator[Finding]:
             )
 
 
+def _decoding(task: Task) -> Iterator[Finding]:
+    settings, longest = task.decoding, task.model.max_length - 1
+    if task.type == "classification":
+        for name in ("length", "pattern"):
+            if getattr(settings, name) is not None:
+                yield ("decoding", name), "a classification task decodes nothing; take it out"
+    elif isinstance(settings.length, int):
+        if isinstance(settings.max_length, int) and settings.length > settings.max_length:
+            yield ("decoding", "length"), f"{settings.length} is more than max_length {settings.max_length}"
+        elif settings.length > longest:
+            yield (
+                ("decoding", "length"),
+                f"{settings.length} is more than the model can put out: {longest}, one below model.max_length",
+            )
+
+
 def _layers(task: Task) -> Iterator[Finding]:
     for name, stack in (("encoder", task.model.encoder), ("decoder", task.model.decoder)):
         layers = stack.layers or task.model.layers
@@ -57,8 +77,20 @@ def _layers(task: Task) -> Iterator[Finding]:
                 )
 
 
+def _scores(task: Task) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, metric in enumerate(task.evaluation.metrics):
+        name, advice = metric.score_name, f"give this one another name: {{name: {metric.name}, as: NAME}}"
+        if name in seen:
+            yield ("evaluation", "metrics", index), f"two scores are called {name!r}; {advice}"
+        elif name in _LOGGED or (name == "token_accuracy" != metric.name):
+            message = f"{name!r} is a figure that every evaluation has; {advice}"
+            yield ("evaluation", "metrics", index), message
+        seen.add(name)
+
+
 def _monitor(task: Task) -> Iterator[Finding]:
-    known = ["loss", *(metric.name for metric in task.evaluation.metrics)]
+    known = ["loss", *(metric.score_name for metric in task.evaluation.metrics)]
     monitor = task.training.monitor
     if monitor not in known:
         yield (

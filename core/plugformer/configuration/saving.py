@@ -52,5 +52,5 @@ def _settings(value: BaseModel) -> dict[str, Any]:
         item = getattr(value, key)
         plain = _plain(item)
         if not (item == field.default and plain in (None, {})):
-            written[key] = plain
+            written[field.alias or key] = plain
     return written

@@ -7,7 +7,14 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from plugformer.configuration.blocks import core_keys, kind_at
-from plugformer.configuration.task import Component, DataBlock, DecodingBlock, Task, Tokenizers
+from plugformer.configuration.task import (
+    Component,
+    DataBlock,
+    DecodingBlock,
+    MetricBlock,
+    Task,
+    Tokenizers,
+)
 from plugformer.errors import RegistryError
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Registry, State
@@ -16,7 +23,12 @@ from plugformer.registry.options import options_model
 Schema = dict[str, Any]
 
 _DEFINITIONS = "#/$defs/"
-_CORE: dict[Kind, type[BaseModel]] = {Kind.DATA: DataBlock, Kind.DECODING: DecodingBlock}
+_CORE: dict[Kind, type[BaseModel]] = {
+    Kind.DATA: DataBlock,
+    Kind.DECODING: DecodingBlock,
+    Kind.METRIC: MetricBlock,
+}
+_BLOCKS = [Component.__name__, *(model.__name__ for model in _CORE.values())]
 
 
 def schema(registry: Registry) -> Schema:
@@ -27,7 +39,7 @@ def schema(registry: Registry) -> Schema:
     """
     root = Task.model_json_schema()
     definitions: Schema = root.pop("$defs")
-    for model in ("Component", "DataBlock", "DecodingBlock"):
+    for model in _BLOCKS:
         del definitions[model]
     for each in (root, *definitions.values()):
         each.pop("required", None)
@@ -55,12 +67,9 @@ def _point(slot: Any, key: str) -> None:
     parts = slot.values() if isinstance(slot, dict) else slot if isinstance(slot, list) else ()
     for part in parts:
         _point(part, key)
-    if isinstance(slot, dict) and slot.get("$ref", "") in _BLOCKS:
+    if isinstance(slot, dict) and slot.get("$ref", "").removeprefix(_DEFINITIONS) in _BLOCKS:
         kind = Kind.TOKENIZER if key in ("source", "target") else kind_at((key,))
         slot["$ref"] = _DEFINITIONS + kind
-
-
-_BLOCKS = {_DEFINITIONS + model.__name__ for model in (Component, DataBlock, DecodingBlock)}
 
 
 def _component(registry: Registry, kind: Kind, core: Schema, definitions: Schema) -> Schema:

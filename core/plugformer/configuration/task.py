@@ -259,10 +259,27 @@ class DecodingBlock(Component):
     )
 
 
+class MetricBlock(Component):
+    """A metric, and what its score is called."""
+
+    as_: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        alias="as",
+        description="Name of the score; the metric's if not given. It lets one metric stand there twice.",
+    )
+
+    @property
+    def score_name(self) -> str:
+        """What reports and `training.monitor` call the score."""
+        return self.as_ or self.name
+
+
 class Evaluation(Settings):
     """What is measured."""
 
-    metrics: list[Component] = Field(default=[], description="What outputs are scored with.")
+    metrics: list[MetricBlock] = Field(
+        default=[], description="What answers, or the probabilities of the right ones, are scored with."
+    )
     samples: Annotated[int, Field(ge=0)] = Field(default=5, description="Outputs shown at each evaluation.")
     limit: Count | None = Field(
         default=1000, description="Validation examples decoded at evaluations during training."

@@ -1,41 +1,77 @@
-"""A metric as a Hugging Face `evaluate.Metric`; importing this module imports `evaluate`, which is slow."""
+"""Metrics as Hugging Face `evaluate.Metric`; importing this module imports `evaluate`, which is slow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import evaluate
 import numpy as np
 from datasets import Features, Value
 from datasets import List as ListOf
+from jaxtyping import Float, Int
+from numpy import ndarray
 
-from plugformer.interfaces import Metric
+from plugformer.evaluation.report import Score, scored
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
 
 
 class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
     """Computes a metric's value and interval without the network.
 
-    `compute(predictions=[...], references=[[...], ...])` returns `value`, `low` and `high`. Examples are kept
-    in memory: no lock, and no file that concurrent evaluations could fight over.
+    Examples are kept in memory: no lock, and no file that concurrent evaluations could fight over.
 
     Args:
         metric: The metric.
         cache_dir: A folder that `evaluate` creates its own (empty) folders in.
     """
 
+    columns: ClassVar[Mapping[str, object]]
+    inputs: ClassVar[str]
+
     def __init__(self, metric: Metric, cache_dir: str) -> None:
         self.metric = metric
         super().__init__(keep_in_memory=True, cache_dir=cache_dir)
 
     def _info(self) -> evaluate.MetricInfo:
-        text = Value("string")
         return evaluate.MetricInfo(
             description=type(self.metric).__doc__ or "",
             citation="",
-            inputs_description="Texts, and for each text a list of references.",
-            features=Features({"predictions": text, "references": ListOf(text)}),
+            inputs_description=self.inputs,
+            features=Features(self.columns),
         )
 
-    def _compute(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-        statistics = self.metric.statistics(predictions, references)
-        value = self.metric.aggregate(statistics)
-        low, high = self.metric.interval(np.asarray(statistics))
-        return {"value": value, "low": low, "high": high}
+
+class OfflineOutputMetric(OfflineMetric):
+    """Takes `compute(predictions=[...], references=[[...], ...])`."""
+
+    columns: ClassVar = {"predictions": Value("string"), "references": ListOf(Value("string"))}
+    inputs = "Texts, and for each text a list of references."
+    metric: OutputMetric
+
+    def _compute(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+        return scored(
+            self.metric,
+            np.asarray(self.metric.statistics(predictions, references)),
+            self.metric.signature(references),
+            self.metric.table(predictions, references),
+        )
+
+
+class OfflineLikelihoodMetric(OfflineMetric):
+    """Takes `compute(log_probabilities=[...], targets=[...], correct=[...])`."""
+
+    columns: ClassVar = {
+        "log_probabilities": Value("float64"),
+        "targets": Value("int64"),
+        "correct": Value("int64"),
+    }
+    inputs = "For each example its log-probability, its number of targets, and how many are predicted right."
+    metric: LikelihoodMetric
+
+    def _compute(
+        self,
+        log_probabilities: Float[ndarray, " examples"],
+        targets: Int[ndarray, " examples"],
+        correct: Int[ndarray, " examples"],
+    ) -> Score:
+        arrays = (np.asarray(column) for column in (log_probabilities, targets, correct))
+        return scored(self.metric, np.asarray(self.metric.statistics(*arrays)))

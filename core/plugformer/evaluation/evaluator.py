@@ -1,16 +1,39 @@
-"""Evaluating a model on a split: loss and token accuracy with the right answers given, metrics on its own."""
+"""Evaluating a model on a split: its own answers, and the probability of the right ones."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation.offline import score
+from plugformer.evaluation.offline import score, score_likelihoods
 from plugformer.evaluation.predictor import Prediction, Predictor
 from plugformer.evaluation.report import Report, Score
-from plugformer.interfaces import Metric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
 from plugformer.model.models import evaluating
+
+
+class SplitLikelihoods(NamedTuple):
+    """How probable the right answers are, example by example; see `LikelihoodMetric.statistics`."""
+
+    log_probabilities: Float[ndarray, " examples"]
+    targets: Int[ndarray, " examples"]
+    correct: Int[ndarray, " examples"]
+
+    @property
+    def loss(self) -> float:
+        """Mean loss over all targets, in nats."""
+        return float(-self.log_probabilities.sum() / self.targets.sum())
+
+    @property
+    def token_accuracy(self) -> float:
+        """Share of targets that are the most probable output."""
+        return float(self.correct.sum() / self.targets.sum())
 
 
 @dataclass(frozen=True)
@@ -19,51 +42,71 @@ class Evaluator:
 
     Attributes:
         predictor: Answers with the model.
-        metrics: By name.
+        metrics: By the names that reports give them.
     """
 
     predictor: Predictor
     metrics: dict[str, Metric]
 
-    def forced(self, split: EncodedSplit) -> tuple[float, float]:
-        """Returns mean loss in nats and token accuracy, the right targets given up to each."""
-        loss, correct, targets = 0.0, 0, 0
-        model = self.predictor.model
-        with evaluating(model):
-            for batch in self.predictor.batches(split, range(len(split))):
-                loss += model(batch).total.item()
-                correct += int(model.correct(batch))
-                targets += model.count(batch)
-        return loss / targets, correct / targets
+    @property
+    def output_metrics(self) -> dict[str, OutputMetric]:
+        """The metrics that need decoding."""
+        return {name: each for name, each in self.metrics.items() if isinstance(each, OutputMetric)}
 
-    def values(self, split: EncodedSplit, rows: Sequence[int]) -> tuple[dict[str, float], list[Prediction]]:
-        """Returns each metric's value on some rows, and the predictions."""
-        predictions = self.predictor.predict(split, rows)
-        outputs, references = _outputs(predictions), _references(split, rows)
-        return {
-            name: metric.aggregate(metric.statistics(outputs, references))
-            for name, metric in self.metrics.items()
-        }, predictions
+    @property
+    def likelihood_metrics(self) -> dict[str, LikelihoodMetric]:
+        """The metrics that need only one pass over the right answers."""
+        return {name: each for name, each in self.metrics.items() if isinstance(each, LikelihoodMetric)}
+
+    def likelihoods(self, split: EncodedSplit) -> SplitLikelihoods:
+        """Returns how probable the right answers are, each target given those before it."""
+        found = SplitLikelihoods(
+            np.zeros(len(split)), np.zeros(len(split), dtype=np.int64), np.zeros(len(split), dtype=np.int64)
+        )
+        with evaluating(self.predictor.model):
+            for batch in self.predictor.batches(split, range(len(split))):
+                for column, values in zip(found, self.predictor.model.likelihoods(batch), strict=True):
+                    column[batch.rows] = values.cpu().numpy()
+        return found
+
+    def values(
+        self, split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction], right: SplitLikelihoods
+    ) -> dict[str, float]:
+        """Returns each metric's value.
+
+        Args:
+            split: The examples.
+            rows: Those that were answered; metrics of outputs are measured on them alone.
+            answers: The model's answers to them.
+            right: How probable the right answers to all examples are.
+        """
+        outputs, references = _texts(split, rows, answers)
+        statistics = {
+            **{name: each.statistics(outputs, references) for name, each in self.output_metrics.items()},
+            **{name: each.statistics(*right) for name, each in self.likelihood_metrics.items()},
+        }
+        return {name: metric.aggregate(statistics[name]) for name, metric in self.metrics.items()}
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
         """Returns the scores on a whole split, as a report about a run's split of that name."""
         started = time.perf_counter()
-        scores, _ = self.scores(split)
+        scores = self.scores(split)
         return Report(run, name, scores, len(split), time.perf_counter() - started)
 
-    def scores(self, split: EncodedSplit) -> tuple[dict[str, Score], list[Prediction]]:
-        """Returns each metric's value and confidence interval on a whole split, and the predictions."""
-        rows = range(len(split))
-        predictions = self.predictor.predict(split, rows)
-        outputs, references = _outputs(predictions), _references(split, rows)
-        return {
-            name: score(metric, outputs, references) for name, metric in self.metrics.items()
-        }, predictions
+    def scores(self, split: EncodedSplit) -> dict[str, Score]:
+        """Returns each metric's value and confidence interval on a whole split."""
+        found: dict[str, Score] = {}
+        if metrics := self.output_metrics:
+            texts = _texts(split, range(len(split)), self.predictor.predict(split))
+            found |= {name: score(metric, *texts) for name, metric in metrics.items()}
+        if by_likelihood := self.likelihood_metrics:
+            right = self.likelihoods(split)
+            found |= {name: score_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
+        return {name: found[name] for name in self.metrics}
 
 
-def _outputs(predictions: Sequence[Prediction]) -> list[str]:
-    return [prediction.output for prediction in predictions]
-
-
-def _references(split: EncodedSplit, rows: Sequence[int]) -> list[list[str]]:
-    return [split.references(row) for row in rows]
+def _texts(
+    split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction]
+) -> tuple[list[str], list[list[str]]]:
+    """Returns what was answered to some examples, and their references."""
+    return [answer.output for answer in answers], [split.references(row) for row in rows]

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
+from jaxtyping import Float, Int
+from numpy import ndarray
+
 from plugformer.errors import DataError
 from plugformer.evaluation.report import Score
-from plugformer.interfaces import Metric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
 
 
-def score(metric: Metric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Returns a metric's value and its 95 % confidence interval.
+def score(metric: OutputMetric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    """Returns the score of a model's own answers.
 
     Args:
         metric: The metric.
@@ -19,13 +22,40 @@ def score(metric: Metric, predictions: Sequence[str], references: Sequence[Seque
     Raises:
         DataError: There is no example.
     """
-    from plugformer.evaluation.evaluate_metric import OfflineMetric  # slow: only when something is scored
+    _refuse_nothing(metric, len(predictions))
+    from plugformer.evaluation.evaluate_metric import OfflineOutputMetric  # slow: only when scoring
 
-    if not predictions:
+    with TemporaryDirectory() as folder:
+        found: Score = OfflineOutputMetric(metric, folder).compute(
+            predictions=predictions, references=references
+        )
+    return found
+
+
+def score_likelihoods(
+    metric: LikelihoodMetric,
+    log_probabilities: Float[ndarray, " examples"],
+    targets: Int[ndarray, " examples"],
+    correct: Int[ndarray, " examples"],
+) -> Score:
+    """Returns the score of the probabilities of right answers; arguments as of `LikelihoodMetric.statistics`.
+
+    Raises:
+        DataError: There is no example.
+    """
+    _refuse_nothing(metric, len(targets))
+    from plugformer.evaluation.evaluate_metric import OfflineLikelihoodMetric  # slow: only when scoring
+
+    with TemporaryDirectory() as folder:
+        found: Score = OfflineLikelihoodMetric(metric, folder).compute(
+            log_probabilities=log_probabilities, targets=targets, correct=correct
+        )
+    return found
+
+
+def _refuse_nothing(metric: Metric, examples: int) -> None:
+    if not examples:
         raise DataError(
             f"{type(metric).__name__}: there are 0 examples to score, expected at least 1; "
             "check the split and evaluation.limit"
         )
-    with TemporaryDirectory() as folder:
-        result: Score = OfflineMetric(metric, folder).compute(predictions=predictions, references=references)
-    return result

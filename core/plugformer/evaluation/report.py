@@ -1,11 +1,36 @@
 """The result of an evaluation, as people and scripts read it."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
-Score = dict[str, float]
-"""A metric's `value`, and `low` and `high`, the ends of its 95 % confidence interval."""
+from numpy import ndarray
+
+from plugformer.interfaces import Metric, Table
+
+
+class Score(TypedDict):
+    """A metric's `value`, and `low` and `high`, the ends of its 95 % confidence interval.
+
+    `signature` says what others must know to compare scores; `table` has a `title`, `columns` and `rows`.
+    """
+
+    value: float
+    low: float
+    high: float
+    signature: NotRequired[str]
+    table: NotRequired[dict[str, Any]]
+
+
+def scored(metric: Metric, statistics: ndarray, signature: str = "", table: Table | None = None) -> Score:
+    """Returns a metric's score with what stands beside it, empty things left out."""
+    low, high = metric.interval(statistics)
+    score = Score(value=metric.aggregate(statistics), low=low, high=high)
+    if signature:
+        score["signature"] = signature
+    if table is not None:
+        score["table"] = asdict(table)
+    return score
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ class Validation:
     Args:
         evaluator: Holds the model.
         split: The validation split.
-        limit: Examples that are decoded for the metrics; all if None. Loss and token accuracy use all; where
-            there is no metric, only examples that are shown are decoded.
+        limit: Examples that are decoded for the metrics of outputs; all if None. Figures that need no
+            decoding use all; without a metric of outputs, only examples that are shown are decoded.
         samples: Number of examples that are shown.
     """
 
@@ -24,18 +24,18 @@ class Validation:
         self.evaluator = evaluator
         self.split = split
         self.shown = range(len(split))[:limit][:samples]
-        self.rows = range(len(split))[:limit] if evaluator.metrics else self.shown
+        self.rows = range(len(split))[:limit] if evaluator.output_metrics else self.shown
 
     def evaluate(self, step: int) -> Evaluation:
         """Returns all figures after so many updates."""
         started = time.perf_counter()
-        loss, accuracy = self.evaluator.forced(self.split)
-        values, predictions = self.evaluator.values(self.split, self.rows)
+        right = self.evaluator.likelihoods(self.split)
+        predictions = self.evaluator.predictor.predict(self.split, self.rows)
         return Evaluation(
             step=step,
-            loss=loss,
-            token_accuracy=accuracy,
-            metrics=values,
+            loss=right.loss,
+            token_accuracy=right.token_accuracy,
+            metrics=self.evaluator.values(self.split, self.rows, predictions, right),
             samples=self._samples(predictions),
             best=False,
             seconds=time.perf_counter() - started,

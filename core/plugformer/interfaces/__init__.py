@@ -6,7 +6,7 @@ from plugformer.interfaces.data import Data, TaskType
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Head
-from plugformer.interfaces.metric import Metric
+from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, Table
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
@@ -29,12 +29,14 @@ __all__ = [
     "Head",
     "HeadContext",
     "Hypothesis",
+    "LikelihoodMetric",
     "Metric",
     "ModelContext",
     "NoPositions",
     "Norm",
     "Observer",
     "Optimizer",
+    "OutputMetric",
     "Padding",
     "PerPosition",
     "PositionalEncoding",
@@ -43,6 +45,7 @@ __all__ = [
     "Scope",
     "Session",
     "State",
+    "Table",
     "TaskType",
     "Tokenizer",
     "softmax_attention",

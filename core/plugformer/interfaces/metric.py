@@ -1,43 +1,124 @@
-"""Metrics: how good predictions are, and how sure of that we can be."""
+"""Metrics: how good a model's answers are, and how sure of that we can be."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers beside a score, such as a confusion matrix.
+
+    Attributes:
+        title: What stands in rows and columns.
+        columns: Their names.
+        rows: The numbers of each row, by its name.
+    """
+
+    title: str
+    columns: list[str]
+    rows: dict[str, list[int]]
 
 
 class Metric(ABC):
     """Statistics for each example, and an aggregate over them.
 
-    A component is constructed as `SomeMetric(**options)`. Because an aggregate is computed from statistics of
-    single examples, intervals and paired comparisons need no new predictions. The core offers every metric as
-    an offline `evaluate.Metric`.
+    Metrics come in two families, by what they are computed from: derive a component from `OutputMetric` or
+    from `LikelihoodMetric`. It is constructed as `SomeMetric(**options)`. Because an aggregate is computed
+    from statistics of single examples, intervals and paired comparisons need no new predictions. The core
+    offers every metric as an offline `evaluate.Metric`.
     """
 
     higher_is_better: bool = True
     """Which direction early stopping and the best checkpoint follow."""
 
-    @abstractmethod
-    def statistics(
-        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> Float[ndarray, "examples statistics"]:
-        """Returns each example's statistics; an example may have several joint references."""
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if Metric in cls.__bases__ and cls.__module__ != __name__:
+            raise TypeError(
+                f"{cls.__name__} derives from Metric itself, not OutputMetric or LikelihoodMetric"
+            )
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
-        """Returns the score of a set of examples."""
+        """Returns the score of a set of examples, at least one."""
 
     def interval(
         self, statistics: Float[ndarray, "examples statistics"], level: float = 0.95
     ) -> tuple[float, float]:
         """Returns a confidence interval of the aggregate: by default a percentile bootstrap over examples.
 
-        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3; 1,000 resamples, seeded.
+        1,000 resamples, seeded, by `scipy.stats.bootstrap`. Where all resamples score the same, as with a
+        single example, both ends are the score: such examples say nothing about its spread. Where resamples
+        are biased, as with classes of very few examples, the interval is widened to hold the score.
+
+        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
         """
-        generator = np.random.default_rng(0)
-        count = len(statistics)
-        scores = [self.aggregate(statistics[generator.integers(0, count, count)]) for _ in range(1000)]
-        low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
+        value = self.aggregate(statistics)
+        if len(statistics) == 1:
+            return value, value
+        from scipy.stats import bootstrap  # slow to import, needed only when scores are computed
+
+        found = bootstrap(
+            (np.arange(len(statistics)),),
+            lambda rows: self.aggregate(statistics[rows]),
+            n_resamples=1000,
+            batch=10,  # so many resamples' rows are in memory at a time
+            vectorized=False,
+            confidence_level=level,
+            method="percentile",
+            rng=np.random.default_rng(0),
+        ).confidence_interval
+        return min(float(found.low), value), max(float(found.high), value)
+
+
+class OutputMetric(Metric):
+    """A metric of the outputs that a model gives by itself, against the right ones."""
+
+    @abstractmethod
+    def statistics(
+        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Float[ndarray, "examples statistics"]:
+        """Returns each example's statistics; an example may have several joint references.
+
+        What a statistic means may depend on the call, as the number of a class does. The score of an example
+        may not: `aggregate` of its row is the same, whichever examples stand beside it.
+        """
+
+    def signature(self, references: Sequence[Sequence[str]]) -> str:  # noqa: ARG002 (a default)
+        """Returns what others must know to compare scores, on one line; by default nothing."""
+        return ""
+
+    def table(
+        self,
+        predictions: Sequence[str],  # noqa: ARG002 (a default)
+        references: Sequence[Sequence[str]],  # noqa: ARG002
+    ) -> Table | None:
+        """Returns numbers that reports show beside the score; by default none."""
+        return None
+
+
+class LikelihoodMetric(Metric):
+    """A metric of the probability of the right answers, each target given the right ones before it.
+
+    It needs no decoding. A sequence's targets are its tokens and END; a classified text has one, its label.
+    """
+
+    @abstractmethod
+    def statistics(
+        self,
+        log_probabilities: Float[ndarray, " examples"],
+        targets: Int[ndarray, " examples"],
+        correct: Int[ndarray, " examples"],
+    ) -> Float[ndarray, "examples statistics"]:
+        """Returns each example's statistics.
+
+        Args:
+            log_probabilities: Natural logarithm of the probability of all the example's targets together.
+            targets: Number of the example's targets.
+            correct: How many of them are the model's most probable answer.
+        """

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from plugformer.data.batches import Batch, Tokens
 from plugformer.interfaces import Head
@@ -27,6 +28,23 @@ class Loss(NamedTuple):
     total: Float[Tensor, ""]
     targets: Int[Tensor, ""]
     auxiliary: Float[Tensor, ""]
+
+
+class Likelihoods(NamedTuple):
+    """How probable the right answers to a batch are, example by example.
+
+    Attributes:
+        log_probabilities: Natural logarithm of the probability of all of an example's targets together.
+        targets: Number of targets.
+        correct: How many of them are the most probable output.
+    """
+
+    log_probabilities: Float[Tensor, " batch"]
+    targets: Int[Tensor, " batch"]
+    correct: Int[Tensor, " batch"]
+
+
+_POSITIONS = 1024
 
 
 class Model(nn.Module, ABC):
@@ -57,11 +75,20 @@ class Model(nn.Module, ABC):
         """Returns the head's scores, given the right answers so far (teacher forcing)."""
         return self.head.logits(self.hidden(batch), self.targets(batch)[1])
 
-    def correct(self, batch: Batch) -> Int[Tensor, ""]:
-        """Returns how many targets are the most probable output, given the right answers so far."""
-        hits = self.logits(batch).argmax(dim=-1) == self.targets(batch)[0]
-        real = self.targets(batch)[1]
-        return (hits & real if hits.dim() == real.dim() else hits).sum()
+    def likelihoods(self, batch: Batch) -> Likelihoods:
+        """Returns how probable each example's targets are, given the right answers so far."""
+        hidden, (targets, real) = self.hidden(batch), self.targets(batch)
+        if targets.dim() < real.dim():
+            found = _likelihoods(self.head.logits(hidden, real), targets)
+            return Likelihoods(found[0], torch.ones_like(targets), found[1])
+        log_probabilities = hidden.new_zeros(real.shape, dtype=torch.float32)
+        correct = torch.zeros_like(targets)
+        # Scores over a whole vocabulary are large: real positions alone, and only so many at a time.
+        for part in real.nonzero().split(_POSITIONS):
+            at = tuple(part.T)
+            logits = self.head.logits(hidden[at][None], real[at][None])[0]
+            log_probabilities[at], correct[at] = _likelihoods(logits, targets[at])
+        return Likelihoods(log_probabilities.sum(dim=1), real.sum(dim=1), correct.sum(dim=1))
 
     def _collect_auxiliary_losses(self, total: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Adds up what components left in `auxiliary_loss`, and clears it."""
@@ -70,6 +97,14 @@ class Model(nn.Module, ABC):
             loss = module.__dict__.pop("auxiliary_loss", None)
             auxiliary = auxiliary if loss is None else auxiliary + loss
         return auxiliary
+
+
+def _likelihoods(
+    logits: Float[Tensor, "targets outputs"], targets: Int[Tensor, " targets"]
+) -> tuple[Float[Tensor, " targets"], Int[Tensor, " targets"]]:
+    """Returns each target's log-probability, and 1 where it is the most probable output."""
+    losses = functional.cross_entropy(logits.float(), targets, reduction="none")
+    return -losses, (logits.argmax(dim=-1) == targets).long()
 
 
 class EncoderDecoder(Model):

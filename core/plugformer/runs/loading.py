@@ -78,7 +78,7 @@ class TrainedModel:
     def evaluator(self) -> Evaluator:
         """Returns what measures this model with the task's metrics."""
         metrics = {
-            block.name: self.registry.create(Kind.METRIC, block.name, **block.options)
+            block.score_name: self.registry.create(Kind.METRIC, block.name, **block.options)
             for block in self.task.evaluation.metrics
         }
         return Evaluator(self.predictor(), metrics)

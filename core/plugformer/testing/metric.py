@@ -2,23 +2,43 @@
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces import Metric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
 from plugformer.testing.check import check, require
 from plugformer.testing.subject import Subject
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Predictions and the references of each."""
+    """Predictions and the references of each.
+
+    A metric of likelihoods sees them as a model that finds the words of a right answer probable (0.9 each)
+    and, where a prediction is wrong, none of them (0.1 each).
+    """
 
     name: str
     predictions: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
+
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Returns what a metric of outputs is given."""
+        return list(self.predictions), [list(each) for each in self.references]
+
+    def likelihoods(self) -> tuple[Float[ndarray, " examples"], Int[ndarray, " n"], Int[ndarray, " n"]]:
+        """Returns what a metric of likelihoods is given: log-probabilities, targets, correct targets."""
+        pairs = zip(self.predictions, self.references, strict=True)
+        right = np.array([prediction in references for prediction, references in pairs])
+        targets = np.array([len(references[0].split()) for references in self.references])
+        return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
+
+    def part(self, number: int) -> "Scored":
+        """Returns one of the examples."""
+        return Scored(f"example {number}", (self.predictions[number],), (self.references[number],))
 
     def __str__(self) -> str:
         return f"{self.name}: {list(self.predictions)} against {[list(each) for each in self.references]}"
@@ -55,14 +75,14 @@ def statistics_are_numbers(subject: Subject, case: Scored) -> None:
 
 @check((HALF, SEVERAL))
 def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
-    """The statistics of an example do not depend on the other examples."""
+    """The score of an example's statistics does not depend on the examples beside it."""
     metric: Metric = subject.create()
     whole = _statistics(metric, case)
     for number, row in enumerate(whole):
-        alone = metric.statistics([case.predictions[number]], [list(case.references[number])])
+        alone, among = metric.aggregate(_statistics(metric, case.part(number))), metric.aggregate(row[None])
         require(
-            np.allclose(alone[0], row),
-            f"example {number} has other statistics among the others than alone",
+            math.isclose(alone, among, rel_tol=1e-9, abs_tol=1e-12),
+            f"example {number} scores {among:g} among the others and {alone:g} alone",
         )
 
 
@@ -129,6 +149,8 @@ def right_predictions_score_best(subject: Subject) -> None:
 def any_joint_reference_counts(subject: Subject, place: int) -> None:
     """A prediction that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
+    if not isinstance(metric, OutputMetric):
+        return
     prediction, other = REFERENCES[0][0], "there is a cat that sits upon a mat"
     references = [prediction, other] if place == 0 else [other, prediction]
     scores = [
@@ -141,8 +163,30 @@ def any_joint_reference_counts(subject: Subject, place: int) -> None:
     )
 
 
+@check(EXAMPLES)
+def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored) -> None:
+    """A signature is one line of text; a table has a whole number for each column in every row."""
+    metric: Metric = subject.create()
+    if not isinstance(metric, OutputMetric):
+        return
+    signature, table = metric.signature(case.texts()[1]), metric.table(*case.texts())
+    require(
+        isinstance(signature, str) and len(signature.splitlines()) <= 1,
+        f"the signature {signature!r} is not one line of text",
+    )
+    for name, numbers in ({} if table is None else table.rows).items():
+        fits = table is not None and len(numbers) == len(table.columns)
+        require(
+            fits and all(type(number) is int for number in numbers),
+            f"the table's row {name!r} is {numbers}, expected a whole number for each column",
+        )
+
+
 def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statistics"]:
-    return metric.statistics(list(case.predictions), [list(each) for each in case.references])
+    """Returns the statistics of a metric of either family."""
+    if isinstance(metric, OutputMetric):
+        return metric.statistics(*case.texts())
+    return cast("LikelihoodMetric", metric).statistics(*case.likelihoods())
 
 
 CHECKS = (
@@ -153,4 +197,5 @@ CHECKS = (
     the_interval_holds_the_value,
     right_predictions_score_best,
     any_joint_reference_counts,
+    reports_can_show_what_stands_beside_the_score,
 )

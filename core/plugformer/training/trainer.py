@@ -151,7 +151,8 @@ class Trainer:
     def _accuracy(self, batch: Batch) -> float:
         model: Model = self.accelerator.unwrap_model(self.model)
         with evaluating(model):
-            return model.correct(batch.to(self.accelerator.device)).item() / model.count(batch)
+            found = model.likelihoods(batch.to(self.accelerator.device))
+            return found.correct.sum().item() / found.targets.sum().item()
 
     def _set_learning_rate(self) -> float:
         factor = self.schedule.factor(

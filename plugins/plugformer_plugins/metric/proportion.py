@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import Metric
+from plugformer.interfaces import OutputMetric
 
 
-class Proportion(Metric):
+class Proportion(OutputMetric):
     """The share of examples that are right, one statistic each: 1 for a hit, 0 for a miss."""
 
     @abstractmethod

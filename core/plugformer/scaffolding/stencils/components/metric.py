@@ -8,13 +8,13 @@ from jaxtyping import Float
 from numpy import ndarray
 from pydantic import Field
 
-from plugformer.interfaces import Metric
+from plugformer.interfaces import OutputMetric
 
 
-class NewComponent(Metric):
+class NewComponent(OutputMetric):
     """The share of predictions that equal one of their references.
 
-    Confidence intervals come from the statistics of single examples, by the bootstrap of `Metric.interval`.
+    Confidence intervals come from the statistics of single examples, by the bootstrap of `OutputMetric.interval`.
 
     Args:
         ignore_case: Whether "Paris" and "paris" are the same.

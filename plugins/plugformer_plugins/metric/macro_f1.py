@@ -1,0 +1,39 @@
+"""Macro F1: every class counts the same, however rare."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from plugformer.interfaces import OutputMetric
+
+
+class MacroF1(OutputMetric):
+    """The mean over classes of the harmonic mean of precision and recall.
+
+    Classes are those that occur among predictions or references; one that is never predicted right scores 0.
+    It is the average of F-scores, not the F-score of averages; Opitz and Burst (2019) tell the two apart,
+    https://arxiv.org/abs/1911.03347.
+    """
+
+    def statistics(
+        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Float[ndarray, "examples 2"]:
+        """Returns the number of the predicted class and that of the right one."""
+        pairs = zip(predictions, references, strict=True)
+        right = [each if each in answers else answers[0] for each, answers in pairs]
+        numbers = {name: number for number, name in enumerate(sorted({*predictions, *right}))}
+        return np.array(
+            [[numbers[name] for name in pair] for pair in zip(predictions, right, strict=True)], float
+        )
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the mean F1 of the classes that occur."""
+        predicted, right = statistics.astype(int).T
+        classes = int(statistics.max()) + 1
+        hits = np.bincount(right[predicted == right], minlength=classes)
+        # F1 is 2 hits / (predicted + right), precision and recall put into their harmonic mean.
+        occurrences = np.bincount(predicted, minlength=classes) + np.bincount(right, minlength=classes)
+        occurring = occurrences > 0
+        return float((2 * hits[occurring] / occurrences[occurring]).mean())

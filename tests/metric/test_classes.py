@@ -1,0 +1,48 @@
+"""Macro F1 and the confusion matrix, by hand."""
+
+import pytest
+
+from plugformer.evaluation.offline import score
+from plugformer_plugins.metric.confusion_matrix import ConfusionMatrix
+from plugformer_plugins.metric.macro_f1 import MacroF1
+
+# Right:     a a a a b b c
+# Predicted: a a a b b c b
+PREDICTIONS = ["a", "a", "a", "b", "b", "c", "b"]
+RIGHT = [[label] for label in "aaaabbc"]
+
+
+def test_macro_f1():
+    """Of a: precision 3/3, recall 3/4; of b: 1/3, 1/2; of c: 0/1, 0/1."""
+    assert score(MacroF1(), PREDICTIONS, RIGHT)["value"] == pytest.approx((6 / 7 + 2 / 5 + 0) / 3)
+
+
+def test_a_class_that_is_only_predicted_counts():
+    assert score(MacroF1(), ["a", "z"], [["a"], ["a"]])["value"] == pytest.approx((2 / 3 + 0) / 2)
+
+
+def test_any_reference_is_right():
+    assert score(MacroF1(), ["a", "b"], [["b", "a"], ["b"]])["value"] == 1
+
+
+def test_all_right_has_no_spread():
+    assert score(MacroF1(), ["a", "b"], [["a"], ["b"]]) == {"value": 1.0, "low": 1.0, "high": 1.0}
+
+
+def test_the_interval_holds_the_score_of_rare_classes():
+    """With one or two examples of each class resamples score lower than the whole: some get no hit."""
+    right = [[f"class {number // 2}"] for number in range(200)]
+    predictions = [answers[0] if number % 2 else "class 0" for number, answers in enumerate(right)]
+    found = score(MacroF1(), predictions, right)
+    assert found["low"] <= found["value"] <= found["high"]
+
+
+def test_the_confusion_matrix():
+    found = score(ConfusionMatrix(), PREDICTIONS, RIGHT)
+    assert found["value"] == pytest.approx(4 / 7)
+    assert found["low"] < 4 / 7 < found["high"]
+    assert found["table"] == {
+        "title": "right classes in rows, predicted ones in columns",
+        "columns": ["a", "b", "c"],
+        "rows": {"a": [3, 1, 0], "b": [0, 1, 1], "c": [0, 1, 0]},
+    }

@@ -1,0 +1,42 @@
+"""Perplexity and token accuracy: over all targets together, not a mean over examples."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from plugformer.evaluation.offline import score_likelihoods
+from plugformer_plugins.metric.perplexity import Perplexity
+from plugformer_plugins.metric.token_accuracy import TokenAccuracy
+
+# One target with probability 1/2, three with 1/8 each: the geometric mean is (1/2 * 1/512) ** (1/4).
+LIKELIHOODS = (np.log([1 / 2, 1 / 512]), np.array([1, 3]), np.array([1, 1]))
+
+
+def test_perplexity():
+    found = score_likelihoods(Perplexity(), *LIKELIHOODS)
+    assert found["value"] == pytest.approx(1024**0.25)
+    assert found["low"] == pytest.approx(2)  # the first example twice
+    assert found["high"] == pytest.approx(8)
+
+
+def test_token_accuracy():
+    found = score_likelihoods(TokenAccuracy(), *LIKELIHOODS)
+    assert found == pytest.approx({"value": 2 / 4, "low": 1 / 3, "high": 1.0})
+
+
+@pytest.mark.parametrize("outputs", [2, 10, 1000])
+def test_a_uniform_guess_hesitates_between_all_outputs(outputs):
+    targets = np.array([4, 7, 1])
+    found = score_likelihoods(Perplexity(), -targets * np.log(outputs), targets, np.array([0, 0, 0]))
+    assert [found["low"], found["value"], found["high"]] == pytest.approx([outputs] * 3)
+
+
+@pytest.mark.parametrize("metric", [Perplexity(), TokenAccuracy()])
+@pytest.mark.parametrize("nats", [0.0, -3.0, -1e6])
+def test_one_example_is_a_number_without_warning(metric, nats):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = score_likelihoods(metric, np.array([nats]), np.array([2]), np.array([1]))
+    assert np.isfinite(list(found.values())).all()
+    assert found["low"] == found["value"] == found["high"]

@@ -1,0 +1,106 @@
+"""BLEU and chrF against sacreBLEU's own `corpus_score`, and tokenized BLEU against its definition."""
+
+import sys
+from math import exp, log
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from plugformer.errors import ConfigurationError
+from plugformer.evaluation.offline import score
+from plugformer_plugins.metric.bleu import BLEU
+from plugformer_plugins.metric.chrf import CHRF
+from plugformer_plugins.metric.tokenized_bleu import TokenizedBLEU
+
+TEXT = "The the a Man woman runs, walks ( slowly ) in on U.S. street street . ! 3.5 don't 北京"
+
+
+def corpus(references: tuple[int, ...], size: int = 40) -> tuple[list[str], list[list[str]]]:
+    """Returns outputs that resemble their references, so many of each in turn; one output is empty."""
+    draw, words = np.random.default_rng(len(references)), TEXT.split()
+    answers = [
+        [" ".join(draw.choice(words, draw.integers(1, 13))) for _ in range(references[row % len(references)])]
+        for row in range(size)
+    ]
+    outputs = [
+        " ".join(word if draw.random() < 0.8 else draw.choice(words) for word in each[-1].split())
+        for each in answers
+    ]
+    return ["", *outputs[1:]], answers
+
+
+PAIRS = [
+    (BLEU(), sacrebleu.BLEU()),
+    (BLEU(tokenize="intl", lowercase=True), sacrebleu.BLEU(tokenize="intl", lowercase=True)),
+    (BLEU(tokenize="zh"), sacrebleu.BLEU(tokenize="zh")),
+    (BLEU(tokenize="char"), sacrebleu.BLEU(tokenize="char")),
+    (BLEU(tokenize="none"), sacrebleu.BLEU(tokenize="none")),
+    (CHRF(), sacrebleu.CHRF()),
+    (CHRF(word_order=2, lowercase=True), sacrebleu.CHRF(word_order=2, lowercase=True)),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS)
+@pytest.mark.parametrize("references", [(1,), (3,), (1, 2, 4), (2, 1)])
+def test_the_score_is_that_of_the_corpus(ours, theirs, references):
+    outputs, answers = corpus(references)
+    streams = [
+        [each[number] if number < len(each) else None for each in answers]
+        for number in range(max(references))
+    ]
+    expected = theirs.corpus_score(outputs, streams)
+    found = score(ours, outputs, answers)
+    assert found["value"] == pytest.approx(expected.score, rel=1e-12)
+    assert found["signature"] == str(theirs.get_signature())
+    assert 0 < found["low"] < found["value"] < found["high"] < 100
+
+
+@pytest.mark.parametrize("metric", [BLEU(), CHRF(), TokenizedBLEU()])
+def test_extremes(metric):
+    assert score(metric, [""], [["a b"]])["value"] == 0
+    assert score(metric, ["x"] * 3, [["a b"]] * 3)["value"] == 0
+    perfect = score(metric, ["a b c d e"] * 2, [["a b c d e"]] * 2)
+    assert [perfect[key] for key in ("low", "value", "high")] == pytest.approx([100] * 3)
+
+
+def test_tokenized_bleu_by_hand():
+    """As multi-bleu.perl -lc counts: of 9 tokens 8 are right, of 8 pairs 6, of 7 triples 4, of 6 fours 3."""
+    output, reference = "The man doesn't wear a hat .", "the man doesn't wear a red hat."
+    # tokens: the man doesn 't wear a hat .       (8)
+    #         the man doesn 't wear a red hat .   (9)
+    precisions = [8 / 8, 6 / 7, 4 / 6, 3 / 5]
+    expected = 100 * exp(1 - 9 / 8) * exp(sum(map(log, precisions)) / 4)
+    assert score(TokenizedBLEU(), [output], [[reference]])["value"] == pytest.approx(expected)
+
+
+def test_tokenized_bleu_is_not_smoothed():
+    """Without a common sequence of four words multi-bleu.perl gives 0; sacreBLEU's smoothing does not."""
+    output, reference = "a b c x d e f", "a b c y d e f"
+    assert score(TokenizedBLEU(), [output], [[reference]])["value"] == 0
+    assert score(BLEU(), [output], [[reference]])["value"] > 10
+
+
+def test_texts_that_are_tokenized_already_are_left_alone():
+    output, reference = "do n't you see it", "don't you see it"
+    assert score(TokenizedBLEU(tokenize="none"), [output], [[reference]])["value"] == 0
+    signature = TokenizedBLEU(tokenize="none", lowercase=False).signature([["a"]])
+    assert "tok:none" in signature
+    assert "case:mixed" in signature
+
+
+def test_the_signature_names_the_tokenizer():
+    assert "|case:lc|eff:no|tok:moses.fr|smooth:none|" in TokenizedBLEU(language="fr").signature([["a"]])
+
+
+def test_french_apostrophes_belong_to_the_word_before():
+    french, english = TokenizedBLEU(language="fr"), TokenizedBLEU(language="en")
+    assert french.tokenize("l'homme") == "l' homme"
+    assert english.tokenize("l'homme") == "l 'homme"
+
+
+def test_without_sacremoses_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(ConfigurationError, match=r"sacremoses.*pip install 'plugformer\[moses\]'"):
+        TokenizedBLEU()
+    TokenizedBLEU(tokenize="none")
