@@ -8,7 +8,7 @@ from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.decoding import CachedSession, LengthLimit, ModelSession
-from plugformer.interfaces import Decoding, Tokenizer
+from plugformer.interfaces import Decoding, Hypothesis, Tokenizer
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model, evaluating
 
 
@@ -89,11 +89,15 @@ class SequencePredictor(Predictor):
         self.limit = limit
         self.session = session
 
-    def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns each sentence's best hypothesis."""
+    def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
+        """Returns each sentence's hypotheses, the best first."""
         keys = [first + row for row in batch.rows]
         session = self.session(self.model, batch.source, self.limit.of(batch.source), keys)
-        best = [hypotheses[0] for hypotheses in self.decoding.search(session)]
+        return self.decoding.search(session)
+
+    def answer(self, batch: Batch, first: int) -> list[Prediction]:
+        """Returns each sentence's best hypothesis."""
+        best = [hypotheses[0] for hypotheses in self.search(batch, first)]
         texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in best])
         return [Prediction(text, hypothesis.score) for text, hypothesis in zip(texts, best, strict=True)]
 

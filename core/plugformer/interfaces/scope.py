@@ -39,6 +39,10 @@ class Scope:
         self.causal = causal
         self.observer = observer
 
+    def observed_by(self, observer: Observer) -> "Scope":
+        """Returns the same scope, whose records go to an observer."""
+        return Scope(self.query, self.key, causal=self.causal, observer=observer)
+
     @property
     def observed(self) -> bool:
         """Whether somebody looks: attention then takes its plain path and records its weights."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
@@ -21,6 +21,9 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.requirements import resolve_run
 from plugformer.runs.vocabularies import Vocabularies, load_vocabularies
 from plugformer.runs.weights import load_tensors, restore
+
+if TYPE_CHECKING:
+    from plugformer.inspection.attention import Inspection
 
 BATCH_TOKENS = 8192
 """Positions of a batch when answering: enough to keep the processor busy."""
@@ -59,6 +62,16 @@ class TrainedModel:
             texts, self.vocabularies.source, TaskType(self.task.type), self.task.model.max_length
         )
         return self.predictor().predict(split, first=first)
+
+    def look_inside(self, text: str) -> "Inspection":
+        """Returns what the model's attentions weigh while it answers a text.
+
+        Raises:
+            LengthError: The text is longer than the model can process.
+        """
+        from plugformer.inspection.attention import inspect
+
+        return inspect(self, text)
 
     def evaluate(self, split: str = "test") -> Report:
         """Reads the task's data again and returns the metrics on one split.

@@ -1,0 +1,115 @@
+"""What a model reads of a text: the weights of all its attentions, and the tokens between which they lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plugformer.data.batches import Ragged, pad
+from plugformer.data.encoding import EncodedSplit
+from plugformer.evaluation.predictor import SequencePredictor
+from plugformer.inspection.observation import Place, Record, attentions, observing
+from plugformer.interfaces import BEGIN, END, UNKNOWN, TaskType, Tokenizer
+from plugformer.model.models import evaluating
+
+if TYPE_CHECKING:
+    from plugformer.runs.loading import TrainedModel
+
+_SPECIAL = {UNKNOWN: "<unknown>", BEGIN: "<begin>", END: "<end>"}
+
+
+@dataclass(frozen=True)
+class AttentionView:
+    """What one attention did with a text.
+
+    Attributes:
+        place: Where it stands.
+        component: Name of its class.
+        query: Tokens that read.
+        key: Tokens that are read.
+        weights: How much of what a query reads comes from each key, of every softmax map (head); each row
+            sums to 1. None of an attention that records no such weights.
+    """
+
+    place: Place
+    component: str
+    query: list[str]
+    key: list[str]
+    weights: Float[Tensor, "maps query key"] | None
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a model made of a text, and how its attentions read meanwhile.
+
+    Attributes:
+        text: The input.
+        output: The model's answer: a text, or a label.
+        attentions: The encoder's, then layer by layer the decoder's self-attention and cross-attention. The
+            decoder reads BEGIN and the model's own output; each row of its weights belongs to the step that
+            writes the token after the one named.
+    """
+
+    text: str
+    output: str
+    attentions: list[AttentionView]
+
+
+def inspect(trained: "TrainedModel", text: str) -> Inspection:
+    """Lets a model answer a text and returns what its attentions weighed.
+
+    Raises:
+        LengthError: The text is longer than the model can process.
+    """
+    model = trained.model
+    predictor = trained.predictor()
+    tokenizer = trained.vocabularies.source
+    split = EncodedSplit.of_texts(
+        [text], tokenizer, TaskType(trained.task.type), trained.task.model.max_length
+    )
+    with evaluating(model):
+        (batch,) = predictor.batches(split, [0])
+        if isinstance(predictor, SequencePredictor):
+            best = predictor.search(batch, 0)[0][0]
+            output_tokens = pad(Ragged.of([best.tokens]), begin=True).to(batch.source.ids.device)
+            batch = replace(batch, target=output_tokens)
+            target = _spelled(predictor.tokenizer, [BEGIN, *best.tokens])
+            (output,) = predictor.tokenizer.decode([best.tokens])
+        else:
+            target, output = [], predictor.answer(batch, 0)[0].output
+        with observing(model) as records:
+            model.hidden(batch)
+    source = _spelled(tokenizer, batch.source.ids[0].tolist())
+    sides = {"encoder": source, "decoder": target}
+    views = [
+        AttentionView(
+            place,
+            type(attention).__name__,
+            query := sides[place.stack],
+            key := source if place.kind == "cross" else query,
+            _weights(records, place, (len(query), len(key))),
+        )
+        for place, attention in attentions(model).items()
+    ]
+    return Inspection(text, output, views)
+
+
+def _weights(
+    records: Sequence[Record], place: Place, shape: tuple[int, int]
+) -> Float[Tensor, "maps query key"] | None:
+    """Returns the weights that an attention recorded between all tokens; several make one."""
+    found = [
+        record.value[0].float().cpu()
+        for record in records
+        if record.place == place and record.name == "weights"
+        if record.value.dim() == 4 and record.value.shape[2:] == shape
+    ]
+    return torch.cat(found) if found else None
+
+
+def _spelled(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """Returns how tokens are spelled, special ones by one name in all vocabularies."""
+    return [_SPECIAL.get(number, token) for number, token in zip(ids, tokenizer.tokens(ids), strict=True)]
