@@ -70,6 +70,7 @@ def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):
     assert names == [f"schedule/{name}" for name in ("declared", "faulty", "missing", "powered", "sound")]
     assert "schedule/missing   PARTIAL: 1 of 5 checks ran, 1 failed" in outcome.out
     assert "failed  loads: schedule 'missing' (local): module local_schedules has no 'Missing'" in outcome.out
+    assert "skipped  all others: the component cannot be imported" in outcome.out
     assert "schedule/powered   PARTIAL: 0 of 4 checks ran" in outcome.out
     assert "skipped  all: needs a value for power, which has no default" in outcome.out
     assert "5 components, 10 of 21 checks passed; 2 with failures; 2 checked in part only" in outcome.out

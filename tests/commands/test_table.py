@@ -18,6 +18,8 @@ def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "x" * 23 + "…"
     assert lines[2:] == ["  some words that do not", "  fit on one line"]
+    table.print_text("what is wrong\nwhat to do", indent=2)
+    assert capsys.readouterr().out == "  what is wrong\n  what to do\n"
 
 
 @pytest.mark.parametrize(
