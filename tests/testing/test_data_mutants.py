@@ -59,6 +59,27 @@ class Shuffles(Pairs):
     target = property(lambda self: str(random.random()))  # noqa: S311 (a fault, not a secret)
 
 
+class HashesWithTheProcess(Pairs):
+    def version(self):
+        return str(hash("some files"))
+
+
+class ForgetsItsVersion(Pairs):
+    rows = "none"
+
+    def load(self, task_type):
+        self.rows = "two"
+        return super().load(task_type)
+
+    def version(self):
+        return self.rows
+
+
+class NumbersItsVersion(Pairs):
+    def version(self):
+        return 3
+
+
 MUTANTS = [
     (ServesNothing, "serves_a_type_of_task", "it serves no type of task: not today"),
     (WithoutTrain, "splits_have_their_names", "there is no train split, only validation"),
@@ -67,6 +88,9 @@ MUTANTS = [
     (NumberedLabels, "examples_fit_the_task", "has no column source|expected a ClassLabel"),
     (WithoutColumns, "examples_fit_the_task", r"no column source, target, only \['input', 'output'\]"),
     (Shuffles, "loading_is_repeatable", "the target column of split 'train' holds something else"),
+    (HashesWithTheProcess, "version_is_repeatable", "in another process, the version is"),
+    (ForgetsItsVersion, "version_is_repeatable", "after loading, the version is 'two' instead of 'none'"),
+    (NumbersItsVersion, "version_is_repeatable", "the version is 3, expected a text"),
 ]
 
 
@@ -76,7 +100,7 @@ def test_is_caught(assert_caught, mutant, check, words):
 
 
 def test_sound_data_pass():
-    assert run(Pairs).summary() == "4 of 4 checks passed"
+    assert run(Pairs).summary() == "5 of 5 checks passed"
 
 
 def test_every_check_of_data_catches_one():

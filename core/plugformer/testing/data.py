@@ -1,11 +1,15 @@
 """The contract of data: see plugformer.interfaces.data."""
 
 import re
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data, TaskType
 from plugformer.testing.check import NotApplicable, check, fail, require
+from plugformer.testing.processes import in_another_process
 from plugformer.testing.subject import Subject
 
 if TYPE_CHECKING:
@@ -69,6 +73,25 @@ def loading_is_repeatable(subject: Subject, task_type: TaskType) -> None:
             )
 
 
+@check()
+def version_is_repeatable(subject: Subject) -> None:
+    """The version is a text, and the same in another object, after loading, and in another process."""
+    version = subject.create().version()
+    require(isinstance(version, str), f"the version is {version!r}, expected a text")
+    data: Data = subject.create()
+    for task_type in TYPES:
+        with suppress(ConfigurationError, DataError):
+            data.load(task_type)
+    require(
+        data.version() == version, f"after loading, the version is {data.version()!r} instead of {version!r}"
+    )
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "version")
+        in_another_process(subject, file)
+        other = file.read_text(encoding="utf-8")
+    require(other == version, f"in another process, the version is {other!r} instead of {version!r}")
+
+
 def _loaded(subject: Subject, task_type: TaskType) -> "DatasetDict":
     """Returns the splits for a type of task, loaded once for all checks.
 
@@ -127,4 +150,5 @@ CHECKS = (
     splits_have_their_names,
     examples_fit_the_task,
     loading_is_repeatable,
+    version_is_repeatable,
 )

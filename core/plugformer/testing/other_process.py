@@ -1,4 +1,4 @@
-"""Trains a tokenizer in a process of its own: reads what to do as JSON from standard input."""
+"""Makes a component in a process of its own: reads which, and what to do, as JSON from standard input."""
 
 import importlib
 import importlib.util
@@ -9,18 +9,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from plugformer.interfaces import Tokenizer
+from plugformer.interfaces import Data, Tokenizer
 from plugformer.registry.options import checked_options
 
 
 def main() -> None:
-    """Imports the class, trains it on the texts and saves the result."""
+    """Imports the class and makes the component; trains and saves a tokenizer, writes the version of data."""
     order: dict[str, Any] = json.load(sys.stdin)
-    component: Any = reduce(getattr, order["class"].split("."), _module(order["module"], order["file"]))
-    options = checked_options(component, order["options"], order["class"])
-    tokenizer: Tokenizer = component(**options)
-    tokenizer.train(iter(order["texts"]))
-    tokenizer.save(Path(order["save"]))
+    cls: Any = reduce(getattr, order["class"].split("."), _module(order["module"], order["file"]))
+    component: Tokenizer | Data = cls(**checked_options(cls, order["options"], order["class"]))
+    file = Path(order["save"])
+    if isinstance(component, Data):
+        file.write_text(component.version(), encoding="utf-8")
+    else:
+        component.train(iter(order["texts"]))
+        component.save(file)
 
 
 def _module(name: str, file: str) -> ModuleType:

@@ -1,23 +1,18 @@
 """A tokenizer's vocabulary: trained the same everywhere, saved, and loaded again."""
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import Tokenizer
-from plugformer.testing.check import NotApplicable, check, fail, require
+from plugformer.testing.check import check, fail, require
+from plugformer.testing.processes import in_another_process
 from plugformer.testing.subject import Subject
 from plugformer.testing.texts import KNOWN, NASTY, TRAINING
 
 TEXTS = [*KNOWN, *TRAINING[:6], *(text.value for text in NASTY)]
-
-_OTHER_PROCESS = {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-"""Hash tables, and threads that finish in another order, must not show in a vocabulary."""
 
 
 def trained(subject: Subject) -> Tokenizer:
@@ -43,34 +38,9 @@ def trained_twice_is_the_same(subject: Subject) -> None:
 @check()
 def trained_in_another_process_is_the_same(subject: Subject) -> None:
     """The same texts give the same numbers in another process, with other hash seeds and threads."""
-    component = subject.component
-    if "<locals>" in component.__qualname__ or not subject.file:
-        raise NotApplicable(
-            f"{component.__qualname__} is defined inside a function: no other process finds it"
-        )
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "tokenizer.json")
-        order = {
-            "module": component.__module__,
-            "file": subject.file,
-            "class": component.__qualname__,
-            "options": {name: _plain(value) for name, value in subject.options.items()},
-            "texts": TRAINING,
-            "save": str(file),
-        }
-        other = subprocess.run(
-            [sys.executable, "-m", "plugformer.testing.other_process"],
-            input=json.dumps(order),
-            env={**os.environ, **_OTHER_PROCESS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=300,
-            check=False,
-        )
-        if other.returncode:
-            said = other.stderr.strip().splitlines() or ["no message"]
-            fail(f"training in another process failed: {said[-1]}")
+        in_another_process(subject, file, TRAINING)
         loaded: Tokenizer = subject.create()
         loaded.load(file)
     _require_same(loaded, trained(subject), "trained in another process")
@@ -130,7 +100,3 @@ def _require_same(tokenizer: Tokenizer, expected: Tokenizer, how: str) -> None:
     for text, row, other in zip(TEXTS, rows, wanted, strict=True):
         require(row == other, f"{how} it encodes {text[:40]!r} as {row[:8]} instead of {other[:8]}")
     require(tokenizer.decode(rows) == expected.decode(wanted), f"{how} it decodes the same rows otherwise")
-
-
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
