@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from plugformer.commands import scores
 from plugformer.commands.scores import print_report
 from plugformer.evaluation.report import Report
 from plugformer.training import train as training
@@ -76,6 +77,57 @@ def test_json_is_one_object_and_nothing_else(run, calls):
 def test_a_task_without_metrics_says_so(capsys):
     print_report(Report(Path("runs/a"), "test", {}, 20, 2.0), as_json=False)
     assert "evaluation.metrics" in capsys.readouterr().out
+
+
+TABLE = {
+    "title": "right in rows",
+    "columns": ["Sports", "Science and technology"],
+    "rows": {"Sports": [5, 1], "Science and technology": [0, 14]},
+}
+MANY = {
+    "bleu": {"value": 37.25, "low": 36.5, "high": 38.0, "signature": "nrefs:1|case:mixed|version:2.6.0"},
+    "confusion_matrix": {"value": 0.95, "low": 0.7639, "high": 0.9911, "table": TABLE},
+    "macro_f1": {"value": 1.0, "low": 1.0, "high": 1.0},
+}
+
+
+def test_signatures_and_tables_stand_below_the_scores(capsys):
+    further = Report(Path("runs/a"), "test_2", {"bleu": MANY["bleu"]}, 20, 1.0)
+    print_report(Report(Path("runs/a"), "test", MANY, 20, 2.0, [further]), as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "split   metric             value  95 % interval",
+        "test    bleu               37.25  36.50 to 38.00",
+        "test    confusion_matrix  0.9500  0.7639 to 0.9911",
+        "test    macro_f1          1.0000  unknown: all resamples score the same",
+        "test_2  bleu               37.25  36.50 to 38.00",
+        "",
+        "bleu  nrefs:1|case:mixed|version:2.6.0",
+        "",
+        "confusion_matrix on test: right in rows",
+        "                        Sports  Science and technology",
+        "Sports                       5                       1",
+        "Science and technology       0                      14",
+    ]
+
+
+def test_columns_that_are_wider_than_the_terminal_are_numbered(capsys, monkeypatch):
+    monkeypatch.setattr(scores, "terminal_width", lambda: 50)
+    print_report(Report(Path("runs/a"), "test", MANY, 20, 2.0), as_json=False)
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "                          1   2",
+        "1 Sports                  5   1",
+        "2 Science and technology  0  14",
+    ]
+
+
+def test_json_keeps_signature_and_table(capsys):
+    print_report(Report(Path("runs/a"), "test", MANY, 20, 2.0), as_json=True)
+    assert json.loads(capsys.readouterr().out)["metrics"] == MANY
+
+
+def test_one_example_has_no_interval(capsys):
+    print_report(Report(Path("runs/a"), "test", {"macro_f1": MANY["macro_f1"]}, 1, 2.0), as_json=False)
+    assert "1.0000  unknown: one example" in capsys.readouterr().out
 
 
 def test_evaluate_measures_the_split_that_is_asked_for(run, monkeypatch):

@@ -27,9 +27,10 @@ def print_report(report: "Report", *, as_json: bool) -> None:
         return
     rows = [(each.split, metric, *_figures(score, each.examples)) for each, metric, score in found]
     print_table(("split", "metric", "value", "95 % interval"), rows, right=("value",))
-    signatures = {(metric, score.get("signature", "")) for _, metric, score in found}
-    for metric, signature in sorted(each for each in signatures if each[1]):
-        typer.echo(typer.style(f"{metric}  {signature}", dim=terminal_width() is not None))
+    signed = {(metric, score["signature"]) for _, metric, score in found if "signature" in score}
+    for number, (metric, signature) in enumerate(sorted(signed)):
+        line = typer.style(f"{metric}  {signature}", dim=terminal_width() is not None)
+        typer.echo(line if number else f"\n{line}")
     for each, metric, score in found:
         if table := score.get("table"):
             typer.echo(f"\n{metric} on {each.split}: {table['title']}")
