@@ -38,6 +38,13 @@ def test_at_random_every_row_is_on_one_side_and_the_seed_decides() -> None:
     assert splits["test"]["target"][:] != [f"t{number}" for number in range(80, 100)]
 
 
+def test_a_number_takes_so_many() -> None:
+    splits = split(examples(), Split(validation=1, test=25), PAIRS)
+    assert [len(splits[name]) for name in ("train", "validation", "test")] == [74, 1, 25]
+    groups = split(examples(100, sources=25), Split(validation=3, by="group"), PAIRS)
+    assert [len(groups[name]) for name in ("train", "validation")] == [88, 3]
+
+
 def test_by_group_sources_stay_together_and_their_targets_become_references() -> None:
     splits = split(examples(100, sources=25), Split(validation=0.2, test=0.2, by="group"), PAIRS)
     parts = [set(part["source"]) for part in splits.values()]

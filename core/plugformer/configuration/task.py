@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+Part = Annotated[float, Field(gt=0, lt=1)] | Count
+"""Some of the examples: a share, or a number."""
 
 
 class Settings(BaseModel):
@@ -53,11 +55,11 @@ class Component(BaseModel):
 class Split(Settings):
     """How validation and test examples are taken out of the training examples."""
 
-    validation: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the training examples taken for validation."
+    validation: Part | None = Field(
+        default=None, description="Training examples taken for validation: a share such as 0.05, or a number."
     )
-    test: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the training examples taken for the test."
+    test: Part | None = Field(
+        default=None, description="Training examples taken for the test: a share such as 0.05, or a number."
     )
     by: Literal["random", "order", "group"] = Field(
         default="random",

@@ -45,8 +45,8 @@ def split(examples: DatasetDict, settings: Split | None, task_type: TaskType) ->
 
 def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[str, Dataset]:
     """Returns the new train split and what was taken out of it."""
-    shares = {"test": settings.test, "validation": settings.validation}
-    wanted = {name: share for name, share in shares.items() if share is not None}
+    held_out = {"test": settings.test, "validation": settings.validation}
+    wanted = {name: part for name, part in held_out.items() if part is not None}
     if given := sorted(wanted.keys() & examples.keys()):
         raise ConfigurationError(
             f"data.split.{given[0]}: the data have a split {given[0]!r} of their own; remove one of the two"
@@ -78,16 +78,16 @@ def _numbered(sources: Iterable[str]) -> Int[ndarray, " rows"]:
     return appearance[group]
 
 
-def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float]) -> dict[str, Int[ndarray, " part"]]:
-    """Cuts the wanted shares off the end, one after the other; the rest is `train`."""
+def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float | int]) -> dict[str, Int[ndarray, " part"]]:
+    """Cuts the wanted numbers or shares off the end, one after the other; the rest is `train`."""
     parts, rest = {}, groups
-    for name, share in wanted.items():
-        count = int(len(groups) * share)
+    for name, part in wanted.items():
+        count = part if isinstance(part, int) else int(len(groups) * part)
         if not 0 < count < len(rest):
             raise DataError(
-                f"data.split.{name}: {share} of {len(groups)} training examples (or groups) is {count}, of "
+                f"data.split.{name}: {part} of {len(groups)} training examples (or groups) is {count}, of "
                 f"{len(rest)} that are left; at least one must be taken and one remain: "
-                "change the share, or bring more examples"
+                "change it, or bring more examples"
             )
         rest, parts[name] = rest[:-count], rest[-count:]
     return {"train": rest, **parts}
