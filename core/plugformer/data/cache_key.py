@@ -3,16 +3,20 @@
 import hashlib
 import json
 import platform
+from collections.abc import Iterator, Mapping
 from importlib import metadata, resources
+from pathlib import Path
 from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
+from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, Task
-from plugformer.data.fingerprints import fingerprint
+from plugformer.data.fingerprints import files_version, fingerprint
 from plugformer.interfaces.data import TaskType
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
+from plugformer.registry.options import checked_options
 from plugformer.runs.lock import component_lock
 
 _CORE = ("plugformer.data", "plugformer.interfaces")
@@ -22,7 +26,8 @@ _CORE = ("plugformer.data", "plugformer.interfaces")
 def cache_key(task: Task, registry: Registry, version: str) -> str:
     """Returns the key of a task's examples and of the tokenizers that are trained on them.
 
-    Length limits and padding are not in it: they apply to what was prepared.
+    Files that options name count by their content. Length limits and padding do not: they apply to what was
+    prepared.
 
     Args:
         task: Fully resolved.
@@ -55,8 +60,28 @@ def _core() -> dict[str, str]:
 
 def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
     lock = component_lock(kind, block.name, registry)
-    libraries = _libraries(lock["distribution"])
-    return {"kind": kind, "name": block.name, "options": block.options, **lock, "libraries": libraries}
+    values = checked_options(registry.load(kind, block.name), block.options, block.name)
+    return {
+        "kind": kind,
+        "name": block.name,
+        "options": block.options,
+        "files": files_version(_files(values)),
+        "libraries": _libraries(lock["distribution"]),
+        **lock,
+    }
+
+
+def _files(value: object) -> Iterator[Path]:
+    """Yields the files that options name; a folder's content is for `Data.version` to tell."""
+    if isinstance(value, Path) and value.is_file():
+        yield value
+    elif isinstance(value, BaseModel):
+        yield from _files(dict(value))
+    elif isinstance(value, Mapping):
+        yield from _files(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _files(each)
 
 
 def _libraries(distribution: str) -> dict[str, str]:

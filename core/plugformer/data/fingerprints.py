@@ -18,7 +18,7 @@ def fingerprint(*parts: str) -> str:
 
 
 def files_version(files: Iterable[Path]) -> str:
-    """Returns a hash of the contents of files, in their order; the `Data.version` of what reads them.
+    """Returns a hash of the contents of files, in their order.
 
     Raises:
         DataError: A file is missing, empty or a directory.

@@ -85,8 +85,7 @@ def _entry(
 ) -> tuple[PreparedEntry, Tokenizers, list[str]]:
     """Returns the prepared examples, made if they are not stored, their tokenizers, and notices of damage."""
     data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
-    version = data.version()
-    key = cache_key(task, registry, version)
+    key = cache_key(task, registry, data.version())
     learned = None if given is None else _learned(given)
     keys = [key] if learned is None else [key, fingerprint(key, *learned.values())]
     notices: list[str] = []
@@ -99,7 +98,7 @@ def _entry(
             notices.append(str(error))
             remove(each)
     examples = _read(data, task)
-    if data.version() != version:
+    if cache_key(task, registry, data.version()) != key:
         raise DataError(
             f"data {task.data.name!r} changed while they were read; start again when they are complete"
         )

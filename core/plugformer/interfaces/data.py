@@ -43,12 +43,13 @@ class Data(ABC):
     def version(self) -> str:
         """Returns a text that changes when `load` would give other examples though the options are the same.
 
-        Prepared examples are kept, and taken again as long as options, version and code stay the same. What
-        reads files returns `plugformer.data.fingerprints.files_version` of them. By default the options alone
-        decide the examples.
+        Prepared examples are kept, and taken again as long as options, code and version stay the same. A file
+        that an option names, annotated as `pathlib.Path`, counts by its content and need not be in the
+        version. By default options and files alone decide the examples; what reads a folder, a data base or
+        the network must say more.
 
         Raises:
-            DataError: A file is missing or empty.
+            DataError: The source of the examples cannot be reached.
         """
         return ""
 

@@ -1,4 +1,4 @@
-"""What a component does in another process: hash tables differ there, and the order in which threads finish."""
+"""What a component does in another process, where hash tables differ and threads finish in another order."""
 
 import json
 import os

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from plugformer.data.fingerprints import files_version
 from plugformer.data.text_file import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data, TaskType
@@ -60,11 +59,6 @@ class Lines(Data):
         examples = build(splits, task_type, bad_rows)
         self._notices = bad_rows.notices()
         return examples
-
-    def version(self) -> str:
-        """Returns a hash of all files."""
-        pairs = [pair for files in self._files.values() for pair in one_or_more(files)]
-        return files_version(file for pair in pairs for file in (pair.source, pair.target))
 
     def notices(self) -> list[str]:
         """Returns how many bad rows were skipped, and the first of them."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plugformer.data.fingerprints import files_version
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
@@ -73,10 +72,6 @@ class Table(Data):
         examples = build(splits, task_type, bad_rows, self._labels)
         self._notices = bad_rows.notices()
         return examples
-
-    def version(self) -> str:
-        """Returns a hash of all files."""
-        return files_version(file for files in self._files.values() for file in one_or_more(files))
 
     def notices(self) -> list[str]:
         """Returns how many bad rows were skipped, and the first of them."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from plugformer.data.fingerprints import files_version
 from plugformer.data.text_file import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces.data import Data, TaskType
@@ -60,10 +59,6 @@ class Dates(Data):
                 "set type: sequence-to-sequence"
             )
         return _splits(self._generated() if self._path is None else read(self._path))
-
-    def version(self) -> str:
-        """Returns a hash of the file; what is generated follows from the options."""
-        return "" if self._path is None else files_version([self._path])
 
     def _generated(self) -> list[Row]:
         from plugformer_tasks.dates.spelling import spelled_dates

@@ -1,0 +1,270 @@
+"""Prepared examples are made once, and again when anything that decides them changes."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import DatasetDict
+
+from plugformer.cache import cache_folder
+from plugformer.configuration.task import Task
+from plugformer.data import preparation, prepared_entry
+from plugformer.data.cache_key import cache_key
+from plugformer.data.preparation import PreparedData, prepare
+from plugformer.errors import DataError
+from plugformer.interfaces import TaskType
+from plugformer.registry import Registry
+from plugformer_plugins.data.table import Table
+from plugformer_plugins.tokenizer.characters import Characters
+
+ROWS = "".join(f"{a}+{b}\t{a + b}\n" for a in range(1, 10) for b in range(1, 10))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return Registry.discover()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "sums.tsv"
+    file.write_text(ROWS)
+    return file
+
+
+def task(file: Path, tokenizer: object = "characters", **data: Any) -> Task:
+    return Task.model_validate(
+        {
+            "type": "sequence-to-sequence",
+            "data": {
+                "name": "table",
+                "files": {"train": str(file)},
+                "header": False,
+                "split": {"validation": 0.1, "test": 0.1},
+                **data,
+            },
+            "tokenizer": tokenizer,
+            "model": {"architecture": "encoder-decoder", "head": "language_model"},
+        }
+    )
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names what is done anew: `read` and `trained`."""
+    calls: list[str] = []
+    for cls, method, word in ((Table, "load", "read"), (Characters, "train", "trained")):
+        original: Callable[..., Any] = getattr(cls, method)
+
+        def counted(self: Any, *given: Any, original: Any = original, word: str = word) -> Any:
+            calls.append(word)
+            return original(self, *given)
+
+        monkeypatch.setattr(cls, method, counted)
+    return calls
+
+
+def content(data: PreparedData) -> list[object]:
+    """Everything that a training reads."""
+    batches = [split.batch(range(len(split))) for split in data.splits.values()]
+    return [
+        [(name, split.input(0), split.references(len(split) - 1)) for name, split in data.splits.items()],
+        [(batch.source.ids.tolist(), batch.target.ids.tolist()) for batch in batches],
+        data.hashes,
+        data.lengths,
+        data.labels,
+        data.source_tokenizer.encode(["12+7"]),
+    ]
+
+
+def entries() -> list[Path]:
+    return [each for each in (cache_folder() / "examples").iterdir() if not each.name.startswith("scratch-")]
+
+
+def test_the_second_start_reads_and_trains_nothing(file: Path, registry: Registry, made: list[str]) -> None:
+    first = prepare(task(file), registry)
+    assert made == ["read", "trained"]
+    second = prepare(task(file), registry)
+    assert made == ["read", "trained"]
+    assert content(second) == content(first)
+    assert first.notices == second.notices == ()
+
+
+def test_evaluation_finds_what_training_stored(file: Path, registry: Registry, made: list[str]) -> None:
+    first = prepare(task(file), registry)
+    again = prepare(task(file), registry, (first.source_tokenizer, first.target_tokenizer))
+    assert made == ["read", "trained"]
+    assert again.source_tokenizer is first.source_tokenizer
+
+
+def test_given_tokenizers_that_learned_something_else(
+    file: Path, registry: Registry, made: list[str]
+) -> None:
+    prepare(task(file), registry)
+    other = Characters(min_frequency=1)
+    other.train(["987654321+"])
+    for _ in range(2):  # the second time from the cache
+        data = prepare(task(file), registry, (other, other))
+        assert other.decode(data.splits["test"].batch([0]).source.ids.tolist()) == [
+            data.splits["test"].input(0)
+        ]
+    assert made == ["read", "trained", "trained", "read"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"split": {"validation": 0.1, "test": 0.1, "seed": 2}},
+        {"columns": {"source": 2, "target": 1}},
+        {"tokenizer": {"name": "characters", "min_frequency": 2}},
+        {"tokenizer": {"name": "characters", "shared": False}},
+        {"tokenizer": "whitespace"},
+    ],
+)
+def test_what_decides_the_examples_makes_them_anew(
+    file: Path, registry: Registry, made: list[str], changed: dict[str, Any]
+) -> None:
+    prepare(task(file), registry)
+    prepare(task(file, **changed), registry)
+    assert made.count("read") == 2
+
+
+def test_another_type_has_another_key(file: Path, registry: Registry) -> None:
+    pairs = task(file)
+    assert cache_key(pairs, registry, "") == cache_key(task(file), registry, "")
+    texts = pairs.model_copy(update={"type": "classification"})
+    assert cache_key(texts, registry, "") != cache_key(pairs, registry, "")
+
+
+def test_new_content_under_an_old_name(file: Path, registry: Registry, made: list[str]) -> None:
+    prepare(task(file), registry)
+    before = file.stat()
+    file.write_text(ROWS.replace("9+9\t18", "9+9\t81"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # neither size nor time tells
+    prepare(task(file), registry)
+    assert made.count("read") == 2
+
+
+def test_a_new_version_makes_them_anew(
+    file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(task(file), registry)
+    monkeypatch.setattr(Table, "version", lambda self: "tomorrow's")
+    prepare(task(file), registry)
+    assert made.count("read") == 2
+
+
+def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tmp_path: Path) -> None:
+    """The vocabulary of a tokenizer that learns nothing may change too."""
+    sizes = []
+    for texts in (["1+1"], ["1+1=2"]):
+        other = Characters()
+        other.train(texts)
+        other.save(tmp_path / "other.json")
+        block = {"name": "pretrained", "path": str(tmp_path / "other.json")}
+        sizes.append(prepare(task(file, block), registry).source_tokenizer.size)
+    assert sizes[1] - sizes[0] == len("=2")
+
+
+def test_new_code_makes_them_anew(
+    file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(task(file), registry)
+    monkeypatch.setattr("plugformer.runs.lock.source_hash", lambda module: "edited")
+    prepare(task(file), registry)
+    assert made.count("read") == 2
+
+
+@pytest.mark.parametrize("changed", [{"length": {"max": 4, "over": "drop"}}, {"padding": 30}])
+def test_lengths_and_padding_do_not(
+    file: Path, registry: Registry, made: list[str], changed: dict[str, Any]
+) -> None:
+    prepare(task(file), registry)
+    assert prepare(task(file, **changed), registry).lengths["train"].examples == 65
+    assert made == ["read", "trained"]
+
+
+@pytest.mark.parametrize("name", ["0.arrow", "entry.json", "tokenizer-source.json"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "rubbish"])
+def test_a_damaged_entry_is_made_again(
+    file: Path, registry: Registry, made: list[str], name: str, damage: str
+) -> None:
+    first = content(prepare(task(file), registry))
+    (entry,) = entries()
+    whole = (entry / name).read_bytes()
+    (entry / name).unlink()
+    if damage != "gone":
+        (entry / name).write_bytes(whole[:-8] if damage == "cut" else b"\xff" * len(whole))
+    again = prepare(task(file), registry)
+    assert made.count("read") == 2
+    assert content(again) == first
+    (notice,) = again.notices
+    assert str(entry) in notice
+    assert prepare(task(file), registry).notices == ()
+    assert made.count("read") == 2
+
+
+def test_without_a_place_to_write(
+    file: Path, registry: Registry, made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "no folder").write_text("")  # root may write into any folder, but not below a file
+    monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "no folder" / "cache"))
+    first = prepare(task(file), registry)
+    assert content(prepare(task(file), registry)) == content(first)
+    assert made.count("read") == 2
+
+
+def test_another_process_that_was_faster(
+    file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = content(prepare(task(file), registry))
+    monkeypatch.setattr(preparation.PreparedEntry, "find", lambda key: None)
+    assert content(prepare(task(file), registry)) == expected
+    assert len(entries()) == 1
+
+
+def test_data_that_change_while_they_are_read(
+    file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Table.load
+
+    def written_to(self: Table, task_type: TaskType) -> DatasetDict:
+        examples = load(self, task_type)
+        file.write_text(f"{ROWS}1+10\t11\n")
+        return examples
+
+    monkeypatch.setattr(Table, "load", written_to)
+    with pytest.raises(DataError, match="data 'table' changed while they were read"):
+        prepare(task(file), registry)
+    assert entries() == []
+
+
+def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tmp_path: Path) -> None:
+    prepare(task(file), registry)
+    (old,) = entries()
+    used = shutil.copytree(old, old.with_name("used"))
+    month = time.time() - (prepared_entry.UNUSED_DAYS + 1) * 86400
+    for entry in (old, used):
+        os.utime(entry, (month, month))
+    assert prepared_entry.PreparedEntry.find("used") is not None  # counts as use
+    prepare(task(file, split={"validation": 0.2}), registry)
+    assert not old.exists()
+    assert used.exists()
+
+
+def test_skipped_rows_are_reported_at_each_start(file: Path, registry: Registry, made: list[str]) -> None:
+    file.write_text(f"{ROWS}no target\t\nonly one column\n")
+    for _ in range(2):
+        (notice,) = prepare(task(file, bad_rows="skip"), registry).notices
+        assert notice.splitlines()[0] == "train: 2 bad rows skipped, among them"
+        assert f"{file}:82: the target is empty" in notice
+    assert made.count("read") == 1
