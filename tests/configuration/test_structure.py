@@ -73,7 +73,7 @@ from plugformer.errors import ConfigurationError, PlugformerError
         # Out of range: the bound.
         ("model: {width: 0}", "model.width: expected at least 1, found 0"),
         ("model: {dropout: 1}", "model.dropout: expected less than 1, found 1"),
-        ("data: {split: {test: 0}}", "data.split.test: expected more than 0, found 0"),
+        ("data: {split: {test: 0}}", "data.split.test: expected more than 0 or at least 1, found 0"),
         # Closed choices, and what may be one of two things.
         (
             "model: {placement: pro}",
