@@ -34,6 +34,12 @@ def test_lines_belong_together(tmp_path: Path) -> None:
     assert data["test_2016"]["source"][:] == ["drei"]
 
 
+def test_spaces_are_removed_if_asked(tmp_path: Path) -> None:
+    files = {"train": pair(tmp_path, "zh", "风 声 雨 声 \n", "读　书 声\n")}
+    data = REGISTRY.create("data", "lines", files=files, spaces="remove").load(TaskType.SEQUENCE_TO_SEQUENCE)
+    assert data["train"][:] == {"source": ["风声雨声"], "target": ["读书声"]}
+
+
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [

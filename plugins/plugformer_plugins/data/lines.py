@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -32,12 +32,21 @@ class Lines(Data):
 
     Args:
         files: For each split a `source` and a `target` file, or a list of such pairs.
+        spaces: Whether white space is kept, or removed: for files that put a space behind every character of
+            a language without spaces.
         bad_rows: Whether a line that is empty or has bytes that are not UTF-8 stops the reading, or is
             skipped with its partner, counted and reported.
     """
 
-    def __init__(self, *, files: dict[SplitName, Pair | list[Pair]], bad_rows: Policy = "refuse") -> None:
+    def __init__(
+        self,
+        *,
+        files: dict[SplitName, Pair | list[Pair]],
+        spaces: Literal["keep", "remove"] = "keep",
+        bad_rows: Policy = "refuse",
+    ) -> None:
         self._files = files
+        self._spaces = spaces
         self._bad_rows = bad_rows
         self._notices: list[str] = []
 
@@ -54,8 +63,7 @@ class Lines(Data):
                 "use data 'table' for texts with labels"
             )
         bad_rows = BadRows(self._bad_rows)
-        strict = self._bad_rows == "refuse"
-        splits = {split: _read(one_or_more(pairs), strict) for split, pairs in self._files.items()}
+        splits = {split: self._read(one_or_more(pairs)) for split, pairs in self._files.items()}
         examples = build(splits, task_type, bad_rows)
         self._notices = bad_rows.notices()
         return examples
@@ -64,20 +72,22 @@ class Lines(Data):
         """Returns how many bad rows were skipped, and the first of them."""
         return self._notices
 
+    def _read(self, pairs: list[Pair]) -> Iterator[Example | DataError]:
+        for pair in pairs:
+            lines = zip_longest(self._lines(pair.source), self._lines(pair.target))
+            for number, (one, other) in enumerate(lines, start=1):
+                if one is None or other is None:
+                    raise DataError(_unequal(pair.source, pair.target))
+                place = f"{pair.source}:{number}"
+                try:
+                    text = require_text(one, "source", place)
+                    yield Example(text, require_text(other, "target", f"{pair.target}:{number}"), place)
+                except DataError as fault:
+                    yield fault
 
-def _read(pairs: list[Pair], strict: bool) -> Iterator[Example | DataError]:
-    for pair in pairs:
-        source, target = pair.source, pair.target
-        lines = zip_longest(read_lines(source, strict=strict), read_lines(target, strict=strict))
-        for number, (one, other) in enumerate(lines, start=1):
-            if one is None or other is None:
-                raise DataError(_unequal(source, target))
-            place = f"{source}:{number}"
-            try:
-                text = require_text(one, "source", place)
-                yield Example(text, require_text(other, "target", f"{target}:{number}"), place)
-            except DataError as fault:
-                yield fault
+    def _lines(self, file: Path) -> Iterator[str]:
+        lines = read_lines(file, strict=self._bad_rows == "refuse")
+        return ("".join(line.split()) for line in lines) if self._spaces == "remove" else lines
 
 
 def _unequal(source: Path, target: Path) -> str:
