@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, Task
 from plugformer.data.fingerprints import files_version, fingerprint
-from plugformer.interfaces.data import TaskType
+from plugformer.interfaces.data import Data, TaskType
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
@@ -26,26 +26,37 @@ _CORE = ("plugformer.data", "plugformer.interfaces")
 def cache_key(task: Task, registry: Registry, version: str) -> str:
     """Returns the key of a task's examples and of the tokenizers that are trained on them.
 
-    Files that options name count by their content. Length limits and padding do not: they apply to what was
-    prepared.
+    Length limits and padding are not in it: they apply to what was prepared.
 
     Args:
         task: Fully resolved.
         registry: Knows the data and tokenizer components.
-        version: What the data component says of its examples.
+        version: Of the data, as `data_version` gives it.
     """
-    blocks = [(Kind.DATA, task.data), (Kind.TOKENIZER, task.tokenizer.source)]
     one_side = task.tokenizer.shared or TaskType(task.type) is TaskType.CLASSIFICATION
-    blocks += [] if one_side else [(Kind.TOKENIZER, task.tokenizer.target)]
+    tokenizers = [task.tokenizer.source] if one_side else [task.tokenizer.source, task.tokenizer.target]
     parts = {
         "core": _core(),
         "python": platform.python_version(),
         "type": task.type,
         "split": task.data.split and task.data.split.model_dump(),
-        "components": [_made_of(kind, block, registry) for kind, block in blocks],
+        "data": _made_of(Kind.DATA, task.data, registry),
         "version": version,
+        "tokenizers": [_made_of(Kind.TOKENIZER, block, registry) for block in tokenizers],
+        "files": [_files_version(Kind.TOKENIZER, block, registry) for block in tokenizers],
     }
     return fingerprint(json.dumps(parts, sort_keys=True, default=str))
+
+
+def data_version(data: Data, block: Component, registry: Registry) -> str:
+    """Returns what tells examples of the same options apart: the content of files, and what the data say.
+
+    Args:
+        data: The component.
+        block: Its name and options.
+        registry: Knows its class.
+    """
+    return fingerprint(_files_version(Kind.DATA, block, registry), data.version())
 
 
 def _core() -> dict[str, str]:
@@ -60,15 +71,13 @@ def _core() -> dict[str, str]:
 
 def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
     lock = component_lock(kind, block.name, registry)
-    values = checked_options(registry.load(kind, block.name), block.options, block.name)
-    return {
-        "kind": kind,
-        "name": block.name,
-        "options": block.options,
-        "files": files_version(_files(values)),
-        "libraries": _libraries(lock["distribution"]),
-        **lock,
-    }
+    libraries = _libraries(lock["distribution"])
+    return {"name": block.name, "options": block.options, "libraries": libraries, **lock}
+
+
+def _files_version(kind: Kind, block: Component, registry: Registry) -> str:
+    """Returns a hash of the files that a component's options name."""
+    return files_version(_files(checked_options(registry.load(kind, block.name), block.options, block.name)))
 
 
 def _files(value: object) -> Iterator[Path]:

@@ -10,7 +10,7 @@ import datasets
 from datasets import ClassLabel, Dataset, DatasetDict
 
 from plugformer.configuration.task import Task
-from plugformer.data.cache_key import cache_key
+from plugformer.data.cache_key import cache_key, data_version
 from plugformer.data.encoding import SPECIALS, EncodedSplit, token_columns
 from plugformer.data.fingerprints import fingerprint
 from plugformer.data.length import LengthCount, limit
@@ -85,7 +85,8 @@ def _entry(
 ) -> tuple[PreparedEntry, Tokenizers, list[str]]:
     """Returns the prepared examples, made if they are not stored, their tokenizers, and notices of damage."""
     data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
-    key = cache_key(task, registry, data.version())
+    version = data_version(data, task.data, registry)
+    key = cache_key(task, registry, version)
     learned = None if given is None else _learned(given)
     keys = [key] if learned is None else [key, fingerprint(key, *learned.values())]
     notices: list[str] = []
@@ -98,7 +99,7 @@ def _entry(
             notices.append(str(error))
             remove(each)
     examples = _read(data, task)
-    if cache_key(task, registry, data.version()) != key:
+    if data_version(data, task.data, registry) != version:
         raise DataError(
             f"data {task.data.name!r} changed while they were read; start again when they are complete"
         )
