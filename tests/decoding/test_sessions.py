@@ -4,14 +4,17 @@ import pytest
 import torch
 
 from plugformer.data.batches import Tokens
-from plugformer.decoding import CachedSession, LengthLimit, RecomputingSession
+from plugformer.decoding import CachedSession, Progress, RecomputingSession
+from plugformer.decoding.automaton import TokenAutomaton
+from plugformer.decoding.limit import LengthLimit
 from plugformer.interfaces import BEGIN, END, PADDING, Padding
 from plugformer.kinds import Kind
 
+VOCABULARY = 12  # of tiny models
 LIMITS = [2, 5, 3]
 CLOSE = {"atol": 1e-6, "rtol": 1e-5}  # log-probabilities are float32, whatever the model
 
-searches = pytest.mark.parametrize("search", ["greedy", "sampling"])
+searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 cross_positions = pytest.mark.parametrize("cross", ["none", "rope"])
 
 
@@ -54,7 +57,13 @@ def decoding_of(registry, search):
 
 
 def session(kind, model, source, keys=(0, 1, 2)):
-    return kind(model, source, torch.tensor([LIMITS[key] for key in keys]), list(keys))
+    return kind(model, source, at_most([LIMITS[key] for key in keys]), list(keys))
+
+
+def at_most(limits):
+    """Allows outputs of all tokens, up to each sentence's limit."""
+    limits = torch.as_tensor(limits)
+    return Progress(TokenAutomaton.free(VOCABULARY, 40), torch.zeros_like(limits), limits)
 
 
 def assert_cached_equals_recomputed(model, registry, source, search):
@@ -233,6 +242,6 @@ def test_the_longest_output_fits_the_model(tiny_model, registry, sentences):
     model.head.bias[END] = -100.0
     limits = LengthLimit.parse("source+50", model_max_length=8).of(sentences())
     found = registry.create(Kind.DECODING, "greedy").search(
-        CachedSession(model, sentences(), limits, [0, 1, 2])
+        CachedSession(model, sentences(), at_most(limits), [0, 1, 2])
     )
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [7, 7, 7]  # and BEGIN makes eight

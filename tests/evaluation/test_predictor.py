@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from plugformer.configuration.task import DecodingBlock
 from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.configuration.task import DecodingBlock
 from plugformer.decoding import Constraint
 from plugformer.errors import LengthError
 from plugformer.evaluation.evaluator import Evaluator

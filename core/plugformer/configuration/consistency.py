@@ -62,7 +62,7 @@ def _decoding(task: Task) -> Iterator[Finding]:
         elif settings.length > longest:
             yield (
                 ("decoding", "length"),
-                f"{settings.length} is more than the model can put out: {longest}, one below model.max_length",
+                f"{settings.length} is more than the {longest} that model.max_length leaves room for",
             )
 
 

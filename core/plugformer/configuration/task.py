@@ -272,6 +272,15 @@ class MetricBlock(Component):
 
     @property
     def score_name(self) -> str:
+    length: Literal["source"] | Count | None = Field(
+        default=None,
+        description="Exact length of every output in tokens: a number, or that of the source; goes before "
+        "max_length.",
+    )
+    pattern: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Regular expression (syntax of Rust's regex) that every output matches as a whole.",
+    )
         """What reports and `training.monitor` call the score."""
         return self.as_ or self.name
 

@@ -1,6 +1,7 @@
-"""How outputs are generated: decoding sessions and length limits; the searches themselves are components."""
+"""How outputs are generated: decoding sessions and constraints; the searches themselves are components."""
 
-from plugformer.decoding.limit import LengthLimit
+from plugformer.decoding.constraint import Constraint, Progress
+from plugformer.decoding.limit import LengthRange
 from plugformer.decoding.session import CachedSession, ModelSession, RecomputingSession
 
-__all__ = ["CachedSession", "LengthLimit", "ModelSession", "RecomputingSession"]
+__all__ = ["CachedSession", "Constraint", "LengthRange", "ModelSession", "Progress", "RecomputingSession"]

@@ -1,4 +1,4 @@
-"""How long an output may become."""
+"""How long an output may become, and must be."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from plugformer.data.batches import Tokens
 
 @dataclass(frozen=True)
 class LengthLimit:
-    """The longest output in tokens: a number, possibly on top of the source's length.
+    """A length in tokens: a number, possibly on top of the source's length.
 
     Attributes:
         tokens: The number.
@@ -24,12 +24,40 @@ class LengthLimit:
 
     @classmethod
     def parse(cls, setting: int | str, model_max_length: int) -> "LengthLimit":
-        """Reads `decoding.max_length`: a number, or `source+N`."""
+        """Reads `decoding.max_length` or `decoding.length`: a number, `source`, or `source+N`."""
         on_source = isinstance(setting, str)
-        tokens = int(setting.removeprefix("source+")) if isinstance(setting, str) else setting
+        tokens = int(setting.removeprefix("source") or 0) if isinstance(setting, str) else setting
         return cls(tokens, on_source, model_max_length - 1)
 
     def of(self, source: Tokens) -> Int[Tensor, " batch"]:
-        """Returns each sentence's limit; the END of a source does not count."""
+        """Returns the length for each sentence; the END of a source does not count."""
         lengths = source.real.sum(dim=1) - 1
         return (lengths * self.on_source + self.tokens).clamp(max=self.longest)
+
+
+@dataclass(frozen=True)
+class LengthRange:
+    """The lengths that an output may have.
+
+    Attributes:
+        least: The shortest.
+        most: The longest.
+    """
+
+    least: LengthLimit
+    most: LengthLimit
+
+    @classmethod
+    def parse(cls, length: int | str | None, max_length: int | str, model_max_length: int) -> "LengthRange":
+        """Reads `decoding.length`, which leaves no choice, or else `decoding.max_length`."""
+        most = LengthLimit.parse(max_length if length is None else length, model_max_length)
+        return cls(LengthLimit(0, on_source=False, longest=0) if length is None else most, most)
+
+    @property
+    def longest(self) -> int:
+        """The longest output of any source."""
+        return self.most.longest if self.most.on_source else min(self.most.tokens, self.most.longest)
+
+    def of(self, source: Tokens) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
+        """Returns the shortest and the longest for each sentence."""
+        return self.least.of(source), self.most.of(source)

@@ -7,29 +7,27 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plugformer.data.batches import Tokens
-from plugformer.interfaces import BEGIN, END, PADDING, Padding, Session
+from plugformer.decoding.constraint import Progress
+from plugformer.interfaces import BEGIN, Padding, Session
 from plugformer.model.encoder import Memory
 from plugformer.model.models import EncoderDecoder
 
 
 class ModelSession(Session):
-    """What all sessions share: rows, length limits, and tokens that can never be output.
+    """What all sessions share: rows, and what their outputs must respect.
 
     Args:
         model: The model, in evaluation mode.
         source: The sentences; the encoder runs once, here.
-        limits: Longest output of each sentence in tokens, END not counted.
+        progress: What each sentence's output must respect.
         keys: Each sentence's number in the whole input.
     """
 
-    def __init__(
-        self, model: EncoderDecoder, source: Tokens, limits: Int[Tensor, " batch"], keys: list[int]
-    ) -> None:
+    def __init__(self, model: EncoderDecoder, source: Tokens, progress: Progress, keys: list[int]) -> None:
         self.model = model
         self._keys = keys
-        self._limits = limits
+        self._progress = progress
         self._sentences = torch.arange(len(keys), device=source.ids.device)
-        self._length = 0
         self._start(model.encoder(source))
         self._log_probabilities = self._next(torch.full_like(self._sentences, BEGIN))
 
@@ -58,23 +56,19 @@ class ModelSession(Session):
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row."""
-        self._length += 1
+        self._progress.extend(tokens)
         self._log_probabilities = self._next(tokens)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Goes on with these rows only, in this order."""
         self._sentences = self._sentences.index_select(0, rows)
-        self._limits = self._limits.index_select(0, rows)
+        self._progress.select(rows)
         self._log_probabilities = self._log_probabilities.index_select(0, rows)
 
     def _next(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         hidden = self._advance(tokens)[:, None]
         logits = self.model.head.logits(hidden, torch.ones_like(tokens, dtype=torch.bool)[:, None])[:, 0]
-        log_probabilities = logits.float().log_softmax(dim=-1)
-        log_probabilities[:, [PADDING, BEGIN]] = -torch.inf
-        full = (self._limits <= self._length)[:, None]
-        only_end = torch.arange(log_probabilities.shape[1], device=tokens.device) == END
-        return log_probabilities.masked_fill(full & ~only_end, -torch.inf)
+        return self._progress.mask(logits.float().log_softmax(dim=-1))
 
 
 class CachedSession(ModelSession):
@@ -91,8 +85,12 @@ class CachedSession(ModelSession):
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Goes on with these rows only, in this order."""
+        before = self._sentences
         super().select(rows)
-        self._cache.select(rows)
+        if torch.equal(self._sentences, before):
+            self._cache.reorder(rows)
+        else:
+            self._cache.select(rows)
 
 
 class RecomputingSession(ModelSession):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
-from plugformer.decoding import CachedSession, LengthLimit, ModelSession
+from plugformer.decoding import CachedSession, Constraint, ModelSession
 from plugformer.interfaces import Decoding, Hypothesis, Tokenizer
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model, evaluating
 
@@ -68,7 +68,7 @@ class SequencePredictor(Predictor):
         model: An encoder-decoder.
         tokenizer: Of the target side.
         decoding: How outputs are searched.
-        limit: How long they may become.
+        constraint: What they must respect.
         batch_tokens: Source and target positions of a batch.
         session: Cached states, or recomputing everything for comparison.
     """
@@ -78,7 +78,7 @@ class SequencePredictor(Predictor):
         model: EncoderDecoder,
         tokenizer: Tokenizer,
         decoding: Decoding,
-        limit: LengthLimit,
+        constraint: Constraint,
         batch_tokens: int,
         session: type[ModelSession] = CachedSession,
     ) -> None:
@@ -86,13 +86,13 @@ class SequencePredictor(Predictor):
         self.model: EncoderDecoder = model
         self.tokenizer = tokenizer
         self.decoding = decoding
-        self.limit = limit
+        self.constraint = constraint
         self.session = session
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
         keys = [first + row for row in batch.rows]
-        session = self.session(self.model, batch.source, self.limit.of(batch.source), keys)
+        session = self.session(self.model, batch.source, self.constraint.start(batch.source), keys)
         return self.decoding.search(session)
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:

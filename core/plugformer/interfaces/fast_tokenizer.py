@@ -11,6 +11,7 @@ from tokenizers.models import Model
 from tokenizers.trainers import Trainer
 
 from plugformer.errors import DataError, RunError
+from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
@@ -77,6 +78,13 @@ class FastTokenizer(Tokenizer):
         if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
             return spelled
         return [self.join([token]) for token in spelled]
+
+    def pieces(self, *, first: bool) -> list[bytes]:
+        """Returns what each token adds to a text; tokens of bytes may be parts of characters."""
+        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
+            return super().pieces(first=first)
+        ordinary = range(len(SPECIAL_TOKENS), self.size)
+        return [b""] * len(SPECIAL_TOKENS) + [byte_piece(self._spelling(number)) for number in ordinary]
 
     @property
     def size(self) -> int:

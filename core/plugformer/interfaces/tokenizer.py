@@ -40,6 +40,28 @@ class Tokenizer(ABC):
     def tokens(self, row: Sequence[int]) -> list[str]:
         """Returns how each token of a row is spelled, for people to read."""
 
+    def pieces(self, *, first: bool) -> list[bytes]:
+        """Returns what each token adds to a text, in UTF-8: the text of a row is its tokens' pieces in a row.
+
+        Patterns of outputs are spelled with them. Empty for special tokens, and for a token that adds nothing
+        or whose piece cannot be told; no pattern then uses it. Found by decoding each token alone or behind
+        another one; a tokenizer whose tokens may be parts of characters says it better itself.
+
+        Args:
+            first: Of tokens at the beginning of a text, which some tokenizers decode without the space that
+                they put between words; else of tokens behind others.
+        """
+        ordinary = range(len(SPECIAL_TOKENS), self.size)
+        alone = self.decode([[number] for number in ordinary])
+        texts = alone
+        if not first:
+            front, before = next(
+                ((number, text) for number, text in zip(ordinary, alone, strict=True) if text), (END, "")
+            )
+            behind = self.decode([[front, number] for number in ordinary])
+            texts = [text.removeprefix(before) if text.startswith(before) else "" for text in behind]
+        return [b""] * len(SPECIAL_TOKENS) + [b"" if "\ufffd" in text else text.encode() for text in texts]
+
     @property
     @abstractmethod
     def size(self) -> int:

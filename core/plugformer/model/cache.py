@@ -21,6 +21,10 @@ class LayerCache:
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows of the batch."""
         self.source = self.source.select(rows)
+        self.reorder(rows)
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
+        """Moves what was made of the target tokens; every row keeps its source."""
         self.past = None if self.past is None else self.past.select(rows)
 
 
@@ -48,4 +52,13 @@ class Cache:
         for layer in self.layers:
             layer.select(rows)
         self.source = self.source.select(rows)
+        self.target = None if self.target is None else self.target.select(rows)
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps rows that have the sources of the present ones, in their order: beams of one sentence.
+
+        Nothing is copied of the sources, which are longer than the targets for most of the time.
+        """
+        for layer in self.layers:
+            layer.reorder(rows)
         self.target = None if self.target is None else self.target.select(rows)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.configuration.task import Component, Task
+from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import (
     Attention,
@@ -39,7 +40,7 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     plans = [plan_encoder(task.model)]
     if _has_decoder(task):
         plans.append(plan_decoder(task.model))
-    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry)]
+    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
     problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
     return problems or [problem for plan in plans for problem in _mismatches(task, plan, registry)]
 
@@ -60,6 +61,11 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
     ]
     for kind, path, block in blocks:
         yield path, partial(registry.create, kind, block.name, **block.options)
+
+
+def _pattern(task: Task) -> tuple[Path, Callable[[], object]]:
+    """Returns how to read the pattern of outputs, if there is one; tokens that spell it are not there yet."""
+    return ("decoding", "pattern"), lambda: task.decoding.pattern and compile_pattern(task.decoding.pattern)
 
 
 def _neural_builds(

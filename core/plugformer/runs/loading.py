@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.decoding import LengthLimit
+from plugformer.decoding import Constraint
 from plugformer.errors import DataError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, Prediction, Predictor, SequencePredictor
@@ -36,6 +36,9 @@ class TrainedModel:
         task: What it was trained for.
         model: The parameters in their places.
         vocabularies: What turns text into numbers and back.
+
+    Raises:
+        ConfigurationError: No output can respect the task's constraints.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class TrainedModel:
         self.model = model
         self.vocabularies = vocabularies
         self.registry = registry
+        if isinstance(model, EncoderDecoder):
+            self._constraint = Constraint.of(task.decoding, vocabularies.target, task.model.max_length)
 
     def predict(self, texts: Sequence[str], *, first: int = 0) -> list[Prediction]:
         """Returns the model's answer to each text.
@@ -104,7 +109,7 @@ class TrainedModel:
                 self.model,
                 self.vocabularies.target,
                 self.registry.create(Kind.DECODING, block.name, **block.options),
-                LengthLimit.parse(block.max_length, self.task.model.max_length),
+                self._constraint,
                 BATCH_TOKENS,
             )
         return LabelPredictor(cast("EncoderOnly", self.model), self.vocabularies.labels, BATCH_TOKENS)

@@ -10,6 +10,7 @@ from tokenizers import decoders
 
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.fast_tokenizer import read_pipeline
 
 _SHIFT = len(SPECIAL_TOKENS)
@@ -62,6 +63,12 @@ class Pretrained(Tokenizer):
         if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
             return spelled
         return [self._join([token]) for token in spelled]
+
+    def pieces(self, *, first: bool) -> list[bytes]:
+        """Returns what each token adds to a text; tokens of bytes may be parts of characters."""
+        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
+            return super().pieces(first=first)
+        return [b""] * _SHIFT + [byte_piece(self._spelling(number)) for number in range(_SHIFT, self.size)]
 
     @property
     def size(self) -> int:

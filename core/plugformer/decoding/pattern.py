@@ -1,0 +1,108 @@
+"""Regular expressions as automata over bytes; the syntax is that of Rust's `regex`, by outlines-core."""
+
+import re
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+from outlines_core import Index, Vocabulary
+
+from plugformer.errors import ConfigurationError
+
+_END_OF_TEXT = 256
+_BYTES = Vocabulary(_END_OF_TEXT, {bytes([byte]): [byte] for byte in range(256)})
+_OPENING = "\x02\x03\x04"
+_WRAPPED = r"{}(?:{}(?:{}(?:%s))?\z|)".format(*_OPENING)
+r"""What is compiled instead of an expression.
+
+outlines-core prefers the first match to the longest, so that `a|ab` would never be "ab": `\z` makes only
+whole texts match. It also compiles a search from every position, whose automaton grows exponentially for such
+as `a.{30}`: the empty match behind the first character of the opening ends that search. The other two
+characters keep the expression's own first state clear of that match.
+"""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The texts that match a regular expression as a whole: a deterministic automaton that reads UTF-8.
+
+    Attributes:
+        expression: The regular expression.
+        moves: The next state, by state and byte. State 0 is the first; the last is dead: nothing leads out.
+        accepting: Whether what has been read up to a state matches.
+    """
+
+    expression: str
+    moves: Int[ndarray, "states 256"]
+    accepting: Bool[ndarray, " states"]
+
+
+@lru_cache(maxsize=8)
+def compile_pattern(expression: str) -> Pattern:
+    """Returns the automaton of a regular expression.
+
+    Raises:
+        ConfigurationError: It is no regular expression, uses what outlines-core lacks (look-around,
+            references to groups, word boundaries), or matches no text.
+    """
+    complaint = _complaint(expression)
+    if complaint.startswith("unbalanced parenthesis"):  # which the wrapping could balance
+        raise ConfigurationError(f"{expression!r} is not a regular expression: {complaint}")
+    try:
+        index = Index(_WRAPPED % expression, _BYTES)
+    except ValueError as error:
+        raise ConfigurationError(_refusal(expression, complaint, str(error))) from error
+    return _automaton(expression, index)
+
+
+def _complaint(expression: str) -> str:
+    r"""Returns what Python finds wrong, which may be right for Rust: `\p{L}`, for example."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(expression)
+    except re.error as error:
+        return str(error)
+    return ""
+
+
+def _refusal(expression: str, complaint: str, reason: str) -> str:
+    if not reason.startswith("Failed to build DFA"):
+        return _nothing(expression)
+    if complaint:
+        return f"{expression!r} is not a regular expression: {complaint}"
+    return (
+        f"{expression!r} cannot be used: look-around, references to groups and \\b are not available; "
+        "write it without them"
+    )
+
+
+def _nothing(expression: str) -> str:
+    return f"no text matches {expression!r}; leave out ^ and $: the whole output must match anyway"
+
+
+def _automaton(expression: str, index: Index) -> Pattern:
+    """Numbers the states that the expression itself can reach, the first of them 0."""
+    transitions: dict[int, dict[int, int]] = index.get_transitions()
+    state = index.get_initial_state()
+    for byte in _OPENING.encode():
+        if byte not in transitions[state]:
+            raise ConfigurationError(_nothing(expression))
+        state = transitions[state][byte]
+    numbers = {state: 0}
+    waiting = [state]
+    for found in waiting:  # grows
+        for byte, following in transitions[found].items():
+            if byte != _END_OF_TEXT and following not in numbers:
+                numbers[following] = len(numbers)
+                waiting.append(following)
+    moves = np.full((len(numbers) + 1, 256), len(numbers), dtype=np.int32)
+    accepting = np.zeros(len(numbers) + 1, dtype=bool)
+    final = index.get_final_states()
+    for found, number in numbers.items():
+        steps = {byte: numbers[to] for byte, to in transitions[found].items() if byte != _END_OF_TEXT}
+        moves[number, list(steps)] = list(steps.values())
+        accepting[number] = found in final
+    return Pattern(expression, moves, accepting)

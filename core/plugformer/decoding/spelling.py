@@ -1,0 +1,141 @@
+"""How the tokens of a vocabulary spell the texts of a pattern."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from plugformer.decoding.automaton import TokenAutomaton
+from plugformer.decoding.pattern import Pattern
+from plugformer.decoding.unspellable import refusal
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Tokenizer
+
+_SAMPLES = 100
+
+MAX_STATES = 4096
+"""More would take minutes and gigabytes. A class such as `\\w` has hundreds in a byte-level vocabulary, each
+time that it is repeated."""
+
+
+def spell(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
+    """Returns the sequences of tokens whose text matches a pattern.
+
+    Args:
+        pattern: What texts must match.
+        tokenizer: Of the output.
+        longest: Most tokens that an output may have.
+
+    Raises:
+        ConfigurationError: No sequence of tokens spells a text of the pattern, or none of at most `longest`
+            tokens; the automaton has too many states; or what a token adds to a text depends on its
+            neighbours.
+    """
+    first, later = tokenizer.pieces(first=True), tokenizer.pieces(first=False)
+    _require_pieces(tokenizer, first, later)
+    table = _table(pattern, _Pieces(first), _Pieces(later))
+    automaton = TokenAutomaton.of(table.moves, table.classes, pattern.accepting[table.states], longest)
+    if not len(automaton.lengths):
+        raise ConfigurationError(refusal(pattern, {*first, *later}, automaton, longest))
+    return automaton
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Moves by token.
+
+    Attributes:
+        classes: The class of each token; tokens of one class lead the same way from every state.
+        states: The pattern's state that each state stands for; the last is the dead one.
+        moves: The next state, by state and class.
+    """
+
+    classes: Int[ndarray, " vocabulary"]
+    states: list[int]
+    moves: Int[ndarray, "states classes"]
+
+
+def _table(pattern: Pattern, first: "_Pieces", later: "_Pieces") -> _Table:
+    """Finds the states that tokens can reach.
+
+    The beginning of a text is a state of its own: a token may add something else there than behind others.
+    The table of states and tokens, which can be large, is never there as a whole: tokens are sorted into
+    classes one state after the other, then a token of each class is followed again.
+    """
+    dead = len(pattern.moves) - 1
+    states, numbers = [0], {dead: -1}
+    classes, examples = np.zeros(first.count, dtype=np.int64), np.array([0])
+    for position, state in enumerate(states):  # grows
+        row = (later if position else first).walk(pattern.moves, state)
+        if not np.array_equal(row[examples][classes], row):
+            _, examples, classes = np.unique(
+                classes * len(pattern.moves) + row, return_index=True, return_inverse=True
+            )
+        for reached in np.unique(row[examples]).tolist():
+            if reached not in numbers:
+                numbers[reached] = len(states)
+                states.append(reached)
+        if len(states) > MAX_STATES:
+            raise ConfigurationError(
+                f"the pattern {pattern.expression!r} has more than {MAX_STATES:,} states with this "
+                "vocabulary; repeat less, or narrower classes: [a-z] instead of \\w"
+            )
+    numbers[dead] = len(states)
+    beginnings, others = first.only(examples), later.only(examples)
+    reached = [(others if n else beginnings).walk(pattern.moves, state) for n, state in enumerate(states)]
+    reached.append(np.full(len(examples), dead, dtype=np.int32))
+    renumbered = np.vectorize(numbers.__getitem__, otypes=[np.int64])(np.stack(reached))
+    return _Table(classes, [*states, dead], renumbered)
+
+
+class _Pieces:
+    """The bytes of all tokens as a matrix, the longest first, to be walked through together."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+        lengths = np.array([len(piece) for piece in pieces])
+        longest = int(lengths.max())
+        self._order = np.argsort(-lengths, kind="stable")
+        self._longer = [int((lengths > length).sum()) for length in range(longest + 1)]
+        self._bytes = np.zeros((longest, len(pieces)), dtype=np.int32)
+        for row, token in enumerate(self._order.tolist()):
+            self._bytes[: lengths[token], row] = list(pieces[token])
+
+    @property
+    def count(self) -> int:
+        """Number of tokens."""
+        return len(self._pieces)
+
+    def only(self, tokens: Int[ndarray, " some"]) -> "_Pieces":
+        """Returns the pieces of some tokens."""
+        return _Pieces([self._pieces[token] for token in tokens.tolist()])
+
+    def walk(self, moves: Int[ndarray, "states 256"], state: int) -> Int[ndarray, " vocabulary"]:
+        """Returns where each token leads from a state; one without bytes leads to the last, the dead one."""
+        reached = np.full(self.count, state, dtype=np.int32)
+        for values, count in zip(self._bytes, self._longer, strict=False):
+            reached[:count] = moves[reached[:count], values[:count]]
+        reached[self._longer[0] :] = len(moves) - 1
+        row = np.empty_like(reached)
+        row[self._order] = reached
+        return row
+
+
+def _require_pieces(tokenizer: Tokenizer, first: list[bytes], later: list[bytes]) -> None:
+    """Refuses a tokenizer whose text is not that of its pieces one after the other, seen on random rows."""
+    usable = [token for token, piece in enumerate(first) if piece and later[token]]
+    if not usable:
+        return
+    draw = random.Random(1)  # noqa: S311 (a sample, not a secret)
+    rows = [draw.choices(usable, k=1 + number % 8) for number in range(_SAMPLES)]
+    for row, text in zip(rows, tokenizer.decode(rows), strict=True):
+        spelled = first[row[0]] + b"".join(later[token] for token in row[1:])
+        # Bytes that are no UTF-8 are shown in other ways by other decoders; no pattern lets them through.
+        if "\ufffd" not in text and text.encode() != spelled:
+            raise ConfigurationError(
+                f"the tokens {tokenizer.tokens(row)} read {text!r} together, but {spelled.decode()!r} one by "
+                f"one: no pattern can be kept with such a tokenizer; choose another one"
+            )

@@ -1,0 +1,288 @@
+"""Constraints hold whatever the model says: patterns and lengths, for every tokenizer and every search."""
+
+import random
+import re
+
+import pytest
+import torch
+from tokenizers import Tokenizer as Pipeline
+from tokenizers import decoders, models
+
+from plugformer.configuration.task import DecodingBlock
+from plugformer.data.batches import Tokens
+from plugformer.decoding import Constraint, Progress
+from plugformer.decoding.pattern import compile_pattern
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Padding, Session
+from plugformer_plugins.decoding.beam import Beam
+from plugformer_plugins.decoding.greedy import Greedy
+from plugformer_plugins.decoding.sampling import Sampling
+from plugformer_plugins.tokenizer.bpe import BPE
+from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.pretrained import Pretrained
+from plugformer_plugins.tokenizer.unigram import Unigram
+from plugformer_plugins.tokenizer.whitespace import Whitespace
+from plugformer_plugins.tokenizer.wordpiece import WordPiece
+from plugformer_plugins.tokenizer.words import Words
+
+TEXTS = [f"{1900 + n}-{1 + n % 12:02}-{1 + n % 28:02} on day {n} , schön 中文 été" for n in range(150)]
+TOKENIZERS = {
+    "bpe": lambda: BPE(size=320),
+    "characters": Characters,
+    "unigram": lambda: Unigram(size=120),
+    "whitespace": Whitespace,
+    "wordpiece": lambda: WordPiece(size=160),
+    "words": Words,
+}
+DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+SEARCHES = [Greedy(), Beam(size=3), Sampling(seed=4), Sampling(temperature=3.0, top_k=4)]
+
+
+@pytest.fixture(scope="module", params=sorted(TOKENIZERS))
+def tokenizer(request):
+    return trained(request.param)
+
+
+def trained(name):
+    made = TOKENIZERS[name]()
+    made.train(TEXTS)
+    return made
+
+
+class Noise(Session):
+    """A model that says something else at every step, for a constraint to keep in bounds."""
+
+    def __init__(self, progress, sentences, vocabulary, seed):
+        self.progress, self.vocabulary = progress, vocabulary
+        self.rows = torch.arange(sentences)
+        self.number = sentences
+        self.generator = torch.Generator().manual_seed(seed)
+        self.draw()
+
+    def draw(self):
+        noise = 4 * torch.randn(len(self.rows), self.vocabulary, generator=self.generator)
+        self.unmasked = noise.log_softmax(-1)
+        self.masked = self.progress.mask(self.unmasked)
+
+    sentences = property(lambda self: self.rows)
+    keys = property(lambda self: list(range(self.number)))
+    log_probabilities = property(lambda self: self.masked)
+
+    def extend(self, tokens):
+        self.progress.extend(tokens)
+        self.draw()
+
+    def select(self, rows):
+        self.rows = self.rows[rows]
+        self.progress.select(rows)
+        self.masked = self.masked[rows]
+
+
+def sources(lengths):
+    """Returns a batch of sentences with so many tokens, END not counted."""
+    real = torch.arange(max(lengths) + 1) <= torch.tensor(lengths)[:, None]
+    return Tokens(real.long() * 4, real, Padding.RIGHT)
+
+
+def outputs(tokenizer, search, lengths=(3,) * 12, model_max_length=40, seed=0, **settings):
+    """Returns the tokens of every output that a noisy model gives under some settings."""
+    constraint = Constraint.of(DecodingBlock(**settings), tokenizer, model_max_length)
+    session = Noise(constraint.start(sources(lengths)), len(lengths), tokenizer.size, seed)
+    return [[hypothesis.tokens for hypothesis in found] for found in search.search(session)]
+
+
+PATTERNS = [
+    DATE,
+    r"(day|on)( [0-9]+)*",
+    r"(?:19|20)?[0-9]{2}( ,)?",
+    r"[a-zéö中文 ]{1,9}",
+    r"day 1|day 12|day",
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_output_matches_the_pattern(tokenizer, search, pattern):
+    found = outputs(tokenizer, search, pattern=pattern)
+    texts = tokenizer.decode([tokens for hypotheses in found for tokens in hypotheses])
+    assert texts
+    assert [text for text in texts if not re.fullmatch(pattern, text)] == []
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+@pytest.mark.parametrize("max_length", [1, 2, 5])
+def test_a_pattern_is_never_cut_by_the_longest_output(tokenizer, search, max_length):
+    pattern = r"[a-zé0-9]+( [a-zé0-9]+)*"
+    found = outputs(tokenizer, search, pattern=pattern, max_length=max_length)
+    for tokens in (tokens for hypotheses in found for tokens in hypotheses):
+        assert 1 <= len(tokens) <= max_length
+        assert re.fullmatch(pattern, tokenizer.decode([tokens])[0])
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+def test_length_and_pattern_together(tokenizer, search):
+    found = outputs(tokenizer, search, lengths=(1, 2, 5, 3), length="source", pattern=r"[0-9a-z -]+")
+    for length, hypotheses in zip((1, 2, 5, 3), found, strict=True):
+        for tokens in hypotheses:
+            assert len(tokens) == length
+            assert re.fullmatch("[0-9a-z -]+", tokenizer.decode([tokens])[0])
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+@pytest.mark.parametrize(
+    ("length", "expected"), [("source", [1, 7, 4]), (6, [6, 6, 6])], ids=["source", "number"]
+)
+def test_outputs_of_one_length_in_known_tokens(tokenizer, search, length, expected):
+    found = outputs(tokenizer, search, lengths=(1, 7, 4), length=length)
+    assert [{len(tokens) for tokens in hypotheses} for hypotheses in found] == [{n} for n in expected]
+    used = {token for hypotheses in found for tokens in hypotheses for token in tokens}
+    assert not used & {PADDING, UNKNOWN, BEGIN, END}
+
+
+def test_without_a_constraint_only_the_limit_and_special_tokens_are_masked():
+    characters = trained("characters")
+    progress = Constraint.of(DecodingBlock(max_length=1), characters, 40).start(sources((3, 3)))
+    values = torch.randn(2, characters.size)
+    allowed = torch.ones(characters.size, dtype=torch.bool)
+    allowed[[PADDING, BEGIN]] = False
+    for only_end in (False, True):
+        mask = allowed & (torch.arange(characters.size) == END) if only_end else allowed
+        masked = progress.mask(values)
+        assert torch.equal(masked[:, mask], values[:, mask])  # not normalised again
+        assert (masked[:, ~mask] == -torch.inf).all()
+        progress.extend(torch.tensor([5, UNKNOWN]))
+
+
+def test_exactly_what_can_still_be_completed_is_allowed():
+    """Characters and (a|bc)*, at most three: compared with all strings, state by state."""
+    abc = Characters()
+    abc.train(["abc"])
+    number = {character: abc.encode([character])[0][0] for character in "abc"}
+    matching = {text for text in strings("abc", 3) if re.fullmatch("(a|bc)*", text)}
+    for least in range(4):
+        possible = {text for text in matching if least <= len(text)}
+        for prefix in {text[:cut] for text in possible for cut in range(len(text) + 1)}:
+            automaton = Constraint.of(DecodingBlock(pattern="(a|bc)*", max_length=3), abc, 40).automaton
+            progress = Progress(automaton, torch.tensor([least]), torch.tensor([3]))
+            for character in prefix:
+                progress.extend(torch.tensor([number[character]]))
+            allowed = progress.mask(torch.zeros(1, abc.size))[0].isfinite()
+            following = {c for c in "abc" if any(text.startswith(prefix + c) for text in possible)}
+            assert {c for c in "abc" if allowed[number[c]]} == following
+            assert bool(allowed[END]) == (prefix in possible)
+
+
+def strings(alphabet, longest):
+    layer = [""]
+    for _ in range(longest + 1):
+        yield from layer
+        layer = [text + character for text in layer for character in alphabet]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"max_length": "source+1"}, [{10}, {10, 12}]),  # the first source leaves room for three tokens
+        ({"length": "source"}, [{10}, {12}]),
+    ],
+)
+def test_the_pattern_wins_over_a_length_that_none_of_its_texts_has(settings, expected):
+    pattern = DATE + "(-[0-9])?"
+    found = outputs(trained("characters"), Greedy(), lengths=(2, 15), pattern=pattern, **settings)
+    for [tokens], lengths in zip(found, expected, strict=True):
+        assert len(tokens) in lengths
+
+
+@pytest.mark.parametrize(
+    ("expression", "matching", "others"),
+    [
+        ("a|ab", ["a", "ab"], ["", "b", "aba"]),  # not the first match, the whole text
+        ("a+?", ["a", "aaa"], [""]),
+        ("a*", ["", "aa"], ["b"]),
+        ("a[a-z]{30}", ["a" * 31], ["a" * 30, "a" * 32]),  # no exponential growth
+        (".{2}", ["中é", "ab"], ["中", "a\n"]),
+        ("\x02?[^x]", ["\x02y", "\x03"], ["x"]),
+        (r"\p{Han}+", ["中文"], ["a"]),
+        ("(?i)ß|k", ["K", "ß"], ["s"]),
+    ],
+)
+def test_a_pattern_matches_whole_texts(expression, matching, others):
+    pattern = compile_pattern(expression)
+
+    def matches(text):
+        state = 0
+        for byte in text.encode():
+            state = pattern.moves[state, byte]
+        return bool(pattern.accepting[state])
+
+    assert [matches(text) for text in matching] == [True] * len(matching)
+    assert [matches(text) for text in others] == [False] * len(others)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("[0-9", r"'\[0-9' is not a regular expression: unterminated character set at position 0"),
+        ("a)|(b", r"is not a regular expression: unbalanced parenthesis at position 1"),
+        ("a(?=b)", "look-around, references to groups"),
+        (r"(a)\1", "look-around, references to groups"),
+        (r"\bday\b", "look-around, references to groups"),
+        ("^a$", r"no text matches '\^a\$'; leave out \^ and \$"),
+        ("[a&&b]", "no text matches"),
+    ],
+)
+def test_what_is_no_pattern_is_refused(expression, message):
+    with pytest.raises(ConfigurationError, match=message):
+        compile_pattern(expression)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"pattern": "[0-9]{2}/[0-9]_?"},
+            r"decoding.pattern: the vocabulary cannot spell .*: no token has '/'",
+        ),
+        ({"pattern": "(☃|_)x"}, "no token has '_', 'x'"),
+        ({"pattern": DATE, "max_length": 9}, "the shortest text of .* has 10 tokens, but .* have 9 at most"),
+        ({"pattern": DATE, "length": 9, "max_length": 9}, "has 10 tokens, but an output may have 9 at most"),
+        ({"pattern": DATE + "-?", "length": 12}, r"no text of .* has 12 tokens; its texts have 10, 11"),
+        ({"pattern": ".{40}"}, "has 40 tokens, but an output may have 39 at most"),
+    ],
+)
+def test_a_constraint_that_no_output_can_meet_is_refused(settings, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Constraint.of(DecodingBlock(**settings), trained("characters"), 40)
+
+
+def test_words_that_make_no_text_of_the_pattern_although_all_characters_are_known():
+    with pytest.raises(ConfigurationError, match="no tokens make 'dayday', for example"):
+        Constraint.of(DecodingBlock(pattern="dayday"), trained("words"), 40)
+
+
+def test_a_pattern_with_too_many_states_is_refused():
+    with pytest.raises(ConfigurationError, match=r"more than 4,096 states .* \[a-z\] instead of"):
+        Constraint.of(DecodingBlock(pattern=r"\w{20}"), trained("bpe"), 40)
+
+
+def test_a_tokenizer_whose_pieces_depend_on_their_neighbours_is_refused(tmp_path):
+    """A suffix decoder writes a space behind a word unless nothing follows."""
+    pipeline = Pipeline(models.WordLevel({"on</w>": 0, "day</w>": 1, "d": 2}, unk_token="d"))  # noqa: S106
+    pipeline.decoder = decoders.BPEDecoder()
+    pipeline.save(str(tmp_path / "tokenizer.json"))
+    pretrained = Pretrained(path=tmp_path / "tokenizer.json")
+    pretrained.train([])
+    with pytest.raises(ConfigurationError, match="no pattern can be kept with such a tokenizer"):
+        Constraint.of(DecodingBlock(pattern="[a-z ]+"), pretrained, 40)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
+def test_ten_thousand_random_outputs_are_dates(search):
+    characters = trained("characters")
+    draw = random.Random(6)  # noqa: S311
+    for seed in range(20):
+        lengths = [draw.randint(1, 30) for _ in range(500)]
+        found = outputs(characters, search, lengths, seed=seed, pattern=DATE, max_length=16)
+        texts = characters.decode([hypotheses[0] for hypotheses in found])
+        assert all(re.fullmatch(DATE, text) for text in texts)
