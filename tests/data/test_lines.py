@@ -57,6 +57,19 @@ def test_bad_lines_are_named_with_file_and_line(
         load({"train": pair(tmp_path, "bad", source, target)})
 
 
+def test_bad_lines_can_be_skipped_with_their_partners(tmp_path: Path) -> None:
+    files = pair(tmp_path, "bad", "a\n \nc\nd\n", "1\n2\n\n4\n")
+    (tmp_path / "bad.de").write_bytes((tmp_path / "bad.de").read_bytes().replace(b"d", b"\xe9"))
+    data = REGISTRY.create("data", "lines", files={"train": files}, bad_rows="skip")
+    train = data.load(TaskType.SEQUENCE_TO_SEQUENCE)["train"]
+    assert train[:] == {"source": ["a"], "target": ["1"]}
+    first, empty, missing, encoding = data.notices()[0].splitlines()
+    assert first == "train: bad rows skipped: 3; the first:"
+    assert "bad.de:2: the source is empty" in empty
+    assert "bad.en.gz:3: the target is empty" in missing
+    assert "bad.de:4: the source is not UTF-8" in encoding
+
+
 def test_labels_need_a_table(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"classification.*table"):
         load({"train": pair(tmp_path, "one", "a\n", "b\n")}, TaskType.CLASSIFICATION)

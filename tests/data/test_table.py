@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,18 @@ def test_parquet(tmp_path: Path, name: str) -> None:
     assert load(PAIRS, {"train": file})["train"][:] == {"source": ["a", "b"], "target": ["1", "2"]}
     by_number = load(PAIRS, {"train": file}, columns={"source": 2, "target": 1})
     assert by_number["train"]["source"][:] == ["1", "2"]
+
+
+def test_files_of_different_formats_follow_one_another(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"source": ["c"], "target": ["3"]}), tmp_path / "plain")
+    files = [
+        written(tmp_path, "one.csv.gz", "source,target\na,1\n"),
+        written(tmp_path, "two.jsonl.gz", '{"target": "2", "source": "b"}\n'),
+        written(tmp_path, "three.parquet.gz", (tmp_path / "plain").read_bytes()),
+        written(tmp_path, "four.tsv", "more\ttarget\tsource\n-\t4\td\n"),
+    ]
+    train = load(PAIRS, {"train": files})["train"]
+    assert train[:] == {"source": ["a", "b", "c", "d"], "target": ["1", "2", "3", "4"]}
 
 
 def test_files_follow_one_another_and_test_sets_have_names(tmp_path: Path) -> None:
@@ -148,6 +161,59 @@ def test_broken_gz_of_every_format_is_named(tmp_path: Path) -> None:
             load(PAIRS, {"train": str(file)})
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+def test_a_gz_that_breaks_off_is_named_with_its_last_line(tmp_path: Path, suffix: str) -> None:
+    """Of random digits, half of the packed file is about half of the lines."""
+    draw = random.Random(1)  # noqa: S311 (examples, not secrets)
+    digits = [draw.randrange(10**15) for _ in range(1000)]
+    row = {"csv": "{0},{0}\n", "tsv": "{0}\t{0}\n", "jsonl": '{{"1": "{0}", "2": "{0}"}}\n'}[suffix]
+    packed = gzip.compress("".join(row.format(number) for number in digits).encode())
+    file = tmp_path / f"rows.{suffix}.gz"
+    file.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(
+        DataError, match=r"rows\.\w+\.gz:\d{3}: cannot read on: .*ended before.*fetch it again"
+    ):
+        load(PAIRS, {"train": str(file)}, header=False, columns={"source": 1, "target": 2})
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_a_broken_parquet_gz_is_named(tmp_path: Path, damage: str) -> None:
+    pq.write_table(pa.table({"source": ["a"] * 1000, "target": ["b"] * 1000}), tmp_path / "plain")
+    packed = bytearray(gzip.compress((tmp_path / "plain").read_bytes()))
+    if damage == "cut":
+        del packed[len(packed) // 2 :]
+    else:
+        packed[20:60] = b"\xff" * 40
+    file = tmp_path / "rows.parquet.gz"
+    file.write_bytes(packed)
+    with pytest.raises(DataError, match=r"rows\.parquet\.gz: not a readable Parquet file"):
+        load(PAIRS, {"train": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (["a", " ", "c"], r"rows\.parquet, row 2: the source is empty"),
+        (["a", "b", None], r"rows\.parquet, row 3: the source is None"),
+        ([1, 2, 3], r"rows\.parquet, row 1: the source is 1, expected text"),
+        (
+            pa.array([b"a", b"b", b"c\xe9"]).view(pa.string()),
+            r"rows\.parquet, row 3: a text is not UTF-8: .*0xe9",
+        ),
+    ],
+)
+def test_bad_rows_of_parquet_are_named_with_their_number(tmp_path: Path, source: Any, message: str) -> None:
+    pq.write_table(pa.table({"source": source, "target": ["1", "2", "3"]}), tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=message):
+        load(PAIRS, {"train": str(tmp_path / "rows.parquet")})
+
+
+def test_one_line_in_another_encoding(tmp_path: Path) -> None:
+    content = "café\t1\n".encode() + "café\t2\n".encode("latin-1")
+    with pytest.raises(DataError, match=r"rows\.tsv:2: byte 4 of the line \(0xe9\) is not UTF-8; .*iconv"):
+        load(PAIRS, {"train": written(tmp_path, "rows.tsv", content)}, header=False)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -198,3 +264,61 @@ def test_an_unknown_format_needs_a_delimiter(tmp_path: Path) -> None:
 def test_a_split_has_a_proper_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="trian"):
         load(PAIRS, {"trian": written(tmp_path, "pairs.tsv", "a\t1\n")})
+
+
+def skipping(task_type: TaskType, files: dict[str, Any], **options: Any) -> tuple[DatasetDict, list[str]]:
+    table = REGISTRY.create("data", "table", files=files, bad_rows="skip", **options)
+    return table.load(task_type), table.notices()
+
+
+def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None:
+    rows = [b"a\t1", b"b", b"caf\xe9\t3", b"\t4", b"e\t", b"f\t6"]
+    file = written(tmp_path, "rows.tsv", b"\n".join(rows))
+    data, notices = skipping(PAIRS, {"train": file, "test": file}, header=False)
+    assert data["train"][:] == data["test"][:] == {"source": ["a", "f"], "target": ["1", "6"]}
+    first, *faults = notices[0].splitlines()
+    assert first == "train: bad rows skipped: 4; the first:"
+    for fault, words in zip(
+        faults, ["2: 1 columns", "3: the source is not UTF-8", "4: the source is empty"], strict=True
+    ):
+        assert f"{file}:{words}" in fault
+    assert notices[1].startswith("test: bad rows skipped: 4")
+
+
+def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:
+    lines = ['{"source": "a", "target": "1"}', "{", "[]", '{"source": 2, "target": "2"}', '{"source": "c"}']
+    names = pa.array([b"a", b"\xe9"]).view(pa.string())
+    pq.write_table(pa.table({"source": names, "target": ["1", "2"]}), tmp_path / "rows.parquet")
+    files = {
+        "train": written(tmp_path, "rows.jsonl", "\n".join(lines)),
+        "test": str(tmp_path / "rows.parquet"),
+    }
+    data, notices = skipping(PAIRS, files)
+    assert data["train"][:] == data["test"][:] == {"source": ["a"], "target": ["1"]}
+    assert [notice.split(";")[0] for notice in notices] == [
+        "train: bad rows skipped: 4",
+        "test: bad rows skipped: 1",
+    ]
+
+
+def test_rows_with_unknown_labels_can_be_skipped(tmp_path: Path) -> None:
+    file = written(tmp_path, "rows.tsv", "a\tx\nb\tz\nc\ty\n\tx\nd\tz\n")
+    data, notices = skipping(LABELS, {"train": file}, header=False, labels=["x", "y"])
+    assert data["train"][:] == {"text": ["a", "c"], "label": [0, 1]}
+    assert notices[0].startswith("train: bad rows skipped: 3")
+    assert "unknown label 'z'" in notices[0]
+
+
+def test_when_every_row_is_bad_the_first_is_shown(tmp_path: Path) -> None:
+    file = written(tmp_path, "rows.tsv", "a\tb\nc\td\n")
+    with pytest.raises(
+        DataError, match=r"train: not one row is sound; the first:\n.*:1: there is no column 3"
+    ):
+        skipping(PAIRS, {"train": file}, header=False, columns={"source": 1, "target": 3})
+
+
+def test_a_file_that_breaks_off_is_never_skipped(tmp_path: Path) -> None:
+    file = tmp_path / "rows.tsv.gz"
+    file.write_bytes(gzip.compress(b"a\t1\n" * 1000)[:-20])
+    with pytest.raises(DataError, match="cannot read on"):
+        skipping(PAIRS, {"train": str(file)}, header=False)

@@ -54,6 +54,6 @@ class BadRows:
     def notices(self) -> list[str]:
         """Returns for each split how many rows were left out, and the first faults."""
         return [
-            "\n  ".join([f"{split}: {count:,} bad rows skipped, among them", *self._faults[split]])
+            "\n  ".join([f"{split}: bad rows skipped: {count:,}; the first:", *self._faults[split]])
             for split, count in self._counts.items()
         ]

@@ -2,12 +2,16 @@
 
 import csv
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugformer.data.text_file import check_file, open_bytes, read_lines
 from plugformer.errors import ConfigurationError, DataError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 
 class Row(NamedTuple):
@@ -92,7 +96,7 @@ def _json_lines(file: Path, strict: bool) -> Iterator[Row | DataError]:
             yield DataError(f"{file}:{line}: expected a JSON object, found {text[:40]!r}; name the columns")
 
 
-def _parquet(file: Path) -> Iterator[Row]:
+def _parquet(file: Path) -> Iterator[Row | DataError]:
     import pyarrow.parquet
     from pyarrow import ArrowException
 
@@ -100,11 +104,27 @@ def _parquet(file: Path) -> Iterator[Row]:
     try:
         with open_bytes(file) as stream:
             batches = pyarrow.parquet.ParquetFile(stream).iter_batches(1000)
-            rows = (cells for batch in batches for cells in batch.to_pylist())
+            rows = (cells for batch in batches for cells in _cells(batch))
             for number, cells in enumerate(rows, start=1):
-                yield Row(_numbered(list(cells.values())) | cells, f"{file}, row {number}")
-    except (ArrowException, OSError, EOFError) as error:
+                place = f"{file}, row {number}"
+                if isinstance(cells, UnicodeDecodeError):
+                    yield DataError(f"{place}: a text is not UTF-8: {cells}; write the file again")
+                else:
+                    yield Row(_numbered(list(cells.values())) | cells, place)
+    except (ArrowException, OSError, EOFError, zlib.error) as error:
         raise DataError(f"{file}: not a readable Parquet file: {error}; write it again") from error
+
+
+def _cells(batch: "RecordBatch") -> Iterator[dict[str, Any] | UnicodeDecodeError]:
+    """Yields the rows of a batch; of one that cannot be decoded, the reason."""
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError as error:
+        if batch.num_rows == 1:
+            yield error
+            return
+        for number in range(batch.num_rows):
+            yield from _cells(batch.slice(number, 1))
 
 
 def _numbered(cells: list[Any]) -> dict[str, Any]:
