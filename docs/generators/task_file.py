@@ -26,6 +26,7 @@ _PLACES: tuple[tuple[str, ...], ...] = (
     ("model", "decoder", "cross_attention"),
     ("training",),
     ("training", "early_stopping"),
+    ("training", "average"),
     ("decoding",),
     ("evaluation",),
     ("evaluation", "metrics"),

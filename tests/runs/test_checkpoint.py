@@ -124,7 +124,7 @@ def test_a_model_file_survives_a_full_disk(tmp_path, monkeypatch):
     path = tmp_path / "model.safetensors"
     weights.save_tensors({"a": torch.ones(2)}, path)
 
-    def full(tensors, path):
+    def full(tensors, path, metadata):
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -138,7 +138,7 @@ def test_a_model_file_survives_a_full_disk(tmp_path, monkeypatch):
 
 
 def test_an_interruption_while_saving_leaves_no_half(tmp_path, monkeypatch):
-    def interrupted(tensors, path):
+    def interrupted(tensors, path, metadata):
         path.write_bytes(b"half")
         raise KeyboardInterrupt
 

@@ -147,7 +147,7 @@ def test_a_disk_that_fills_up_while_saving(train_tiny, trained, tmp_path, monkey
             if update.step == 8:
                 monkeypatch.setattr("plugformer.runs.weights.save_file", full)
 
-    def full(tensors, path):
+    def full(tensors, path, metadata):
         path.write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 

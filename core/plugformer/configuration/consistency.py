@@ -10,7 +10,7 @@ Finding = tuple[tuple[Key, ...], str]
 """A place in the task, and what is wrong there."""
 
 _ARCHITECTURES = {"sequence-to-sequence": "encoder-decoder", "classification": "encoder-only"}
-_LOGGED = {"best", "event", "loss", "seconds", "step"}
+_LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 """What a line of metrics.jsonl holds beside the metrics and `token_accuracy`, which may be both."""
 
 

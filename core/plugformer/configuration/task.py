@@ -212,6 +212,15 @@ class EarlyStopping(Settings):
     patience: Count = Field(description="Evaluations without a better value.")
 
 
+class Average(Settings):
+    """Which evaluations' parameters are averaged into the model that the run ends with."""
+
+    checkpoints: Count = Field(description="Number of evaluations; all, if there are fewer in the end.")
+    of: Literal["last", "best"] = Field(
+        default="last", description="The last evaluations, or the best by training.monitor."
+    )
+
+
 class Training(Settings):
     """How the model is trained."""
 
@@ -249,6 +258,10 @@ class Training(Settings):
     keep_checkpoints: Count = Field(
         default=1, description="Number of recent checkpoints kept beside the best."
     )
+    average: Average | None = Field(
+        default=None,
+        description="End with the mean of the parameters at several evaluations, not with the best.",
+    )
 
 
 class DecodingBlock(Component):
@@ -258,6 +271,15 @@ class DecodingBlock(Component):
     max_length: Count | Annotated[str, Field(pattern=r"^source\+\d+$")] = Field(
         default="source+50",
         description="Longest output in tokens: a number, or relative to the source as source+5.",
+    )
+    length: Literal["source"] | Count | None = Field(
+        default=None,
+        description="Exact length of every output in tokens: a number, or that of the source; goes before "
+        "max_length.",
+    )
+    pattern: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Regular expression (syntax of Rust's regex) that every output matches as a whole.",
     )
 
 
@@ -272,15 +294,6 @@ class MetricBlock(Component):
 
     @property
     def score_name(self) -> str:
-    length: Literal["source"] | Count | None = Field(
-        default=None,
-        description="Exact length of every output in tokens: a number, or that of the source; goes before "
-        "max_length.",
-    )
-    pattern: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None,
-        description="Regular expression (syntax of Rust's regex) that every output matches as a whole.",
-    )
         """What reports and `training.monitor` call the score."""
         return self.as_ or self.name
 

@@ -1,5 +1,7 @@
 """The log of a run: one JSON line for every so many updates and for every evaluation."""
 
+from typing import Any
+
 from plugformer.hooks.specification import Evaluation, Run, Update, hookimpl, must_not_fail
 from plugformer.runs.directory import RunDirectory
 
@@ -7,7 +9,7 @@ from plugformer.runs.directory import RunDirectory
 class MetricsLog:
     """Writes `metrics.jsonl`, before any other observer can stop the run.
 
-    Lines have "event": "training" (loss and tokens/s since the last such line) or "validation".
+    Lines have "event": "training" (loss and tokens/s since the last such line), "validation" or "average".
     """
 
     def __init__(self) -> None:
@@ -28,15 +30,17 @@ class MetricsLog:
     @must_not_fail
     def evaluation_ended(self, run: Run, evaluation: Evaluation) -> None:
         """Writes a line about the validation split."""
-        record = {
-            "event": "validation",
-            "step": evaluation.step,
-            "loss": evaluation.loss,
-            "token_accuracy": evaluation.token_accuracy,
-            **evaluation.metrics,
-            "best": evaluation.best,
-            "seconds": round(evaluation.seconds, 3),
-        }
+        record = {"event": "validation", **_figures(evaluation), "best": evaluation.best, **_time(evaluation)}
+        RunDirectory(run.directory).log(record)
+
+    @hookimpl(tryfirst=True)
+    @must_not_fail
+    def average_evaluated(
+        self, run: Run, steps: list[int], evaluation: Evaluation, single_best: float
+    ) -> None:
+        """Writes a line about the average, the single best beside it."""
+        beside = {"steps": steps, "single_best": {run.task.training.monitor: single_best}}
+        record = {"event": "average", **_figures(evaluation), **beside, **_time(evaluation)}
         RunDirectory(run.directory).log(record)
 
     def _write(self, run: Run, update: Update) -> None:
@@ -57,3 +61,12 @@ class MetricsLog:
         self._targets = 0
         self._tokens = 0
         self._seconds = 0.0
+
+
+def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    figures = {"step": evaluation.step, "loss": evaluation.loss, "token_accuracy": evaluation.token_accuracy}
+    return {**figures, **evaluation.metrics}
+
+
+def _time(evaluation: Evaluation) -> dict[str, float]:
+    return {"seconds": round(evaluation.seconds, 3)}

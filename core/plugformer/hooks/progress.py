@@ -61,14 +61,24 @@ class ProgressDisplay:
     @hookimpl
     def evaluation_ended(self, evaluation: Evaluation) -> None:
         """Prints the figures of the validation split."""
-        figures = [
-            f"validation loss {evaluation.loss:.4f}",
-            f"token accuracy {evaluation.token_accuracy:.2%}",
-            *(f"{name} {value:.4f}" for name, value in evaluation.metrics.items()),
-        ]
         self._console.print(
-            f"[bold]step {evaluation.step}[/]  {'  '.join(figures)}"
+            f"[bold]step {evaluation.step}[/]  {_figures(evaluation)}"
             f"{'  [green](best so far)[/]' if evaluation.best else ''}",
+            highlight=False,
+        )
+
+    @hookimpl
+    def average_evaluated(
+        self, run: Run, steps: list[int], evaluation: Evaluation, single_best: float
+    ) -> None:
+        """Prints the figures of the average, and whether it is better than the single best."""
+        settings = run.task.training
+        wanted = 0 if settings.average is None else settings.average.checkpoints
+        fewer = f" ({wanted} asked for, there were no more)" if len(steps) < wanted else ""
+        verdict = "[green]better[/]" if evaluation.best else "[yellow]not better[/]"
+        self._console.print(
+            f"[bold]average of steps {', '.join(map(str, steps))}[/]{fewer}  {_figures(evaluation)}  "
+            f"({verdict} than the single best: {settings.monitor} {single_best:.4f})",
             highlight=False,
         )
 
@@ -81,6 +91,15 @@ class ProgressDisplay:
     def run_failed(self) -> None:
         """Takes the bar away."""
         self._bar.stop()
+
+
+def _figures(evaluation: Evaluation) -> str:
+    figures = [
+        f"validation loss {evaluation.loss:.4f}",
+        f"token accuracy {evaluation.token_accuracy:.2%}",
+        *(f"{name} {value:.4f}" for name, value in evaluation.metrics.items()),
+    ]
+    return "  ".join(figures)
 
 
 class SamplePrinter:

@@ -123,8 +123,18 @@ class Hooks:
         """A checkpoint is safely on the disk."""
 
     @hookspec
+    def average_evaluated(
+        self, run: Run, steps: list[int], evaluation: Evaluation, single_best: float
+    ) -> None:
+        """All updates are made; the mean of the parameters after `steps` is saved and has been evaluated.
+
+        It is called only where the task asks for an average. `evaluation.best` says whether the average beats
+        `single_best`, the best value of the monitored figure at a single evaluation.
+        """
+
+    @hookspec
     def run_ended(self, run: Run) -> None:
-        """All updates are made and the best parameters are saved; the final evaluation follows."""
+        """All updates are made, the best parameters or the average saved; the final evaluation follows."""
 
     @hookspec
     def run_failed(self, run: Run, error: BaseException) -> None:

@@ -78,7 +78,7 @@ class RunDirectory:
 
     @property
     def model(self) -> Path:
-        """The best parameters so far."""
+        """The best parameters so far; at the end their average, if the task asks for one."""
         return self.path / "model.safetensors"
 
     @property
@@ -90,6 +90,11 @@ class RunDirectory:
     def checkpoints(self) -> Path:
         """What training resumes from."""
         return self.path / "checkpoints"
+
+    @property
+    def candidates(self) -> Path:
+        """The parameters that will be averaged; gone when the training has ended."""
+        return self.path / "candidates"
 
     def tokenizer(self, side: str) -> Path:
         """The vocabulary of one side: `source`, `target`, or `shared`."""
@@ -130,12 +135,18 @@ class RunDirectory:
     def rewind_log(self, step: int) -> None:
         """Removes the lines of `metrics.jsonl` about updates after `step`, which are made again.
 
-        A crash may have left half a line at the end; it goes, too.
+        A crash may have left half a line at the end, or that of an average that is made again; they go, too.
         """
         if self.metrics.exists():
             lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-            whole = [line for line in lines if line.endswith("\n")]
-            write_text(self.metrics, "".join(line for line in whole if json.loads(line)["step"] <= step))
+            records = [(line, json.loads(line)) for line in lines if line.endswith("\n")]
+            stale = {"average"} if self.candidates.exists() else set()
+            kept = [
+                line
+                for line, record in records
+                if record["step"] <= step and record.get("event") not in stale
+            ]
+            write_text(self.metrics, "".join(kept))
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`.

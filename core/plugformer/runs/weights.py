@@ -1,13 +1,16 @@
 """Parameters on disk: safetensors, never pickles."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from plugformer.errors import RunError
 from plugformer.runs.files import RESTORE, replacing
+
+_NOTE = "note"
 
 
 def own_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -31,14 +34,16 @@ def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
         write_tensors(tensors, temporary)
 
 
-def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Writes tensors straight to a file.
+def write_tensors(tensors: dict[str, Tensor], path: Path, *, note: str = "") -> None:
+    """Writes tensors, and a note that `load_note` reads, straight to a file.
 
     Raises:
         OSError: The place cannot be written (safetensors has an error of its own for that).
     """
     try:
-        save_file({name: tensor.cpu() for name, tensor in tensors.items()}, path)
+        save_file(
+            {name: tensor.cpu() for name, tensor in tensors.items()}, path, {_NOTE: note} if note else None
+        )
     except SafetensorError as error:
         raise OSError(str(error)) from error
 
@@ -55,6 +60,38 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise RunError(f"{path} is missing: the run has saved no model yet, or is damaged") from None
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+
+
+def load_note(path: Path) -> str:
+    """Reads the note that was written with tensors.
+
+    Raises:
+        RunError: The file is missing or damaged, or has no note.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            return str(file.metadata()[_NOTE])
+    except (OSError, SafetensorError, KeyError, TypeError) as error:
+        raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+
+
+def mean_tensors(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """Returns the mean of the parameters in several files of one model, computed in float64.
+
+    What is no floating-point number, such as a counter, is taken from the last file.
+
+    Args:
+        paths: Files that `save_tensors` wrote, such as the `model.safetensors` of checkpoints.
+
+    Raises:
+        RunError: A file is missing or damaged.
+    """
+    last = load_tensors(paths[-1])
+    totals = {name: tensor.double() for name, tensor in last.items() if tensor.is_floating_point()}
+    for path in paths[:-1]:
+        tensors = load_tensors(path)
+        totals = {name: total + tensors[name] for name, total in totals.items()}
+    return last | {name: (total / len(paths)).to(last[name].dtype) for name, total in totals.items()}
 
 
 def restore(model: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:

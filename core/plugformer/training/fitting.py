@@ -28,7 +28,7 @@ DEFAULT_BATCH_TOKENS = 4096
 def fit(
     trained: TrainedModel, data: PreparedData, observers: Iterable[object], notify: Callable[[str], None]
 ) -> None:
-    """Trains from the last checkpoint, or from the beginning, and leaves the best parameters in the model.
+    """Trains from the last checkpoint, or from the beginning; the model ends with what the run has saved.
 
     Args:
         trained: The model, with its task and run directory.
@@ -51,6 +51,7 @@ def fit(
     torch.manual_seed(trained.task.training.seed)  # of dropout
     resumed = load_checkpoint(directory.checkpoints, trainer.state)
     directory.rewind_log(trainer.progress.step)
+    trainer.candidates.rewind(trainer.progress.step)
     if resumed:
         notify(f"resumed after update {trainer.progress.step} of {trainer.run.steps}")
     try:

@@ -15,9 +15,10 @@ from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.interfaces import Schedule
 from plugformer.model.models import Loss, Model, evaluating
+from plugformer.runs.candidates import Candidates, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.weights import own_tensors, save_tensors
+from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
 from plugformer.training.interruption import Interruption
 from plugformer.training.stream import BatchStream, Rows
 
@@ -79,6 +80,9 @@ class Trainer:
         self.monitor = monitor
         self.hooks = hooks
         self.directory = RunDirectory(run.directory)
+        self.candidates = Candidates(
+            self.directory.candidates, self.settings.average, higher_is_better=monitor.higher_is_better
+        )
         self.stream = BatchStream(order, state)
         self.accelerator = Accelerator()
         self.model: nn.Module
@@ -108,6 +112,7 @@ class Trainer:
                     self._evaluate()
                 if interruption.requested:
                     self._stop(interruption.requested, saved=evaluate)
+        self._average()
 
     def _update(self) -> Update:
         """Makes one update from `accumulation` batches; its loss is the mean over all their targets."""
@@ -177,9 +182,26 @@ class Trainer:
         if improved:
             self.progress.best = self.monitor.value(evaluation)
             self._save_model()
+        self.candidates.keep(evaluation.step, self.monitor.value(evaluation), self.state.model)
         self.progress.waited = 0 if improved else self.progress.waited + 1
         self._tell("evaluation_ended", complete=True, evaluation=replace(evaluation, best=improved))
         self._save_checkpoint()
+
+    def _average(self) -> None:
+        """Ends with the mean of the candidates; there are none unless the task asks for an average."""
+        if chosen := self.candidates.chosen():
+            tensors = mean_tensors(chosen)
+            restore(self.state.model, tensors, self.directory.candidates)
+            evaluation = self.evaluate(self.progress.step)
+            save_tensors(tensors, self.directory.model)
+            self._tell(
+                "average_evaluated",
+                complete=False,
+                steps=[step_of(path) for path in chosen],
+                evaluation=replace(evaluation, best=self.monitor.improves(evaluation, self.progress.best)),
+                single_best=self.progress.best,
+            )
+        self.candidates.remove()
 
     def _tell(self, hook: str, *, complete: bool, **arguments: object) -> None:
         """Calls a hook; if one that must not fail does, the run stops, saved as far as it is complete."""

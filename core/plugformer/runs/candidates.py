@@ -1,0 +1,89 @@
+"""Candidates of an average: the parameters at evaluations that may become part of it, while training."""
+
+import math
+import shutil
+from pathlib import Path
+
+from torch import nn
+
+from plugformer.configuration.task import Average
+from plugformer.runs.files import replacing
+from plugformer.runs.weights import load_note, own_tensors, write_tensors
+
+
+class Candidates:
+    """The last evaluations, or the best, with a file of parameters each.
+
+    Which files there are is all that is known, so that a crash at any moment loses nothing.
+
+    Args:
+        folder: Where they lie; it is there only while there are some.
+        average: What will be averaged; nothing is kept if None.
+        higher_is_better: Direction of the monitored figure.
+    """
+
+    def __init__(self, folder: Path, average: Average | None, *, higher_is_better: bool) -> None:
+        self._folder = folder
+        self._average = average
+        self._higher_is_better = higher_is_better
+
+    def keep(self, step: int, value: float, model: nn.Module) -> None:
+        """Keeps the parameters of an evaluation, and drops those that can no longer be needed.
+
+        Args:
+            step: Updates made.
+            value: The monitored figure.
+            model: Its parameters at the evaluation.
+
+        Raises:
+            RunError: The disk is full or the place cannot be written.
+        """
+        if self._average is None:
+            return
+        with replacing(self._folder / f"step-{step:08d}.safetensors") as temporary:
+            temporary.parent.mkdir(exist_ok=True)
+            write_tensors(own_tensors(model), temporary, note=repr(value))
+        chosen = self.chosen()
+        for path in self._all():
+            if path not in chosen:
+                path.unlink()
+
+    def chosen(self) -> list[Path]:
+        """Returns the files to average, the newest last.
+
+        Raises:
+            RunError: One is damaged.
+        """
+        files = self._all()
+        if self._average is None:
+            return []
+        if self._average.of == "best":
+            files = sorted(sorted(files, key=self._rank)[: self._average.checkpoints])
+        return files[-self._average.checkpoints :]
+
+    def rewind(self, step: int) -> None:
+        """Drops candidates of evaluations after `step`, which are made again."""
+        for path in self._all():
+            if step_of(path) > step:
+                path.unlink()
+
+    def remove(self) -> None:
+        """Removes all, in one step: a part of them would make another average."""
+        leaving = self._folder.with_name(f".{self._folder.name}")
+        if self._folder.exists():
+            shutil.rmtree(leaving, ignore_errors=True)
+            self._folder.rename(leaving)
+        shutil.rmtree(leaving, ignore_errors=True)
+
+    def _all(self) -> list[Path]:
+        return sorted(self._folder.glob("step-*.safetensors"))
+
+    def _rank(self, path: Path) -> tuple[bool, float]:
+        """Returns a key that sorts the best first; the earlier of equals comes first, as its file does."""
+        value = float(load_note(path))
+        return math.isnan(value), -value if self._higher_is_better else value
+
+
+def step_of(candidate: Path) -> int:
+    """Returns the number of updates made before a candidate was kept."""
+    return int(candidate.stem.removeprefix("step-"))
