@@ -20,17 +20,20 @@ class Echo:
     def __init__(self):
         self.numbers = []
 
-    def predict(self, texts, *, first=0):
+    def predict(self, texts, *, first=0, n_best=1):
         self.numbers += range(first, first + len(texts))
         if any("!" in text for text in texts):
             raise DataError("too loud")
-        return [Prediction(text.upper(), -math.log(2)) for text in texts]
+        ranked = [
+            [Prediction(text.upper() + "~" * n, -math.log(2 + n)) for n in range(n_best)] for text in texts
+        ]
+        return [Prediction.of(each) for each in ranked]
 
 
 @pytest.fixture(autouse=True)
 def model(monkeypatch):
     model = Echo()
-    monkeypatch.setattr(loading, "load", lambda path, registry: model)
+    monkeypatch.setattr(loading, "load", lambda path, registry, overrides: model)
     return model
 
 
@@ -63,6 +66,25 @@ def test_json_is_one_record_on_each_line(run):
     [line] = run("predict", "runs/a", "李", "--json").out.splitlines()
     assert "李" in line
     assert json.loads(line) == {"input": "李", "output": "李", "score": pytest.approx(-0.693, abs=1e-3)}
+
+
+def test_several_outputs_for_each_text(run):
+    assert run("predict", "runs/a", "one", "two", "--n-best", "2").out == "ONE\nONE~\nTWO\nTWO~\n"
+    [line] = run("predict", "runs/a", "one", "--n-best", "3", "--json").out.splitlines()
+    alternatives = [
+        {"output": "ONE~", "score": pytest.approx(-math.log(3))},
+        {"output": "ONE~~", "score": pytest.approx(-math.log(4))},
+    ]
+    score = pytest.approx(-math.log(2))
+    assert json.loads(line) == {"input": "one", "output": "ONE", "score": score, "alternatives": alternatives}
+
+
+@pytest.mark.parametrize("setting", ["model.width=8", "evaluation.metrics=[]", "data.name=lines"])
+def test_what_makes_no_difference_to_an_answer_cannot_be_set(run, setting):
+    outcome = run("predict", "runs/a", "one", "--set", setting)
+    assert outcome.status == 2
+    key = setting.partition(".")[0]
+    assert f"{key}: cannot be changed here, only decoding.*" in outcome.err
 
 
 def test_no_text_gives_no_output(run, monkeypatch):

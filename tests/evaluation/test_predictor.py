@@ -1,5 +1,7 @@
 """Answers: in the order of the examples, whatever the batches; the model as it was before."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.decoding import Constraint
-from plugformer.errors import LengthError
+from plugformer.errors import ConfigurationError, LengthError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, SequencePredictor
 from plugformer.evaluation.validation import Validation
@@ -119,6 +121,27 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
         probabilities = model.logits(batch).softmax(dim=-1)
     assert [answer.output for answer in answers] == [names[each] for each in probabilities.argmax(1)]
     assert np.exp([answer.score for answer in answers]) == pytest.approx(probabilities.amax(1).numpy())
+
+    ranked = LabelPredictor(model, names, 100, n_best=3).answer(batch, 0)
+    assert [replace(answer, alternatives=()) for answer in ranked] == answers
+    scores = [[answer.score, *(each.score for each in answer.alternatives)] for answer in ranked]
+    assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
+    with pytest.raises(ConfigurationError, match="13 outputs are asked for, but there are 12 labels"):
+        LabelPredictor(model, names, 100, n_best=13).answer(batch, 0)
+
+
+def test_several_outputs_for_each_example(run, registry, predictor, split):
+    beam = predictor("beam")
+    best = beam.predict(split)
+    beam.n_best = 3
+    ranked = beam.predict(split)
+    assert [(answer.output, answer.score) for answer in ranked] == [(a.output, a.score) for a in best]
+    assert [len(answer.alternatives) for answer in ranked] == [2] * len(TEXTS)
+    assert all(len({answer.output, *(a.output for a in answer.alternatives)}) == 3 for answer in ranked)
+    greedy = predictor("greedy")
+    greedy.n_best = 3
+    with pytest.raises(ConfigurationError, match=r"3 outputs are asked .* Greedy found 1; .*decoding.size=3"):
+        greedy.predict(split)
 
 
 def test_loss_and_accuracy_with_the_right_answers_given(run, data):

@@ -15,6 +15,11 @@ TaskName: TypeAlias = Annotated[
 
 RunPath: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")]
 
+RunSettings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Decode otherwise, e.g. decoding.name=beam; repeatable."),
+]
+
 Settings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

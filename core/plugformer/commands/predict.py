@@ -4,22 +4,25 @@ import contextlib
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, installed
+from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, RunSettings, installed
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
 
 if TYPE_CHECKING:
+    from plugformer.evaluation.predictor import Prediction
     from plugformer.runs.loading import TrainedModel
 
 
 EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
     "cat dates.txt | plugformer predict runs/dates-20260102-120000 --json",
+    'plugformer predict runs/dates-20260102-120000 "7/4/76" --set decoding.name=beam --n-best 3',
 )
 
 
@@ -32,29 +35,38 @@ def command(
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A file of texts, one on each line.")
     ] = None,
+    n_best: Annotated[
+        int, typer.Option("--n-best", metavar="N", min=1, help="Outputs for each text, the best first.")
+    ] = 1,
+    settings: RunSettings = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
     """Print a trained model's outputs for texts.
 
     Texts are given as arguments, as lines of a file, or as lines of standard input. With --json each line is
-    {"input", "output", "score"}; the score is the natural logarithm of the output's probability.
+    {"input", "output", "score"}; the score is the natural logarithm of the output's probability. With
+    --n-best every text gets N lines, or one of JSON whose "alternatives" hold the others. --set changes
+    settings of decoding.
     """
     if texts and file is not None:
         raise ConfigurationError("TEXT and --file exclude each other: give one")
     with contextlib.ExitStack() as stack:
         source = None if file is None else stack.enter_context(_opened(file))
         from plugformer.runs.loading import load
+        from plugformer.runs.overrides import changeable
 
-        model = load(run, installed(ctx, registry))
+        overrides = changeable(settings or [], ["decoding"])
+        model = load(run, installed(ctx, registry), overrides=overrides)
+        answer = partial(_answer, model, n_best=n_best, as_json=as_json)
         if texts:
-            _answer(model, texts, 0, as_json=as_json)
+            answer(texts, 0)
         elif source is None and _is_conversation():
-            _converse(model, as_json=as_json)
+            _converse(answer)
         else:
             first = 0
             for chunk in lines(source or sys.stdin.buffer, str(file or "standard input")):
-                _answer(model, chunk, first, as_json=as_json)
+                answer(chunk, first)
                 first += len(chunk)
 
 
@@ -99,18 +111,26 @@ def _opened(file: Path) -> BinaryIO:
         ) from error
 
 
-def _answer(model: "TrainedModel", texts: list[str], first: int, *, as_json: bool) -> None:
+def _answer(model: "TrainedModel", texts: list[str], first: int, *, n_best: int, as_json: bool) -> None:
     """Prints a line for each text; `echo` leaves nothing in the buffer, so that a reader has it at once."""
-    for text, prediction in zip(texts, model.predict(texts, first=first), strict=True):
-        record = {"input": text, "output": prediction.output, "score": prediction.score}
-        typer.echo(json.dumps(record, ensure_ascii=False) if as_json else prediction.output)
+    for text, prediction in zip(texts, model.predict(texts, first=first, n_best=n_best), strict=True):
+        if as_json:
+            best, *others = map(_record, [prediction, *prediction.alternatives])
+            further = {"alternatives": others} if others else {}
+            typer.echo(json.dumps({"input": text, **best, **further}, ensure_ascii=False))
+        else:
+            typer.echo("\n".join(each.output for each in [prediction, *prediction.alternatives]))
+
+
+def _record(prediction: "Prediction") -> dict[str, str | float]:
+    return {"output": prediction.output, "score": prediction.score}
 
 
 def _is_conversation() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _converse(model: "TrainedModel", *, as_json: bool) -> None:
+def _converse(answer: Callable[[list[str], int], None]) -> None:
     """Asks for texts until the user ends them; one that cannot be answered does not end the conversation."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 (gives `input` editing and history, where there is one)
@@ -122,6 +142,6 @@ def _converse(model: "TrainedModel", *, as_json: bool) -> None:
             typer.echo()
             return
         try:
-            _answer(model, [text], number, as_json=as_json)
+            answer([text], number)
         except PlugformerError as error:
             typer.echo(f"Error: {error}", err=True)

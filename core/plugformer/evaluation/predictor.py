@@ -2,22 +2,35 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.decoding import CachedSession, Constraint, ModelSession
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Decoding, Hypothesis, Tokenizer
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model, evaluating
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """An output and its score: the natural logarithm of its probability under the model."""
+    """An output and its score: the natural logarithm of its probability under the model.
+
+    Attributes:
+        output: Text, or the name of a class.
+        score: The logarithm.
+        alternatives: Further outputs, the best first, if more than one is asked for.
+    """
 
     output: str
     score: float
+    alternatives: tuple["Prediction", ...] = ()
+
+    @classmethod
+    def of(cls, ranked: "Sequence[Prediction]") -> "Prediction":
+        """Returns the first of several, the others its alternatives."""
+        return replace(ranked[0], alternatives=tuple(ranked[1:]))
 
 
 class Predictor(ABC):
@@ -70,6 +83,7 @@ class SequencePredictor(Predictor):
         decoding: How outputs are searched.
         constraint: What they must respect.
         batch_tokens: Source and target positions of a batch.
+        n_best: Outputs for each sentence.
         session: Cached states, or recomputing everything for comparison.
     """
 
@@ -80,6 +94,7 @@ class SequencePredictor(Predictor):
         decoding: Decoding,
         constraint: Constraint,
         batch_tokens: int,
+        n_best: int = 1,
         session: type[ModelSession] = CachedSession,
     ) -> None:
         super().__init__(batch_tokens)
@@ -87,6 +102,7 @@ class SequencePredictor(Predictor):
         self.tokenizer = tokenizer
         self.decoding = decoding
         self.constraint = constraint
+        self.n_best = n_best
         self.session = session
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
@@ -96,10 +112,21 @@ class SequencePredictor(Predictor):
         return self.decoding.search(session)
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns each sentence's best hypothesis."""
-        best = [hypotheses[0] for hypotheses in self.search(batch, first)]
+        """Returns each sentence's best hypotheses.
+
+        Raises:
+            ConfigurationError: The search finds fewer than are asked for.
+        """
+        found = [hypotheses[: self.n_best] for hypotheses in self.search(batch, first)]
+        if (fewest := min(map(len, found))) < self.n_best:
+            raise ConfigurationError(
+                f"{self.n_best} outputs are asked for, but {type(self.decoding).__name__} found {fewest}; "
+                f"ask for fewer, or decode with decoding.name=beam and decoding.size={self.n_best} or more"
+            )
+        best = [hypothesis for hypotheses in found for hypothesis in hypotheses]
         texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in best])
-        return [Prediction(text, hypothesis.score) for text, hypothesis in zip(texts, best, strict=True)]
+        answers = [Prediction(text, hypothesis.score) for text, hypothesis in zip(texts, best, strict=True)]
+        return [Prediction.of(answers[at : at + self.n_best]) for at in range(0, len(answers), self.n_best)]
 
 
 class LabelPredictor(Predictor):
@@ -109,17 +136,27 @@ class LabelPredictor(Predictor):
         model: An encoder with a classifier.
         labels: Names of the classes.
         batch_tokens: Positions of a batch.
+        n_best: Labels for each text.
     """
 
-    def __init__(self, model: EncoderOnly, labels: Sequence[str], batch_tokens: int) -> None:
+    def __init__(self, model: EncoderOnly, labels: Sequence[str], batch_tokens: int, n_best: int = 1) -> None:
         super().__init__(batch_tokens)
         self.model = model
         self.labels = labels
+        self.n_best = n_best
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:  # noqa: ARG002 (nothing is random)
-        """Returns each text's most probable label."""
-        scores, classes = self.model.logits(batch).log_softmax(dim=-1).max(dim=-1)
+        """Returns each text's most probable labels.
+
+        Raises:
+            ConfigurationError: There are not so many labels.
+        """
+        if self.n_best > len(self.labels):
+            raise ConfigurationError(
+                f"{self.n_best} outputs are asked for, but there are {len(self.labels)} labels; ask for fewer"
+            )
+        scores, classes = self.model.logits(batch).log_softmax(dim=-1).topk(self.n_best, dim=-1)
         return [
-            Prediction(self.labels[label], score)
-            for label, score in zip(classes.tolist(), scores.tolist(), strict=True)
+            Prediction.of([Prediction(self.labels[label], score) for label, score in zip(*row, strict=True)])
+            for row in zip(classes.tolist(), scores.tolist(), strict=True)
         ]

@@ -52,21 +52,23 @@ class TrainedModel:
         if isinstance(model, EncoderDecoder):
             self._constraint = Constraint.of(task.decoding, vocabularies.target, task.model.max_length)
 
-    def predict(self, texts: Sequence[str], *, first: int = 0) -> list[Prediction]:
+    def predict(self, texts: Sequence[str], *, first: int = 0, n_best: int = 1) -> list[Prediction]:
         """Returns the model's answer to each text.
 
         Args:
             texts: Inputs.
             first: Number of the first text in the whole input, if it comes in portions: random choices
                 depend on it.
+            n_best: Outputs for each text; those after the best are its `alternatives`.
 
         Raises:
             LengthError: A text is longer than the model can process.
+            ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
         """
         split = EncodedSplit.of_texts(
             texts, self.vocabularies.source, TaskType(self.task.type), self.task.model.max_length
         )
-        return self.predictor().predict(split, first=first)
+        return self.predictor(n_best).predict(split, first=first)
 
     def look_inside(self, text: str) -> "Inspection":
         """Returns what the model's attentions weigh while it answers a text.
@@ -101,8 +103,12 @@ class TrainedModel:
         }
         return Evaluator(self.predictor(), metrics)
 
-    def predictor(self) -> Predictor:
-        """Returns what answers with this model, the way its task decodes."""
+    def predictor(self, n_best: int = 1) -> Predictor:
+        """Returns what answers with this model, the way its task decodes.
+
+        Args:
+            n_best: Outputs for each example.
+        """
         if isinstance(self.model, EncoderDecoder):
             block = self.task.decoding
             return SequencePredictor(
@@ -111,19 +117,27 @@ class TrainedModel:
                 self.registry.create(Kind.DECODING, block.name, **block.options),
                 self._constraint,
                 BATCH_TOKENS,
+                n_best,
             )
-        return LabelPredictor(cast("EncoderOnly", self.model), self.vocabularies.labels, BATCH_TOKENS)
+        labels = self.vocabularies.labels
+        return LabelPredictor(cast("EncoderOnly", self.model), labels, BATCH_TOKENS, n_best)
 
 
-def load(run: Path | str, registry: Registry | None = None) -> TrainedModel:
+def load(run: Path | str, registry: Registry | None = None, *, overrides: Sequence[str] = ()) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
 
+    Args:
+        run: The run directory.
+        registry: What is installed; discovered if None.
+        overrides: `KEY=VALUE` settings on top of the run's task, of `decoding` and `evaluation` alone.
+
     Raises:
+        ConfigurationError: An override is wrong, or belongs to what was trained.
         RunError: There is no such run, it is damaged, it comes from a newer version, or a component that it
             uses is not installed.
     """
     directory = RunDirectory.open(Path(run))
-    resolved = resolve_run(directory, registry)
+    resolved = resolve_run(directory, registry, overrides)
     vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     restore(model, load_tensors(directory.model), directory.model)

@@ -1,6 +1,7 @@
 """What a run needs installed, and how to get what is missing: by its lock, before anything is loaded."""
 
 import re
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -10,28 +11,34 @@ from plugformer.errors import ConfigurationError, RunError
 from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.overrides import AFTER_TRAINING, changeable
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9.!+]+")
 
 
-def resolve_run(directory: RunDirectory, registry: Registry | None = None) -> ResolvedTask:
+def resolve_run(
+    directory: RunDirectory, registry: Registry | None = None, overrides: Sequence[str] = ()
+) -> ResolvedTask:
     """Returns the task of a run, with its components imported.
 
     Args:
         directory: The run.
         registry: What is installed; discovered if None.
+        overrides: `KEY=VALUE` settings of decoding and evaluation.
 
     Raises:
         RunError: A component of the run is not installed; the message names its distribution, as locked, and
             the command that installs it. Or the task names a manifest or another task, which no run does:
             what is imported is what the user has installed or names, never what a directory asks for.
-        ConfigurationError: The task cannot be used for another reason.
+        ConfigurationError: The task cannot be used for another reason, or an override belongs to what was
+            trained.
     """
     known = registry or Registry.discover()
     _refuse_references(directory)
+    changed = changeable(overrides, AFTER_TRAINING)
     try:
-        return check_components(resolve(str(directory.task), registry=known))
+        return check_components(resolve(str(directory.task), changed, known))
     except ConfigurationError:
         if absent := _absent(directory.lock()["components"], known):
             raise RunError(_message(directory, absent)) from None

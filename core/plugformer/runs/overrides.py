@@ -1,0 +1,34 @@
+"""Which settings of a finished run can still be changed: how it answers, and what is measured."""
+
+from collections.abc import Sequence
+
+from plugformer.configuration.overrides import read_overrides
+from plugformer.errors import ConfigurationError
+from plugformer.problems import Problem, report
+
+AFTER_TRAINING = ("decoding", "evaluation")
+
+
+def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
+    """Returns `KEY=VALUE` settings that a run is to be used with, and what follows from them.
+
+    Args:
+        overrides: The settings.
+        blocks: The blocks of a task that they may change.
+
+    Raises:
+        ConfigurationError: A setting is of another block: the parameters were trained under it, or it is of
+            no use here.
+    """
+    tree = read_overrides(overrides)
+    expected = " or ".join(f"{block}.*" for block in blocks)
+    problems = [
+        Problem(node.origin, (key,), f"cannot be changed here, only {expected}", "train again to change it")
+        for key, node in tree.items.items()
+        if key not in blocks
+    ]
+    if problems:
+        raise ConfigurationError(report(problems))
+    # Training is over: what it watched need not be among the metrics any more.
+    watched = ["training.monitor=loss"] if "evaluation" in tree.items else []
+    return [*overrides, *watched]
