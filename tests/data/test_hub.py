@@ -69,3 +69,20 @@ def test_what_is_wrong_is_named(
 def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cannot load '.*nowhere'"):
         load(LABELS, dataset=str(tmp_path / "nowhere"))
+
+
+def test_the_version_follows_the_content(tmp_path: Path) -> None:
+    place = folder(tmp_path, train=[{"source": "a", "target": "b"}])
+    versions = [REGISTRY.create("data", "hub", dataset=place).version() for _ in range(2)]
+    assert versions[0] == versions[1]
+    (Path(place) / "train.jsonl").write_text('{"source": "a", "target": "c, longer"}\n')
+    data = REGISTRY.create("data", "hub", dataset=place)
+    assert data.version() != versions[0]
+    assert data.load(PAIRS)["train"]["target"][:] == ["c, longer"]
+
+
+def test_bad_rows_can_be_skipped(tmp_path: Path) -> None:
+    place = folder(tmp_path, train=[{"source": "a", "target": "b"}, {"source": "", "target": "c"}])
+    data = REGISTRY.create("data", "hub", dataset=place, bad_rows="skip")
+    assert data.load(PAIRS)["train"][:] == {"source": ["a"], "target": ["b"]}
+    assert "row 2: the source is empty" in data.notices()[0]

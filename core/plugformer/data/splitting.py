@@ -66,16 +66,13 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
 
 
 def _numbered(sources: Iterable[str]) -> Int[ndarray, " rows"]:
-    """Returns each row's group: rows with the same source have the same, counted by first appearance.
+    """Returns each row's group: rows with the same source have the same.
 
-    Of each source only eight bytes are kept. Should two differ but for these, they share a side, no more.
+    Of each source only eight bytes are kept. Should two sources have the same, they share a side, no more.
     """
     digests = (blake2b(source.encode(), digest_size=8).digest() for source in sources)
-    short = np.frombuffer(b"".join(digests), dtype=np.uint64)
-    _, first, group = np.unique(short, return_index=True, return_inverse=True)
-    appearance = np.empty_like(first)
-    appearance[np.argsort(first)] = np.arange(len(first))
-    return appearance[group]
+    short = np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
+    return np.unique(short, return_inverse=True)[1]
 
 
 def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float | int]) -> dict[str, Int[ndarray, " part"]]:
