@@ -43,6 +43,13 @@ class IgnoresLimits(Decoding):
         return [[Hypothesis([5] * 9, 0.0)] for _ in session.keys]
 
 
+class EndsWhenItLikes(Greedy):
+    """Ends after the first token, whether it may or not."""
+
+    def search(self, session):
+        return [[replace(h, tokens=h.tokens[:1]) for h in each] for each in super().search(session)]
+
+
 class ScoresWithoutEnd(Greedy):
     def search(self, session):
         return [[replace(h, score=h.score / 2) for h in each] for each in super().search(session)]
@@ -75,6 +82,7 @@ MUTANTS = [
     (KeepsTheEnd, "limits_hold", r"has 1 tokens, its limit is 0 \[smallest case: 1 sentences of at most 0"),
     (IgnoresLimits, "limits_hold", "limits do not hold"),
     (NeverLeaves, "finished_rows_leave", "finished rows do not leave"),
+    (EndsWhenItLikes, "outputs_are_possible", "its probability is zero: constraints do not hold"),
     (ScoresWithoutEnd, "scores_are_log_probabilities", "its tokens' probabilities give"),
     (DrawsAnew, "searching_is_repeatable", "other outputs each time"),
     (FollowsTheFirst, "sentences_are_independent", "in the batch and .* alone"),

@@ -60,6 +60,13 @@ class DoublesQuotes(BPE):
         return [text.replace("'", "''") for text in super().decode(rows)]
 
 
+class ForgetsTheSpace(Whitespace):
+    """Says that words stand together, although it puts spaces between them."""
+
+    def pieces(self, *, first):
+        return super().pieces(first=True)
+
+
 class RemembersTheBatch(Characters):
     """Knows in a batch what came before."""
 
@@ -137,6 +144,7 @@ MUTANTS = [
     (StartsEveryText, "nothing_gives_nothing", "the empty text is encoded as"),
     (LosesLetters, "known_text_survives", r"it is read back as 'fo' \[smallest case: 'fox'\]"),
     (DoublesQuotes, "decoded_text_is_stable", r"""read back as "''".*\[smallest case: "'"\]"""),
+    (ForgetsTheSpace, "pieces_make_the_text", r"as 'fox fox', .* pieces are \[b'fox', b'fox'\]"),
     (RemembersTheBatch, "batches_equal_single_texts", "is encoded otherwise in a batch than alone"),
     (RemembersTraining, "trained_twice_is_the_same", "trained again on the same texts it encodes"),
     (OrderOfAHashTable, "trained_in_another_process_is_the_same", "trained in another process it encodes"),

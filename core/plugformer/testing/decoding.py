@@ -1,7 +1,7 @@
 """The contract of decoding components: see plugformer.interfaces.decoding."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -24,14 +24,17 @@ class Script:
         keys: Each sentence's number; different sentences have different probabilities.
         limits: Longest output of each.
         eager: Added to the score of END: how soon outputs end.
+        exact: Whether outputs have their longest length, and even and odd tokens take turns: a constraint.
     """
 
     keys: tuple[int, ...]
     limits: tuple[int, ...]
     eager: float = 0.0
+    exact: bool = False
 
     def __str__(self) -> str:
-        return f"{len(self.keys)} sentences of at most {', '.join(map(str, self.limits))} tokens"
+        bound = "exactly" if self.exact else "at most"
+        return f"{len(self.keys)} sentences of {bound} {', '.join(map(str, self.limits))} tokens"
 
     def log_probabilities(self, sentence: int, prefix: Prefix) -> Float[Tensor, " vocabulary"]:
         """Returns the next token's, which the sentence's number and the prefix decide."""
@@ -41,7 +44,11 @@ class Script:
         scores[[PADDING, BEGIN]] = -torch.inf
         if len(prefix) >= self.limits[sentence]:
             scores[torch.arange(VOCABULARY) != END] = -torch.inf
-        return scores.log_softmax(dim=-1)
+        log_probabilities = scores.log_softmax(dim=-1)
+        if self.exact and len(prefix) < self.limits[sentence]:
+            log_probabilities[END] = -torch.inf
+            log_probabilities[len(prefix) % 2 :: 2] = -torch.inf
+        return log_probabilities
 
     def score(self, sentence: int, tokens: list[int]) -> float:
         """Returns the logarithm of the probability of a whole output."""
@@ -108,8 +115,10 @@ SCRIPTS = (
     Script((0, 1), (6, 2), eager=2.0),
     Script((5, 1, 4, 2), (8, 0, 3, 8), eager=1.0),
     Script((0, 1, 2), (5, 5, 5), eager=50.0),
+    Script((0,), (1,), exact=True),
+    Script((3, 0, 1), (4, 6, 3), eager=3.0, exact=True),
 )
-"""Batches, the smallest first: limits of zero, outputs that end at once, and at different times."""
+"""Batches: limits of zero, outputs that end at once or at different times, and outputs under a constraint."""
 
 
 def _search(subject: Subject, script: Script) -> list[list[Hypothesis]]:
@@ -150,6 +159,18 @@ def finished_rows_leave(subject: Subject, script: Script) -> None:
 
 
 @check(SCRIPTS)
+def outputs_are_possible(subject: Subject, script: Script) -> None:
+    """Every hypothesis could be generated: no token of it, and no END, where its probability is zero."""
+    for sentence, hypotheses in enumerate(_search(subject, script)):
+        for hypothesis in hypotheses:
+            require(
+                script.score(sentence, hypothesis.tokens) > -torch.inf,
+                f"{hypothesis.tokens} is an output of sentence {sentence}, but its probability is zero: "
+                "constraints do not hold",
+            )
+
+
+@check(SCRIPTS)
 def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
     """A hypothesis' score is the sum of the logarithms of its tokens' probabilities, END included."""
     for sentence, hypotheses in enumerate(_search(subject, script)):
@@ -179,7 +200,8 @@ def sentences_are_independent(subject: Subject, script: Script) -> None:
     """A sentence of a batch gets what it gets alone."""
     together = _tokens(_search(subject, script))
     for sentence, key in enumerate(script.keys):
-        alone = _tokens(_search(subject, Script((key,), (script.limits[sentence],), script.eager)))
+        single = replace(script, keys=(key,), limits=(script.limits[sentence],))
+        alone = _tokens(_search(subject, single))
         require(
             together[sentence] == alone[0],
             f"sentence {sentence} gets {together[sentence][0]} in the batch and {alone[0][0]} alone",
@@ -189,7 +211,7 @@ def sentences_are_independent(subject: Subject, script: Script) -> None:
 @check(SCRIPTS[3:])
 def the_order_of_sentences_does_not_matter(subject: Subject, script: Script) -> None:
     """Another order of the sentences gives the same outputs in that order."""
-    turned = Script(script.keys[::-1], script.limits[::-1], script.eager)
+    turned = replace(script, keys=script.keys[::-1], limits=script.limits[::-1])
     require(
         _tokens(_search(subject, turned))[::-1] == _tokens(_search(subject, script)),
         "outputs depend on the order of sentences in the batch",
@@ -204,6 +226,7 @@ CHECKS = (
     every_sentence_has_hypotheses,
     limits_hold,
     finished_rows_leave,
+    outputs_are_possible,
     scores_are_log_probabilities,
     searching_is_repeatable,
     sentences_are_independent,

@@ -4,6 +4,7 @@ How a vocabulary is kept and comes out the same everywhere is in tokenizer_files
 """
 
 import unicodedata
+from functools import partial
 
 from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 from plugformer.testing.check import check, require
@@ -113,6 +114,25 @@ def decoded_text_is_stable(subject: Subject, text: Text) -> None:
     require(again.strip() == once.strip(), f"it is read back as {once!r}, and that as {again!r}")
 
 
+@check(NASTY, simpler_texts)
+def pieces_make_the_text(subject: Subject, text: Text) -> None:
+    """A row reads as its tokens' pieces do, one after the other: patterns are spelled with them."""
+    tokenizer = trained(subject)
+    row = tokenizer.encode([text.value])[0]
+    first, later = (subject.once(("pieces", at), partial(tokenizer.pieces, first=at)) for at in (True, False))
+    require(
+        len(first) == len(later) == tokenizer.size,
+        f"{tokenizer.size} tokens have {len(first)} first and {len(later)} later pieces",
+    )
+    pieces = [(later if place else first)[number] for place, number in enumerate(row)]
+    decoded = tokenizer.decode([row])[0]
+    if all(pieces) and "\ufffd" not in decoded:
+        require(
+            b"".join(pieces) == decoded.encode(),
+            f"it is read back as {decoded!r}, and its tokens' pieces are {pieces}",
+        )
+
+
 @check((2, 7, len(NASTY)))
 def batches_equal_single_texts(subject: Subject, size: int) -> None:
     """A text in a batch is encoded, and a row decoded, as alone."""
@@ -142,6 +162,7 @@ CHECKS = (
     nothing_gives_nothing,
     known_text_survives,
     decoded_text_is_stable,
+    pieces_make_the_text,
     batches_equal_single_texts,
     trained_twice_is_the_same,
     trained_in_another_process_is_the_same,
