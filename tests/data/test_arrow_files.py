@@ -1,0 +1,84 @@
+"""Examples on disk: written a few at a time, and never all in memory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from datasets import ClassLabel, Features, Value
+
+from plugformer.cache import scratch_folder
+from plugformer.configuration.task import Task
+from plugformer.data.arrow_files import PLACE, ROWS, on_disk, write_arrow
+from plugformer.data.preparation import prepare
+from plugformer.registry import Registry
+
+TEXT = Features({"text": Value("string")})
+
+
+class Counted(str):
+    """A text that knows how many of its kind live."""
+
+    alive = most = 0
+
+    def __init__(self, text: str) -> None:
+        Counted.alive += 1
+        Counted.most = max(Counted.most, Counted.alive)
+
+    def __del__(self) -> None:
+        Counted.alive -= 1
+
+
+def test_rows_come_back_in_order_with_their_types() -> None:
+    features = Features({"text": Value("string"), "label": ClassLabel(names=["a", "b"])})
+    rows = [(f"text {number}", number % 2) for number in range(2 * ROWS + 1)]
+    data = on_disk(iter(rows), features)
+    assert list(zip(data["text"], data["label"], strict=True)) == rows
+    assert data.features == features
+
+
+def test_rows_pass_through_memory() -> None:
+    rows = ((Counted(f"{number:0100}"),) for number in range(20 * ROWS))
+    before = pa.total_allocated_bytes()
+    data = on_disk(rows, TEXT)
+    assert data[20 * ROWS - 1]["text"].endswith("19999")
+    assert Counted.most <= 2 * ROWS
+    assert pa.total_allocated_bytes() - before < 100 * ROWS  # of 2 MB a piece at most
+
+
+def test_no_file_is_left_behind() -> None:
+    def broken() -> Iterator[tuple[str]]:
+        yield ("one",)
+        raise OSError("no more")
+
+    on_disk([("one",)], TEXT)
+    with pytest.raises(OSError, match="no more"):
+        on_disk(broken(), TEXT)
+    assert not list(scratch_folder(PLACE).glob("*.arrow"))
+
+
+def test_tables_of_many_pieces_become_one_piece(tmp_path: Path) -> None:
+    """Rows picked from a data set come in a piece each; as many pieces are slow to open."""
+    rows = pa.concat_tables(pa.table({"text": [text]}) for text in "abc")
+    write_arrow(tmp_path / "file", [rows], TEXT)
+    with pa.ipc.open_stream(tmp_path / "file") as stream:
+        assert [batch.num_rows for batch in stream] == [3]
+
+
+def test_prepared_examples_stay_on_disk(tmp_path: Path) -> None:
+    lines = 5 * ROWS
+    (tmp_path / "long.tsv").write_text("".join(f"{number:0200}\t{number}\n" for number in range(lines)))
+    data = {"name": "table", "files": {"train": str(tmp_path / "long.tsv")}, "header": False}
+    task = Task.model_validate(
+        {
+            "type": "sequence-to-sequence",
+            "data": {**data, "split": {"validation": 0.1}},
+            "tokenizer": "characters",
+            "model": {"architecture": "encoder-decoder", "head": "language_model"},
+        }
+    )
+    for _ in range(2):  # made, then found
+        before = pa.total_allocated_bytes()
+        prepared = prepare(task, Registry.discover())
+        assert prepared.splits["train"].batch([3]).source.ids.shape == (1, 201)
+        assert pa.total_allocated_bytes() - before < 100 * lines  # they have 1000 bytes each
