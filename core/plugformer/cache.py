@@ -31,7 +31,9 @@ def scratch_folder(place: str) -> Path:
     Args:
         place: Folder of the cache.
     """
-    return _scratch_folder(cache_folder() / place, os.getpid())
+    folder = _scratch_folder(cache_folder() / place, os.getpid())
+    folder.mkdir(parents=True, exist_ok=True)  # somebody may have emptied the cache meanwhile
+    return folder
 
 
 @cache

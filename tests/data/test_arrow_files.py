@@ -11,6 +11,7 @@ from plugformer.cache import scratch_folder
 from plugformer.configuration.task import Task
 from plugformer.data.arrow_files import PLACE, ROWS, on_disk, write_arrow
 from plugformer.data.preparation import prepare
+from plugformer.errors import DataError
 from plugformer.registry import Registry
 
 TEXT = Features({"text": Value("string")})
@@ -49,12 +50,21 @@ def test_rows_pass_through_memory() -> None:
 def test_no_file_is_left_behind() -> None:
     def broken() -> Iterator[tuple[str]]:
         yield ("one",)
-        raise OSError("no more")
+        raise ValueError("no more")
 
     on_disk([("one",)], TEXT)
-    with pytest.raises(OSError, match="no more"):
+    with pytest.raises(ValueError, match="no more"):
         on_disk(broken(), TEXT)
     assert not list(scratch_folder(PLACE).glob("*.arrow"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is Linux's")
+def test_a_full_disk_is_named() -> None:
+    table = pa.table({"text": ["x" * 10_000_000]})
+    with pytest.raises(
+        DataError, match=r"/dev/full: cannot write examples: .*No space left.*PLUGFORMER_CACHE"
+    ):
+        write_arrow(Path("/dev/full"), [table], TEXT)
 
 
 def test_tables_of_many_pieces_become_one_piece(tmp_path: Path) -> None:

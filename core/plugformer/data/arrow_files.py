@@ -10,6 +10,7 @@ import pyarrow as pa
 from datasets import Dataset, Features
 
 from plugformer.cache import scratch_folder
+from plugformer.errors import DataError
 
 PLACE = "examples"
 """Folder of the cache for examples."""
@@ -25,12 +26,20 @@ def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> N
         file: Where to.
         tables: With the columns of `features`, in any order, and possibly others, which are left out.
         features: Names and types of the columns.
+
+    Raises:
+        DataError: The disk is full, or fails.
     """
     schema = features.arrow_schema
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-        for table in tables:
-            # Rows picked from a data set come in a chunk each, and reading many chunks is slow.
-            writer.write_table(table.select(schema.names).cast(schema).combine_chunks())
+    try:
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+            for table in tables:
+                # Rows picked from a data set come in a chunk each, and reading many chunks is slow.
+                writer.write_table(table.select(schema.names).cast(schema).combine_chunks())
+    except OSError as error:
+        raise DataError(
+            f"{file}: cannot write examples: {error}; make room, or name another folder with PLUGFORMER_CACHE"
+        ) from error
 
 
 def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
