@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import plugformer
-from plugformer.commands import check, evaluate, info, listing, new, predict, schema, train, validate
+from plugformer.commands import check, evaluate, info, listing, new, plot, predict, schema, train, validate
 from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError
@@ -35,6 +35,7 @@ for name, module in {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
+    "plot": plot,
     "check": check,
 }.items():
     app.command(name, epilog=examples(module.EXAMPLES))(module.command)

@@ -1,0 +1,62 @@
+"""What a training wrote about itself, as curves over its updates."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plugformer.errors import RunError
+from plugformer.runs.files import RESTORE
+
+_NO_CURVES = frozenset({"event", "step", "epoch", "seconds", "best", "tokens_per_second"})
+
+Points = list[tuple[int, float]]
+"""Updates and the figures measured after them."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What was measured while training.
+
+    Attributes:
+        curves: For each figure by name, such as "loss", and each event ("training", "validation") its points.
+        kept: The update whose parameters are the run's model; None before the first evaluation.
+    """
+
+    curves: dict[str, dict[str, Points]]
+    kept: int | None
+
+
+def read_history(log: Path) -> History:
+    """Reads `metrics.jsonl`; half a line at its end, which a crash may leave, is passed over.
+
+    Raises:
+        RunError: It is missing or damaged.
+    """
+    curves: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
+    kept = None
+    for number, line in enumerate(_lines(log), start=1):
+        try:
+            record: dict[str, Any] = json.loads(line)
+            event, step = str(record["event"]), int(record["step"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(
+                f"{log}:{number} is damaged: expected a JSON object with event and step, got "
+                f"{line.strip()[:60]!r}; {RESTORE}"
+            ) from error
+        kept = step if record.get("best") is True else kept
+        for name, value in record.items():
+            if name not in _NO_CURVES and isinstance(value, int | float):
+                curves[name][event].append((step, float(value)))
+    return History({name: dict(events) for name, events in curves.items()}, kept)
+
+
+def _lines(log: Path) -> list[str]:
+    try:
+        lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+    except FileNotFoundError:
+        raise RunError(f"{log} is missing: there are no learning curves without it") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{log} cannot be read: {error}; {RESTORE}") from error
+    return [line for line in lines if line.endswith("\n")]

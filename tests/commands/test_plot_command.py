@@ -1,0 +1,113 @@
+"""`plugformer plot`: files, page and messages, from runs as they are and as they get damaged."""
+
+import importlib.util
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from plugformer.commands import plot as command
+from plugformer.errors import DataError
+from plugformer.inspection import plot as plotting
+
+NAMES = [
+    "learning-curves",
+    "learning-rate",
+    "positions-encoder-embed",
+    "positions-decoder-embed",
+    "attention-encoder-self-layer-0",
+    "attention-decoder-self-layer-0",
+    "attention-decoder-cross-layer-0",
+]
+
+
+def test_every_figure_as_svg_and_png_and_a_page(run, run_copy):
+    outcome = run("plot", str(run_copy), "7/4/76")
+    assert (outcome.status, outcome.err) == (0, "")
+    folder = run_copy / "plots"
+    expected = [folder / f"{name}.{form}" for name in NAMES for form in ("svg", "png")]
+    assert outcome.out.splitlines() == [str(file) for file in [*expected, folder / "index.html"]]
+    for name in NAMES:
+        ElementTree.parse(folder / f"{name}.svg")  # noqa: S314 (our own file)
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    assert "Input: 7/4/76" in text
+    assert "exact_match" in text
+    assert text.count("<svg") == len(NAMES)
+
+
+def test_the_first_validation_example_where_there_is_no_text(run, run_copy, tmp_path):
+    outcome = run("plot", str(run_copy), "--out", "there", "--json")
+    printed = json.loads(outcome.out)
+    assert printed["run"] == str(run_copy)
+    assert printed["files"][-1] == "there/index.html"
+    assert len(printed["files"]) == 2 * len(NAMES) + 1
+    assert not (run_copy / "plots").exists()
+
+
+def test_without_readable_data_the_rest_is_drawn(run, run_copy, monkeypatch):
+    def unreadable(*arguments):
+        raise DataError("pairs.tsv: no such file")
+
+    monkeypatch.setattr(plotting, "prepare", unreadable)
+    outcome = run("plot", str(run_copy))
+    assert outcome.status == 0
+    assert outcome.err == (
+        "no attention maps: no TEXT given, and the task's data cannot be read: pairs.tsv: no such file\n"
+    )
+    assert "attention-" not in outcome.out
+    assert "learning-curves.svg" in outcome.out
+
+
+def test_a_run_without_its_log_has_no_curves(run, run_copy):
+    (run_copy / "metrics.jsonl").unlink()
+    (run_copy / "evaluation.json").unlink()
+    outcome = run("plot", str(run_copy), "7/4/76")
+    assert outcome.status == 0
+    assert outcome.err == f"no learning curves: {run_copy / 'metrics.jsonl'} is missing\n"
+    assert "learning" not in outcome.out
+    assert "attention-encoder-self-layer-0.svg" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("metrics.jsonl", "x\n", "metrics.jsonl:1 is damaged"),
+        ("evaluation.json", '{"test": 5}', "evaluation.json is damaged: expected metrics of splits"),
+        ("model.safetensors", "", "model.safetensors"),
+    ],
+)
+def test_a_damaged_run_is_told(run, run_copy, file, content, message):
+    (run_copy / file).write_text(content)
+    outcome = run("plot", str(run_copy), "7/4/76")
+    assert outcome.status == 2
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_no_such_run(run):
+    assert run("plot", "nowhere").err == "Error: no run directory nowhere\n"
+
+
+def test_no_such_layer(run, run_copy):
+    outcome = run("plot", str(run_copy), "7/4/76", "--layer", "1")
+    assert outcome.status == 2
+    assert outcome.err == "--layer 1: no such layer; expected a number from 0 to 0\n"
+
+
+def test_a_place_that_cannot_be_written(run, run_copy):
+    (run_copy / "plots").write_text("a file")
+    outcome = run("plot", str(run_copy), "7/4/76")
+    assert outcome.status == 2
+    assert "cannot be written: " in outcome.err
+    assert "choose another place with --out" in outcome.err
+
+
+def test_without_matplotlib_the_extra_is_named(run, run_copy, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    outcome = run("plot", str(run_copy))
+    assert outcome.status == 2
+    assert outcome.err == (
+        "Error: plot draws with matplotlib, which is not installed; pip install 'plugformer[plot]'\n"
+    )

@@ -1,0 +1,198 @@
+"""Figures and the page: labels, files, fonts."""
+
+import logging
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from plugformer.errors import ConfigurationError
+from plugformer.inspection.attention import AttentionView
+from plugformer.inspection.figures import fonts
+from plugformer.inspection.figures.attention import MOST_TOKENS, chosen, draw_attention, label
+from plugformer.inspection.figures.curves import draw_history
+from plugformer.inspection.figures.drawing import looks, rendered
+from plugformer.inspection.figures.fonts import families_for
+from plugformer.inspection.figures.positions import draw_positions
+from plugformer.inspection.log import History
+from plugformer.inspection.observation import Place
+from plugformer.inspection.page import Picture, Section, page
+from plugformer.inspection.positions import EncodingView, view_encoding
+from plugformer.interfaces import ModelContext
+
+CHINESE = ["晚", "风", "摇", "树", "<end>"]
+DOLLARS = ["<begin>", "$x$", " ", "a<b&c", "\x07"]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(autouse=True)
+def style():
+    with looks([fonts.FIRST]):
+        yield
+
+
+def cross(maps=3, query=DOLLARS, key=CHINESE, layer=0):
+    weights = torch.rand(maps, len(query), len(key), generator=torch.Generator().manual_seed(1)).softmax(-1)
+    return AttentionView(Place("decoder", layer, "cross"), "SomeAttention", query, key, weights)
+
+
+def texts(svg):
+    root = ElementTree.fromstring(svg)  # noqa: S314 (our own file)
+    return ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]
+
+
+def test_axes_carry_the_tokens_and_panels_the_weights():
+    view = cross()
+    (drawing,) = draw_attention([view])
+    assert drawing.name == "attention-decoder-cross-layer-0"
+    panels = [axes for axes in drawing.figure.axes if axes.get_title()]
+    assert [axes.get_title() for axes in panels] == ["head 0", "head 1", "head 2"]
+    rows = ["<begin>", "$x$", "␣", "a<b&c", "�"]
+    assert [each.get_text() for each in panels[0].texts] == [*CHINESE, *rows]
+    assert [each.get_text() for each in panels[1].texts] == CHINESE  # the first of a row names its rows
+    for axes, weights in zip(panels, view.weights, strict=True):
+        assert torch.equal(torch.as_tensor(axes.images[0].get_array()), weights)
+
+
+def test_svg_is_xml_whose_text_is_text_and_knows_fonts_for_it():
+    (drawing,) = draw_attention([cross()])
+    svg = rendered(drawing.figure, "svg").decode()
+    assert {*CHINESE, "$x$", "a<b&c"} <= set(texts(svg))
+    assert "'Noto Sans CJK SC'" in svg and "sans-serif" in svg
+
+
+def test_the_same_figure_gives_the_same_file():
+    for form in ("svg", "png"):
+        first, second = (rendered(next(draw_attention([cross()])).figure, form) for _ in range(2))
+        assert first == second
+
+
+@pytest.mark.parametrize(("maps", "query", "key"), [(1, 1, 1), (16, 5, 2), (5, 90, 70), (5, 2, 60)])
+def test_every_panel_and_every_token_lies_inside_the_figure(maps, query, key):
+    view = cross(maps, ["<begin>"] * query, ["<unknown>"] * key)
+    (drawing,) = draw_attention([view])
+    figure = drawing.figure
+    FigureCanvasAgg(figure).draw()
+    width, height = figure.bbox.size
+    for axes in figure.axes:
+        for box in [axes.bbox, *(each.get_window_extent() for each in axes.texts)]:
+            assert box.x0 >= 0 and box.y0 >= 0
+            assert box.x1 <= width and box.y1 <= height
+    assert figure.get_size_inches()[0] < 14
+    assert (f"first {MOST_TOKENS} of" in drawing.caption) == (max(query, key) > MOST_TOKENS)
+
+
+def test_tokens_as_people_read_them():
+    assert label("a b\n\u200b") == "a␣b��"
+    assert label("Donaudampfschifffahrt") == "Donaudampfschiff…"
+    assert label("晚" * 20) == "晚" * 11 + "…"
+
+
+def test_attentions_without_weights_are_passed_over():
+    assert list(draw_attention([replace(cross(), weights=None)])) == []
+
+
+def test_few_layers_of_many_are_drawn_unless_chosen():
+    views = [cross(layer=layer) for layer in range(12)]
+    assert [view.place.layer for view in chosen(views, ())] == [0, 4, 7, 11]
+    assert [view.place.layer for view in chosen(views, (3, 1))] == [1, 3]
+    assert chosen(views[:4], ()) == views[:4]
+    with pytest.raises(ConfigurationError, match="--layer 12: no such layer; expected a number from 0 to 11"):
+        chosen(views, (12,))
+
+
+def test_characters_without_a_font_are_told_and_drawn_without_a_warning(monkeypatch, caplog):
+    monkeypatch.setattr(fonts, "CJK_FAMILIES", ())
+    families, missing = families_for(["ä⏎", "晚风", "a b"])
+    assert families == ["DejaVu Sans"]
+    assert missing == {"晚", "风"}
+    with caplog.at_level(logging.WARNING):
+        rendered(next(draw_attention([cross()])).figure, "png")
+    assert not caplog.records
+
+
+def test_an_installed_font_with_the_characters_is_taken(monkeypatch):
+    monkeypatch.setattr(fonts, "CJK_FAMILIES", ("Nowhere Sans", "DejaVu Serif", "DejaVu Sans Mono"))
+    have = {"DejaVu Sans": {"a"}, "DejaVu Serif": {"晚"}, "DejaVu Sans Mono": {"晚", "风"}}
+    monkeypatch.setattr(fonts, "_characters", lambda family: frozenset(have[family]))
+    assert families_for(["a晚风摇"]) == (["DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"], {"摇"})
+
+
+def test_every_encoding_that_does_something_is_drawn(registry, any_position):
+    context = ModelContext(width=12, heads=3, hidden_width=20, max_length=40)
+    view = view_encoding(registry.create("position", any_position, context), 10, 12, 4)
+    drawings = list(draw_positions(replace(view, owners=["encoder", "cross-attention"])))
+    assert len(drawings) == (not view.empty)
+    for drawing in drawings:
+        assert drawing.name.startswith("positions-encoder-cross-")
+        assert rendered(drawing.figure, "png").startswith(b"\x89PNG")
+        assert "position" in " ".join(texts(rendered(drawing.figure, "svg")))
+
+
+def test_a_bias_over_distance_is_a_line_for_each_head(registry):
+    context = ModelContext(width=12, heads=3, hidden_width=20)
+    bias = registry.create("position", "alibi", context)
+    (drawing,) = draw_positions(view_encoding(bias, 4, 12, 4))
+    lines = drawing.figure.axes[0].lines
+    assert list(lines[0].get_xdata()) == [-3, -2, -1, 0, 1, 2, 3]
+    assert list(lines[0].get_ydata()) == pytest.approx([each * -(2**-4) for each in (3, 2, 1, 0, 1, 2, 3)])
+    assert len(lines) == 3
+
+
+def test_a_bias_of_pairs_is_a_heat_map_for_each_head():
+    bias = torch.arange(32.0).view(2, 4, 4)
+    bias[0, 0, 0] = -torch.inf
+    (drawing,) = draw_positions(EncodingView("Own", None, None, bias, ["decoder"]))
+    assert [axes.get_title() for axes in drawing.figure.axes][:2] == ["head 0", "head 1"]
+    rendered(drawing.figure, "png")
+
+
+def test_curves_are_the_logged_figures():
+    history = History(
+        {
+            "learning_rate": {"training": [(1, 0.1), (2, 0.2)]},
+            "exact_match": {"validation": [(2, 0.5)]},
+            "loss": {"training": [(1, 500.0), (2, float("inf"))], "validation": [(2, 1.0)]},
+        },
+        kept=2,
+    )
+    curves, rate = draw_history(history)
+    assert [axes.get_title() for axes in curves.figure.axes] == ["loss", "exact match"]
+    assert curves.figure.axes[0].lines[0].get_ydata()[0] == 500.0
+    assert curves.figure.axes[0].get_yscale() == "log"
+    assert list(rate.figure.axes[0].lines[0].get_ydata()) == [0.1, 0.2]
+    assert "100" in texts(rendered(curves.figure, "svg"))  # no formula such as 10^2
+    assert list(draw_history(History({}, None))) == []
+
+
+class Attributes(HTMLParser):
+    """Collects attributes of a page by name."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            self.found.setdefault(name, []).append(value)
+
+
+def test_the_page_needs_nothing_else_and_no_identifier_occurs_twice():
+    drawings = [drawing for layer in range(2) for drawing in draw_attention([cross(layer=layer)])]
+    pictures = [
+        Picture(each.name, each.title, each.caption, rendered(each.figure, "svg").decode())
+        for each in drawings
+    ]
+    text = page("<b> & co", [("run", "a<b")], [], [Section("Attention", ["Input: <script>晚"], pictures)])
+    assert "&lt;b&gt; &amp; co" in text and "Input: &lt;script&gt;晚" in text and "<script" not in text
+    found = Attributes(text).found
+    assert "src" not in found
+    assert all(link.startswith(("#", "data:")) for link in found["href"] + found["xlink:href"])
+    assert "url(http" not in text and "@import" not in text and "@font-face" not in text
+    assert len(found["id"]) == len(set(found["id"]))
+    for target in (link[1:] for link in found["href"] + found["xlink:href"] if link.startswith("#")):
+        assert target in found["id"]

@@ -1,0 +1,97 @@
+"""Observing a model: every attention is seen, at its place, and nothing stays behind."""
+
+import pytest
+import torch
+
+from plugformer.data.batches import Batch, Tokens
+from plugformer.inspection.observation import Place, attentions, observing
+from plugformer.interfaces import Padding
+from plugformer.model.models import evaluating
+
+PLACES = [
+    Place("encoder", 0, "self"),
+    Place("encoder", 1, "self"),
+    Place("decoder", 0, "self"),
+    Place("decoder", 0, "cross"),
+    Place("decoder", 1, "self"),
+    Place("decoder", 1, "cross"),
+]
+
+
+@pytest.fixture
+def batch(sentences):
+    return Batch(sentences("right"), target=sentences("right", begin=True, shift=1))
+
+
+def test_every_attention_is_observed_at_its_place(tiny_model, batch, any_attention):
+    model = tiny_model("model.layers=2", f"model.attention={any_attention}")
+    with evaluating(model), observing(model) as records:
+        model.hidden(batch)
+    assert [record.place for record in records] == PLACES == list(attentions(model))
+    source, target = batch.source.real, batch.target.real[:, 1:]
+    for record in records:
+        queries = source if record.place.stack == "encoder" else target
+        keys = target if record.place == ("decoder", record.place.layer, "self") else source
+        assert record.name == "weights"
+        assert record.value.shape == (3, 2, queries.shape[1], keys.shape[1])
+        torch.testing.assert_close(record.value.sum(-1)[:, :, 0], torch.ones(3, 2))
+
+
+def test_weights_are_those_of_the_formula(tiny_model, batch):
+    """Attention Is All You Need, equation 1, on the first layer of the encoder."""
+    model = tiny_model()
+    with evaluating(model), observing(model) as records:
+        model.hidden(batch)
+    encoder, layer = model.encoder, model.encoder.layers[0]
+    with torch.no_grad():
+        x = encoder.embedding(batch.source.ids) + encoder.position.table.weight[: batch.source.ids.shape[1]]
+        h = layer.attention_residual.norm(x)
+        query, key = (
+            projection(h).unflatten(-1, (2, 8)).transpose(1, 2)
+            for projection in (layer.attention.query, layer.attention.key)
+        )
+        scores = query @ key.mT / 8**0.5
+        expected = scores.masked_fill(~batch.source.real[:, None, None], -torch.inf).softmax(-1)
+    torch.testing.assert_close(records[0].value, expected)
+
+
+def test_looking_changes_no_answer_and_leaves_no_trace(tiny_model, batch):
+    model, real = tiny_model("model.layers=2"), batch.target.real[:, 1:]
+    with evaluating(model):
+        before = model.hidden(batch)
+        with observing(model) as records:
+            torch.testing.assert_close(model.hidden(batch)[real], before[real])
+        seen = len(records)
+        assert torch.equal(model.hidden(batch), before)
+    assert len(records) == seen == 6
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_an_error_inside_leaves_no_trace_either(tiny_model):
+    model = tiny_model()
+    with pytest.raises(KeyError), observing(model):
+        raise KeyError
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_incremental_decoding_records_the_rows_of_the_whole(tiny_model, batch):
+    """Step by step the weights are those of one pass, a row at a time."""
+    model = tiny_model()
+    ids = batch.target.ids[:1, :4]
+    whole = Batch(Tokens(batch.source.ids[:1], batch.source.real[:1], Padding.NONE))
+    with evaluating(model):
+        memory = model.encoder(whole.source)
+        with observing(model) as together:
+            model.decoder(_tokens(ids), model.decoder.start(memory))
+        cache = model.decoder.start(memory)
+        with observing(model) as steps:
+            for step in range(4):
+                model.decoder(_tokens(ids[:, step : step + 1]), cache)
+    for kind in range(2):
+        for row, record in enumerate(steps[kind::2]):
+            expected = together[kind].value[:, :, row, : record.value.shape[-1]]
+            torch.testing.assert_close(record.value[:, :, 0], expected)
+
+
+def _tokens(ids):
+    return Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)
