@@ -1,6 +1,7 @@
 """`plugformer train` and `evaluate`: what they hand over, and how they print what comes back."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from plugformer.commands import scores
 from plugformer.commands.scores import print_report
 from plugformer.evaluation.report import Report
+from plugformer.evaluation.self_check import Comparison, SelfCheck
 from plugformer.training import train as training
 
 FURTHER = Report(Path("runs/a"), "test_2", {"exact_match": {"value": 0.5, "low": 0.4, "high": 0.6}}, 10, 1.0)
@@ -137,7 +139,7 @@ def test_evaluate_measures_the_split_that_is_asked_for(run, monkeypatch):
         def evaluate(self, split):
             return Report(Path("runs/a"), split, {}, 1, 1.0)
 
-    monkeypatch.setattr(loading, "load", lambda path, registry: Model())
+    monkeypatch.setattr(loading, "load", lambda path, registry, **_: Model())
     assert json.loads(run("evaluate", "runs/a", "--json").out)["split"] == "test"
     assert json.loads(run("evaluate", "runs/a", "--split", "train", "--json").out)["split"] == "train"
 
@@ -155,3 +157,52 @@ def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
     outcome = run("train", "dates", "--allow-changes")
     assert outcome.status == 2
     assert outcome.err.startswith("--allow-changes is about the components of a run")
+
+
+AGREES = Comparison("cached = uncached", 2e-6, "May 1", "an attention")
+DIFFERS = Comparison("batch = single", 0.5, "May 2", "padding that is read")
+RAISES = Comparison("saved = loaded", float("nan"), "", "what is not saved", "RunError: it is gone")
+
+
+def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):
+    checked = replace(REPORT, self_check=SelfCheck([AGREES], 8))
+    monkeypatch.setattr(training, "train", lambda task, **_: checked)
+    lines = run("train", "dates").out.splitlines()
+    assert "self-check passed: cached = uncached (8 examples, differences up to 2e-06)" in lines
+    record = json.loads(run("train", "dates", "--json").out)
+    assert record["self_check"] == SelfCheck([AGREES], 8).as_json()
+
+
+def test_a_model_that_is_not_sound_is_shown_with_the_likely_cause(run, calls, monkeypatch):
+    checked = replace(REPORT, self_check=SelfCheck([AGREES, DIFFERS, RAISES], 8))
+    monkeypatch.setattr(training, "train", lambda task, **_: checked)
+    outcome = run("train", "dates")
+    assert outcome.status == 0
+    first = outcome.out.splitlines().index(
+        "SELF-CHECK FAILED: answers of this model depend on how they are computed"
+    )
+    assert outcome.out.splitlines()[first + 1 : first + 7] == [
+        "  batch = single: log-probabilities differ by 0.5, more than 0.001",
+        "    input   May 2",
+        "    likely  padding that is read",
+        "  saved = loaded: RunError: it is gone",
+        "    likely  what is not saved",
+        "  again   plugformer evaluate 'runs/a b' --self-check",
+    ]
+
+
+@pytest.mark.parametrize(("comparison", "status"), [(AGREES, 0), (DIFFERS, 1)])
+def test_evaluate_repeats_the_self_check(run, monkeypatch, comparison, status):
+    from plugformer.runs import loading
+
+    class Model:
+        directory = Path("runs/a")
+
+        def check_itself(self):
+            return SelfCheck([comparison], 8)
+
+    monkeypatch.setattr(loading, "load", lambda path, registry, **_: Model())
+    outcome = run("evaluate", "runs/a", "--self-check", "--json")
+    assert outcome.status == status
+    assert json.loads(outcome.out)["passed"] == (status == 0)
+    assert "self-check" in run("evaluate", "runs/a", "--self-check").out.lower()

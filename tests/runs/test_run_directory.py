@@ -24,6 +24,7 @@ def test_what_a_run_leaves_behind(trained):
         "labels.json",
         "metrics.jsonl",
         "evaluation.json",
+        "self_check.json",
         "checkpoints",
     }
     checkpoints = sorted(path.name for path in (trained.directory / "checkpoints").iterdir())

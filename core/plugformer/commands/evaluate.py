@@ -1,14 +1,19 @@
 """`plugformer evaluate`: the metrics of a trained model on one split."""
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, RunSettings, installed
-from plugformer.commands.scores import print_report
+from plugformer.commands.scores import print_report, print_self_check
+
+if TYPE_CHECKING:
+    from plugformer.runs.loading import TrainedModel
 
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
+    "plugformer evaluate runs/dates-20260102-120000 --self-check",
     "plugformer evaluate runs/dates-20260102-120000 --set decoding.name=beam --set decoding.size=5",
 )
 
@@ -17,6 +22,9 @@ def command(
     ctx: typer.Context,
     run: RunPath,
     split: Annotated[str, typer.Option(metavar="NAME", help="A split of the task's data.")] = "test",
+    self_check: Annotated[
+        bool, typer.Option("--self-check", help="Check the model on a few validation examples instead.")
+    ] = False,
     settings: RunSettings = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
@@ -25,8 +33,24 @@ def command(
 
     Reads the task's data again and prints every metric with its 95 % confidence interval. --set changes
     settings of decoding and evaluation; nothing is written into the run.
+
+    --self-check repeats what every training ends with: answers in a batch against one by one, cached decoding
+    against uncached, and so on. The exit status is 1 if two ways to compute the same differ.
     """
     from plugformer.runs.loading import load
 
     model = load(run, installed(ctx, registry), overrides=settings or [])
-    print_report(model.evaluate(split), as_json=as_json)
+    if self_check:
+        _check(model, as_json=as_json)
+    else:
+        print_report(model.evaluate(split), as_json=as_json)
+
+
+def _check(model: "TrainedModel", *, as_json: bool) -> None:
+    check = model.check_itself()
+    if as_json:
+        typer.echo(json.dumps(check.as_json(), ensure_ascii=False))
+    else:
+        print_self_check(check, model.directory)
+    if not check.passed:
+        raise typer.Exit(1)

@@ -12,6 +12,7 @@ from plugformer.commands.table import print_table, terminal_width
 
 if TYPE_CHECKING:
     from plugformer.evaluation.report import Report, Score
+    from plugformer.evaluation.self_check import SelfCheck
 
 
 def print_report(report: "Report", *, as_json: bool) -> None:
@@ -35,6 +36,22 @@ def print_report(report: "Report", *, as_json: bool) -> None:
         if table := score.get("table"):
             typer.echo(f"\n{metric} on {each.split}: {table['title']}")
             _print_numbers(table)
+
+
+def print_self_check(check: "SelfCheck", run: Path) -> None:
+    """Prints whether the ways to compute a model's answers agree, and if not, what is probably wrong."""
+    if check.passed:
+        typer.echo(f"self-check passed: {check}")
+        return
+    typer.secho(
+        "SELF-CHECK FAILED: answers of this model depend on how they are computed", fg="red", bold=True
+    )
+    for each in check.failed:
+        typer.secho(f"  {each}", fg="red")
+        if each.example:
+            typer.echo(f"    input   {each.example}")
+        typer.echo(f"    likely  {each.likely}")
+    typer.echo(f"  again   plugformer evaluate {shlex.quote(str(run))} --self-check")
 
 
 def _figures(score: "Score", examples: int) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
-from plugformer.commands.scores import print_next_steps, print_report
+from plugformer.commands.scores import print_next_steps, print_report, print_self_check
 from plugformer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def command(
         )
     print_report(report, as_json=as_json)
     if not as_json:
+        if report.self_check is not None:
+            print_self_check(report.self_check, report.run)
         print_next_steps(report.run)
 
 

@@ -6,6 +6,7 @@ from typing import Any, NotRequired, TypedDict
 
 from numpy import ndarray
 
+from plugformer.evaluation.self_check import SelfCheck
 from plugformer.interfaces import Metric, Table
 
 
@@ -44,6 +45,7 @@ class Report:
         examples: Number of examples.
         seconds: Wall time: of the whole training at its end, else of the evaluation.
         others: Reports on further test splits.
+        self_check: At the end of a training, whether the saved model computes what it should.
     """
 
     run: Path
@@ -52,6 +54,7 @@ class Report:
     examples: int
     seconds: float
     others: list["Report"] = field(default_factory=list)
+    self_check: SelfCheck | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Returns the form that `--json` prints."""
@@ -62,4 +65,8 @@ class Report:
             "examples": self.examples,
             "seconds": round(self.seconds, 1),
         }
-        return {**record, "others": [other.as_json() for other in self.others]} if self.others else record
+        if self.others:
+            record["others"] = [other.as_json() for other in self.others]
+        if self.self_check is not None:
+            record["self_check"] = self.self_check.as_json()
+        return record

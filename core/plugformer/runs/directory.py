@@ -132,6 +132,10 @@ class RunDirectory:
         reports = read_json(path) if path.exists() else {}
         write_json(path, {**reports, split: report})
 
+    def write_self_check(self, record: dict[str, Any]) -> None:
+        """Writes what the model's self-check found."""
+        write_json(self.path / "self_check.json", record)
+
     def rewind_log(self, step: int) -> None:
         """Removes the lines of `metrics.jsonl` about updates after `step`, which are made again.
 

@@ -12,6 +12,7 @@ from plugformer.errors import DataError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, Prediction, Predictor, SequencePredictor
 from plugformer.evaluation.report import Report
+from plugformer.evaluation.self_check import SelfCheck
 from plugformer.interfaces import TaskType
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
@@ -89,11 +90,24 @@ class TrainedModel:
         Raises:
             DataError: The task has no such split.
         """
+        return self.evaluator().report(self._read(split), self.directory, split)
+
+    def check_itself(self) -> SelfCheck:
+        """Computes answers to a few validation examples in several ways each, and compares them.
+
+        Raises:
+            DataError: The task's data cannot be read.
+        """
+        from plugformer.runs.self_check import check_itself
+
+        return check_itself(self, self._read("validation"))
+
+    def _read(self, split: str) -> EncodedSplit:
         data = prepare(self.task, self.registry, self.vocabularies.tokenizers)
         if split not in data.splits:
             known = sorted(data.splits)
             raise DataError(f"unknown split {split!r}{nearest(split, known)}; known: {', '.join(known)}")
-        return self.evaluator().report(data.splits[split], self.directory, split)
+        return data.splits[split]
 
     def evaluator(self) -> Evaluator:
         """Returns what measures this model with the task's metrics."""

@@ -15,6 +15,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
 from plugformer.runs.requirements import resolve_run
+from plugformer.runs.self_check import check_itself
 from plugformer.runs.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
 from plugformer.training.fitting import fit
 
@@ -122,7 +123,7 @@ def _prepare(resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: 
 
 
 def _final_report(trained: TrainedModel, data: PreparedData, notify: Notify) -> Report:
-    """Evaluates the best parameters on every test split (or else validation) and keeps the reports."""
+    """Evaluates the saved model on every test split (or else validation) and checks it; keeps the results."""
     directory, evaluator = RunDirectory(trained.directory), trained.evaluator()
     reports = []
     tests = sorted(name for name in data.splits if name.startswith("test"))
@@ -131,4 +132,6 @@ def _final_report(trained: TrainedModel, data: PreparedData, notify: Notify) -> 
         report = evaluator.report(data.splits[name], trained.directory, name)
         directory.write_evaluation(name, report.as_json())
         reports.append(report)
-    return replace(reports[0], others=reports[1:])
+    check = check_itself(trained, data.splits["validation"])
+    directory.write_self_check(check.as_json())
+    return replace(reports[0], others=reports[1:], self_check=check)

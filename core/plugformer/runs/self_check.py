@@ -1,0 +1,164 @@
+"""The self-check of a saved model: some answers, each computed in two ways."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from plugformer.data.batches import Batch
+from plugformer.data.encoding import EncodedSplit
+from plugformer.evaluation.agreement import (
+    Differences,
+    batch_of,
+    best,
+    cached_and_uncached,
+    label_probabilities,
+    labels_apart,
+    outputs_apart,
+    padded,
+)
+from plugformer.evaluation.predictor import SequencePredictor
+from plugformer.evaluation.self_check import Comparison, SelfCheck
+from plugformer.interfaces import Hypothesis
+from plugformer.kinds import Kind
+from plugformer.model.models import EncoderDecoder, Model, evaluating
+from plugformer.runs.loading import TrainedModel, load
+
+EXAMPLES = 8
+
+_DIVERGED = "the training has diverged, parameters are no numbers any more: try a lower learning rate"
+_NOT_SAVED = "a component that keeps numbers neither as parameters nor as buffers, so that they are not saved"
+
+
+class Way(NamedTuple):
+    """A comparison to be made.
+
+    Attributes:
+        name: Of the two ways to compute the same.
+        likely: What is probably wrong if they differ.
+        compute: Returns how far they are apart.
+    """
+
+    name: str
+    likely: str
+    compute: Callable[[], Differences]
+
+
+def check_itself(trained: TrainedModel, split: EncodedSplit) -> SelfCheck:
+    """Compares ways to compute the same answers with a run's model.
+
+    Args:
+        trained: The model, which is saved already.
+        split: Its validation examples; the first eight are answered.
+    """
+    rows = range(len(split))[:EXAMPLES]
+    sequences = isinstance(trained.model, EncoderDecoder)
+    ways = (_Sequences if sequences else _Labels)(trained, split, rows).ways()
+    inputs = [split.input(row) for row in rows]
+    if not all(parameter.isfinite().all() for parameter in trained.model.parameters()):
+        ways = [way._replace(likely=_DIVERGED) for way in ways]
+    with evaluating(trained.model):
+        return SelfCheck([_compare(way, inputs) for way in ways], len(rows))
+
+
+def _compare(way: Way, inputs: Sequence[str]) -> Comparison:
+    try:
+        differences = way.compute()
+    except Exception as error:  # of a component: it is what was to be found out, and the model is saved
+        return Comparison(way.name, math.nan, "", way.likely, f"{type(error).__name__}: {error}")
+    worst = int(np.argmax(differences))  # what is not a number counts as the largest
+    return Comparison(way.name, float(differences[worst]), inputs[worst], way.likely)
+
+
+def _contracts(*components: str) -> str:
+    """Returns the commands that look for the fault in a component alone."""
+    return " and ".join(f"`plugformer check {component}`" for component in components)
+
+
+def _loaded(trained: TrainedModel) -> Model:
+    """Returns the model that is saved, on the device of the one at hand."""
+    return load(trained.directory, trained.registry).model.to(next(trained.model.parameters()).device)
+
+
+class _Sequences:
+    """Ways to continue sequences.
+
+    Cached decoding is that of the task. The other searches are greedy: where two of them part, it can be told
+    whether the model finds both tokens equally good.
+    """
+
+    def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
+        self.trained, self.split, self.rows = trained, split, rows
+        self.batch = batch_of(split, rows, trained.model)
+
+    def ways(self) -> list[Way]:
+        model = self.trained.task.model
+        attention, position = (
+            f"attention/{(model.decoder.attention or model.attention).name}",
+            f"position/{(model.decoder.position or model.position).name}",
+        )
+        state = f"what an attention keeps of the past, or positions: {_contracts(attention, position)}"
+        padding = f"padding that is read, or rows that are mixed: {_contracts(attention, position)}"
+        return [
+            Way("cached = uncached", state, self.cached),
+            Way("batch = single", padding, self.alone),
+            Way("beam of 1 = greedy", f"the search: {_contracts('decoding/beam')}", self.beam),
+            Way("saved = loaded", _NOT_SAVED, self.loaded),
+        ]
+
+    def cached(self) -> Differences:
+        return cached_and_uncached(_predictor(self.trained), self.split, self.rows)
+
+    def alone(self) -> Differences:
+        batches = [batch_of(self.split, [row], self.trained.model) for row in self.rows]
+        return self._apart(best(_predictor(self.trained, "greedy"), batches))
+
+    def beam(self) -> Differences:
+        return self._apart(best(_predictor(self.trained, "beam", size=1), [self.batch]))
+
+    def loaded(self) -> Differences:
+        predictor = _predictor(self.trained, "greedy")
+        predictor.model = cast("EncoderDecoder", _loaded(self.trained))
+        return self._apart(best(predictor, [self.batch]))
+
+    @cached_property
+    def greedy(self) -> list[Hypothesis]:
+        return best(_predictor(self.trained, "greedy"), [self.batch])
+
+    def _apart(self, others: list[Hypothesis]) -> Differences:
+        return outputs_apart(_predictor(self.trained), self.split, self.rows, self.greedy, others)
+
+
+def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> SequencePredictor:
+    """Returns what answers with a model, in the way of its task or by a built-in search."""
+    predictor = cast("SequencePredictor", trained.predictor())
+    if decoding:
+        predictor.decoding = trained.registry.create(Kind.DECODING, f"plugformer:{decoding}", **options)
+    return predictor
+
+
+class _Labels:
+    """Ways to classify texts."""
+
+    def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
+        self.trained = trained
+        self.batch = batch_of(split, rows, trained.model)
+        self.singles = [batch_of(split, [row], trained.model) for row in rows]
+
+    def ways(self) -> list[Way]:
+        model = self.trained.task.model
+        attention = f"attention/{(model.encoder.attention or model.attention).name}"
+        padding = f"padding that is read: {_contracts(attention, f'head/{model.head.name}')}"
+        rows = f"rows that are mixed, or {padding}"
+        return [
+            Way("batch = single", rows, lambda: self._apart(self.trained.model, self.batch)),
+            Way("padded = unpadded", padding, lambda: self._apart(self.trained.model, padded(self.batch))),
+            Way("saved = loaded", _NOT_SAVED, lambda: self._apart(_loaded(self.trained), *self.singles)),
+        ]
+
+    def _apart(self, other: Model, *batches: Batch) -> Differences:
+        return labels_apart(
+            label_probabilities(self.trained.model, self.singles), label_probabilities(other, batches)
+        )

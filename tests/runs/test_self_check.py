@@ -1,0 +1,260 @@
+"""The self-check of a saved model: nothing built in fails it, and every fault that it is there for does."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from plugformer.data.batches import Padding
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.preparation import prepare
+from plugformer.evaluation.agreement import outputs_apart
+from plugformer.interfaces import END, Hypothesis, PerPosition, Positions, Scope
+from plugformer.model.models import evaluating
+from plugformer.runs.loading import TrainedModel, load
+from plugformer.runs.self_check import check_itself
+from plugformer.training.train import train
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.decoding.beam import Beam
+from plugformer_plugins.decoding.greedy import Greedy
+
+SEQUENCES = ["cached = uncached", "batch = single", "beam of 1 = greedy", "saved = loaded"]
+LABELS = ["batch = single", "padded = unpadded", "saved = loaded"]
+LONGER = ("decoding.max_length=12", "training.steps=2")
+CLASSES = """\
+type: classification
+data:
+  name: table
+  files: {train: texts.csv}
+  columns: {text: text, label: label}
+  split: {validation: 8, by: order}
+tokenizer: characters
+model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, hidden_width: 16, head: classifier}
+training: {steps: 2, batch_size: 8}
+evaluation: {metrics: [accuracy]}
+"""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A loaded run and its validation examples."""
+
+    model: TrainedModel
+    split: EncodedSplit
+
+    def failed(self):
+        return [each.name for each in check_itself(self.model, self.split).failed]
+
+    def found(self, name):
+        return {each.name: each for each in check_itself(self.model, self.split).comparisons}[name]
+
+
+def checked(directory):
+    model = load(directory)
+    return Checked(
+        model, prepare(model.task, model.registry, model.vocabularies.tokenizers).splits["validation"]
+    )
+
+
+@pytest.fixture(scope="module")
+def sequences(train_tiny, tmp_path_factory):
+    out = tmp_path_factory.mktemp("sequences") / "run"
+    train_tiny(out, *LONGER)
+    return out
+
+
+@pytest.fixture
+def run(sequences):
+    return checked(sequences)
+
+
+@pytest.fixture(scope="module")
+def labels(registry, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    rows = [f"{'ab'[number % 2] * (1 + number % 7)},{'xy'[number % 2]}" for number in range(40)]
+    (folder / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    (folder / "task.yaml").write_text(CLASSES)
+    train(str(folder / "task.yaml"), out=folder / "run", registry=registry, notify=str)
+    return folder / "run"
+
+
+def test_every_training_ends_with_it(sequences, labels):
+    for directory, names in ((sequences, SEQUENCES), (labels, LABELS)):
+        record = json.loads((directory / "self_check.json").read_text())
+        assert record["passed"]
+        assert record["tolerance"] == 1e-3
+        assert [each["check"] for each in record["checks"]] == names
+        assert all(each.keys() == {"check", "passed", "difference"} for each in record["checks"])
+        assert record == {**load(directory).check_itself().as_json(), "checks": record["checks"]}
+
+
+def test_the_report_tells(train_tiny, tmp_path):
+    report = train_tiny(tmp_path / "run", "training.steps=1")
+    assert report.as_json()["self_check"] == json.loads((tmp_path / "run/self_check.json").read_text())
+
+
+@pytest.mark.parametrize("search", ["greedy", "{name: beam, size: 3}", "{name: sampling, seed: 3}"])
+def test_every_search_passes(train_tiny, tmp_path, search):
+    report = train_tiny(tmp_path / "run", f"decoding={search}", *LONGER)
+    assert report.self_check.passed, report.self_check.failed
+
+
+def test_every_attention_passes(train_tiny, tmp_path, any_attention):
+    report = train_tiny(tmp_path / "run", f"model.attention={any_attention}", *LONGER)
+    assert report.self_check.passed, report.self_check.failed
+
+
+def test_every_position_passes(train_tiny, tmp_path, any_position):
+    report = train_tiny(tmp_path / "run", f"model.position={any_position}", *LONGER)
+    assert report.self_check.passed, report.self_check.failed
+
+
+def test_every_feed_forward_passes(train_tiny, tmp_path, any_feed_forward):
+    report = train_tiny(tmp_path / "run", f"model.feed_forward={any_feed_forward}", *LONGER)
+    assert report.self_check.passed, report.self_check.failed
+
+
+def test_constrained_outputs_pass(train_tiny, tmp_path):
+    overrides = ('decoding.pattern="[0-9]{4}-[0-9]{2}"', "decoding.max_length=12", "training.steps=2")
+    report = train_tiny(tmp_path / "run", *overrides)
+    assert report.self_check.passed, report.self_check.failed
+
+
+class OffByOne(PerPosition):
+    """Values move by one against their keys whenever some are appended."""
+
+    def append(self, new):
+        (key, value), (new_key, new_value) = self.tensors, new.tensors
+        return OffByOne(torch.cat([key, new_key], 1), torch.cat([value.roll(1, 1), new_value], 1))
+
+
+class Stuck(PerPosition):
+    """Keeps the first rows, whichever are selected."""
+
+    def select(self, rows):
+        return Stuck(*(tensor[torch.arange(len(rows)).clamp(max=len(tensor) - 1)] for tensor in self.tensors))
+
+
+def keeping(state):
+    plain = MultiHeadAttention.project
+
+    def project(self, memory, at):
+        return state(*plain(self, memory, at).tensors)
+
+    return project
+
+
+def see_padding(self, query, state, scope):
+    key = Positions(scope.key.index, torch.ones_like(scope.key.real), Padding.NONE, scope.key.encoding)
+    return ATTEND(self, query, state, Scope(scope.query, key, causal=scope.causal))
+
+
+def mix_rows(self, query, state, scope):
+    read = ATTEND(self, query, state, scope)
+    return read - read.mean(dim=0, keepdim=True)
+
+
+ATTEND = MultiHeadAttention.attend
+
+
+def test_a_cache_that_is_off_by_one(run, monkeypatch):
+    monkeypatch.setattr(MultiHeadAttention, "project", keeping(OffByOne))
+    found = run.found("cached = uncached")
+    assert not found.passed
+    assert found.difference > 0.01
+    assert found.example in {run.split.input(row) for row in range(len(run.split))}
+    assert "`plugformer check attention/mha`" in found.likely
+
+
+def test_rows_that_do_not_move(run, train_tiny, tmp_path, monkeypatch):
+    train_tiny(tmp_path / "run", "decoding={name: beam, size: 3}", *LONGER)
+    monkeypatch.setattr(MultiHeadAttention, "project", keeping(Stuck))
+    assert "cached = uncached" in checked(tmp_path / "run").failed()
+
+
+@pytest.mark.parametrize("fault", [see_padding, mix_rows])
+def test_other_examples_of_the_batch_that_are_read(run, labels, monkeypatch, fault):
+    monkeypatch.setattr(MultiHeadAttention, "attend", fault)
+    assert "batch = single" in run.failed()
+    assert "batch = single" in checked(labels).failed()
+
+
+def test_labels_that_depend_on_padding(labels, monkeypatch):
+    monkeypatch.setattr(MultiHeadAttention, "attend", see_padding)
+    assert "padded = unpadded" in checked(labels).failed()
+
+
+def test_what_is_not_saved(run, labels, monkeypatch):
+    """A component that learned a number which is neither a parameter nor a buffer."""
+
+    def scaled(self, query, state, scope):
+        return ATTEND(self, query, state, scope) * getattr(self, "learned", 1.0)
+
+    monkeypatch.setattr(MultiHeadAttention, "attend", scaled)
+    for each in (run, checked(labels)):
+        for module in each.model.model.modules():
+            module.learned = 3.0
+        assert each.failed() == ["saved = loaded"]
+
+
+def test_a_beam_that_is_not_greedy(run, monkeypatch):
+    """The second best token first."""
+
+    class Second(Greedy):
+        def choose(self, session):
+            best = session.log_probabilities.topk(2).indices
+            return torch.where(best[:, 1] == END, best[:, 0], best[:, 1])
+
+    monkeypatch.setattr(Beam, "search", lambda self, session: Second().search(session))
+    assert run.failed() == ["beam of 1 = greedy"]
+
+
+def test_a_component_that_raises(run, monkeypatch):
+    def append(self, new):
+        raise NotImplementedError("tokens one by one")
+
+    monkeypatch.setattr(PerPosition, "append", append)
+    found = run.found("cached = uncached")
+    assert found.error == "NotImplementedError: tokens one by one"
+    assert found.as_json()["difference"] is None
+
+
+def test_a_training_that_diverged(run):
+    with torch.no_grad():
+        next(run.model.model.parameters()).fill_(float("nan"))
+    found = run.found("cached = uncached")
+    assert not found.passed
+    assert found.likely.startswith("the training has diverged")
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_tokens_of_nearly_the_same_probability_may_be_taken_for_one_another(run):
+    """Outputs that part at the last token: by how much their probabilities differ is computed by one pass."""
+    predictor = run.model.predictor()
+    with evaluating(run.model.model):
+        batch = run.split.batch([0])
+        [[greedy]] = [hypotheses[:1] for hypotheses in predictor.search(batch, 0)]
+        scores = run.model.model.logits(batch)[0, 0].log_softmax(dim=-1)  # of the first token, after BEGIN
+        first, other = 5, 6
+        apart = outputs_apart(
+            predictor, run.split, [0], [Hypothesis([first, 7], -1.0)], [Hypothesis([other], -9.0)]
+        )
+        same = outputs_apart(
+            predictor, run.split, [0], [greedy], [replace(greedy, score=greedy.score - 0.25)]
+        )
+    np.testing.assert_allclose(apart, [abs(scores[first] - scores[other]).item()], rtol=1e-4)
+    assert same == pytest.approx([0.25])
+
+
+def test_examples_of_the_whole_split_if_it_is_small(run):
+    found = check_itself(run.model, run.split)
+    assert found.examples == min(8, len(run.split))
+    assert str(found).startswith(f"{', '.join(SEQUENCES)} ({found.examples} examples, differences up to ")
+
+
+def test_the_state_of_the_model_is_left_alone(run):
+    run.model.model.train()
+    check_itself(run.model, run.split)
+    assert run.model.model.training
