@@ -126,7 +126,7 @@ def test_numbers_in_json_are_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("rows.tsv", "a\t1\nb\n", r"rows\.tsv:2: 1 columns, expected 2"),
+        ("rows.tsv", "a\t1\nb\n", r"rows\.tsv:2: 1 column, expected 2"),
         ("rows.tsv", "a\t1\n\nb\t2\n", r"rows\.tsv:2: 0 columns, expected 2"),
         ("rows.csv", 'a,1\n"b\nc",2\nd,3,4\n', r"rows\.csv:4: 3 columns, expected 2"),
         ("rows.csv", 'a,1\n"b,2\n', r"rows\.csv:2: unexpected end of data"),
@@ -279,7 +279,7 @@ def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None
     first, *faults = notices[0].splitlines()
     assert first == "train: bad rows skipped: 4; the first:"
     for fault, words in zip(
-        faults, ["2: 1 columns", "3: the source is not UTF-8", "4: the source is empty"], strict=True
+        faults, ["2: 1 column", "3: the source is not UTF-8", "4: the source is empty"], strict=True
     ):
         assert f"{file}:{words}" in fault
     assert notices[1].startswith("test: bad rows skipped: 4")

@@ -5,6 +5,7 @@ output has gone.
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -16,6 +17,9 @@ from plugformer.commands import check, evaluate, info, listing, new, plot, predi
 from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError
+
+_PLACE = re.compile(r"(.+:\d+:\d+|--set \S.*?)  ")
+"""How `problems.Origin` begins a line."""
 
 app = typer.Typer(
     name="plugformer",
@@ -75,8 +79,9 @@ def _leave(status: str | int | None, message: str = "") -> NoReturn:
 
 
 def _message(error: PlugformerError) -> str:
-    """Returns what the user reads: configuration errors begin with their place, so that editors find it."""
-    if isinstance(error, ConfigurationError | InterruptedRunError):
+    """Returns what the user reads: a place comes first, so that editors find it."""
+    placed = isinstance(error, ConfigurationError) and _PLACE.match(str(error))
+    if placed or isinstance(error, InterruptedRunError):
         return str(error)
     return "\n  ".join(f"Error: {error}".splitlines())
 

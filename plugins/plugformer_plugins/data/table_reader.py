@@ -71,8 +71,8 @@ def _separated(lines: Iterator[str], file: Path, delimiter: str, header: bool) -
             columns = columns or len(cells)
             if len(cells) != columns:
                 yield DataError(
-                    f"{file}:{line}: {len(cells)} columns, expected {columns} as in the first line; correct "
-                    f"the line, or the delimiter {delimiter!r}"
+                    f"{file}:{line}: {_columns(len(cells))}, expected {columns} as in the first line; "
+                    f"correct the line, or the delimiter {delimiter!r}"
                 )
             elif header and line == 1:
                 names = cells
@@ -129,3 +129,7 @@ def _cells(batch: "RecordBatch") -> Iterator[dict[str, Any] | UnicodeDecodeError
 
 def _numbered(cells: list[Any]) -> dict[str, Any]:
     return {str(number): cell for number, cell in enumerate(cells, start=1)}
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"
