@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.errors import LengthError
+from plugformer.errors import DataError, LengthError
 from plugformer.inspection.attention import inspect
 from plugformer.interfaces import Attention, Scope
 
@@ -40,6 +40,13 @@ def test_unknown_characters_have_a_name(model):
 def test_a_text_too_long_is_refused(model):
     with pytest.raises(LengthError, match="has 50 tokens, the model takes at most 39"):
         model.look_inside("1" * 50)
+
+
+@pytest.mark.parametrize("ask", ["look_inside", "predict"])
+def test_bytes_that_are_not_utf8_are_refused(model, ask):
+    text = b"5.3.\xff".decode(errors="surrogateescape")
+    with pytest.raises(DataError, match=r"'5\.3\.\\udcff' is not UTF-8: '\\udcff' at character 5"):
+        getattr(model, ask)(text if ask == "look_inside" else [text])
 
 
 class Silent(Attention):

@@ -157,7 +157,7 @@ def test_curves_are_the_logged_figures():
             "exact_match": {"validation": [(2, 0.5)]},
             "loss": {"training": [(1, 500.0), (2, float("inf"))], "validation": [(2, 1.0)]},
         },
-        kept=2,
+        best=2,
     )
     curves, rate = draw_history(history)
     assert [axes.get_title() for axes in curves.figure.axes] == ["loss", "exact match"]

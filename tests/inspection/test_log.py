@@ -21,7 +21,7 @@ def test_figures_by_name_and_event(tmp_path):
     assert history.curves["loss"]["validation"] == [(1, 2.0), (2, 2.1)]
     assert history.curves["loss"]["training"][0] == (1, 2.5)
     assert history.curves["bleu"] == {"validation": [(1, 3.5), (2, 3.0)]}
-    assert history.kept == 1
+    assert history.best == 1
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '{"event": "training"}', '{"event": "a", "step": "x"}'])

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from plugformer.data.batches import Batch, Side, collate_labelled, collate_pairs
 from plugformer.data.columns import TokenColumn
-from plugformer.errors import LengthError
+from plugformer.errors import DataError, LengthError
 from plugformer.interfaces.data import TaskType
 from plugformer.interfaces.tokenizer import Tokenizer
 
@@ -63,8 +63,11 @@ class EncodedSplit:
         """Returns texts to be answered: examples without targets or labels.
 
         Raises:
+            DataError: A text is no Unicode, such as an argument in another encoding.
             LengthError: A text has more tokens than `max_length`, special tokens included.
         """
+        for text in texts:
+            _refuse_surrogates(text)
         column = task_type.columns[0]
         tokens = tokenizer.encode(texts)
         room = None if max_length is None else max_length - SPECIALS[column]
@@ -105,6 +108,17 @@ class EncodedSplit:
         if self._type is TaskType.CLASSIFICATION:
             return [self._texts.features["label"].int2str(example["label"])]
         return example.get("references") or [example["target"]]
+
+
+def _refuse_surrogates(text: str) -> None:
+    """Raises DataError if Python has put stand-ins where bytes were not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{text[:40]!r} is not UTF-8: {text[error.start]!r} at character {error.start + 1}; "
+            "give the text in UTF-8"
+        ) from error
 
 
 def token_columns(data: Dataset, task_type: TaskType, limits: Mapping[str, int]) -> dict[str, TokenColumn]:

@@ -21,11 +21,11 @@ class History:
 
     Attributes:
         curves: For each figure by name, such as "loss", and each event ("training", "validation") its points.
-        kept: The update whose parameters are the run's model; None before the first evaluation.
+        best: The update after which the validation was best; None before the first evaluation.
     """
 
     curves: dict[str, dict[str, Points]]
-    kept: int | None
+    best: int | None
 
 
 def read_history(log: Path) -> History:
@@ -35,7 +35,7 @@ def read_history(log: Path) -> History:
         RunError: It is missing or damaged.
     """
     curves: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
-    kept = None
+    best = None
     for number, line in enumerate(_lines(log), start=1):
         try:
             record: dict[str, Any] = json.loads(line)
@@ -45,11 +45,11 @@ def read_history(log: Path) -> History:
                 f"{log}:{number} is damaged: expected a JSON object with event and step, got "
                 f"{line.strip()[:60]!r}; {RESTORE}"
             ) from error
-        kept = step if record.get("best") is True else kept
+        best = step if record.get("best") is True else best
         for name, value in record.items():
             if name not in _NO_CURVES and isinstance(value, int | float):
                 curves[name][event].append((step, float(value)))
-    return History({name: dict(events) for name, events in curves.items()}, kept)
+    return History({name: dict(events) for name, events in curves.items()}, best)
 
 
 def _lines(log: Path) -> list[str]:

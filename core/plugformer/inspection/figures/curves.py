@@ -31,8 +31,8 @@ def draw_history(history: History) -> Iterator[Drawing]:
             "Learning curves",
             "Training: mean since the point before, with dropout; validation: without."
             + (
-                f" The dotted line marks update {history.kept}, whose parameters were kept."
-                if history.kept is not None
+                f" The dotted line marks update {history.best}, the best by validation."
+                if history.best is not None
                 else ""
             ),
             _panels(history, names),
@@ -49,19 +49,19 @@ def _panels(history: History, names: list[str]) -> Figure:
     figure = Figure(figsize=(columns * _PANEL[0], rows * _PANEL[1]), layout="constrained")
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, name in zip(panels, names, strict=False):
-        _draw(axes, name, history.curves[name], None if name == _RATE else history.kept)
+        _draw(axes, name, history.curves[name], None if name == _RATE else history.best)
     for axes in panels[len(names) :]:
         axes.remove()
     return figure
 
 
-def _draw(axes: Axes, name: str, events: dict[str, Points], kept: int | None) -> None:
+def _draw(axes: Axes, name: str, events: dict[str, Points], best: int | None) -> None:
     for event, points in events.items():
         steps, values = zip(*points, strict=True)
         shown = [value if math.isfinite(value) else math.nan for value in values]
         axes.plot(steps, shown, label=event, **_LINES.get(event, {}))
-    if kept is not None:
-        axes.axvline(kept, color=GRAY, linewidth=1.0, linestyle=":")
+    if best is not None:
+        axes.axvline(best, color=GRAY, linewidth=1.0, linestyle=":")
     finite = [value for points in events.values() for _, value in points if math.isfinite(value)]
     if name == "loss" and finite and min(finite) > 0 and max(finite) / min(finite) > _DECADES:
         axes.set_yscale("log")
