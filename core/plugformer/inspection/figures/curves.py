@@ -26,17 +26,10 @@ def draw_history(history: History) -> Iterator[Drawing]:
     names = [name for name in history.curves if name not in ("loss", _RATE)]
     names = [*(["loss"] if "loss" in history.curves else []), *names]
     if names:
-        yield Drawing(
-            "learning-curves",
-            "Learning curves",
-            "Training: mean since the point before, with dropout; validation: without."
-            + (
-                f" The dotted line marks update {history.best}, the best by validation."
-                if history.best is not None
-                else ""
-            ),
-            _panels(history, names),
-        )
+        caption = "Training: with dropout, the loss as a mean since the point before. Validation: without."
+        if history.best is not None:
+            caption += f" The dotted line marks update {history.best}, the best by validation."
+        yield Drawing("learning-curves", "Learning curves", caption, _panels(history, names))
     if _RATE in history.curves:
         yield Drawing(
             "learning-rate", "Learning rate", "What the schedule made of it.", _panels(history, [_RATE])
