@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,7 @@ def print_report(report: "Report", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
         return
-    found = [
-        (each, metric, score) for each in (report, *report.others) for metric, score in each.metrics.items()
-    ]
+    found = [(each, *score) for each in (report, *report.others) for score in _scores(each)]
     if not found:
         typer.echo("no metrics: give some in the task's evaluation.metrics")
         return
@@ -36,6 +34,13 @@ def print_report(report: "Report", *, as_json: bool) -> None:
         if table := score.get("table"):
             typer.echo(f"\n{metric} on {each.split}: {table['title']}")
             _print_numbers(table)
+
+
+def _scores(report: "Report") -> "Iterator[tuple[str, Score]]":
+    """Yields a report's scores with what to call them."""
+    yield from report.metrics.items()
+    for name, score in report.unconstrained.items():
+        yield f"{name}, without constraints", score
 
 
 def print_self_check(check: "SelfCheck", run: Path) -> None:

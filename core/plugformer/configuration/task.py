@@ -282,6 +282,15 @@ class DecodingBlock(Component):
         description="Regular expression (syntax of Rust's regex) that every output matches as a whole.",
     )
 
+    @property
+    def constrained(self) -> bool:
+        """Whether outputs must respect more than a greatest length."""
+        return self.length is not None or self.pattern is not None
+
+    def without_constraints(self) -> Self:
+        """Returns the same search, free to find what it likes."""
+        return self.model_copy(update={"length": None, "pattern": None})
+
 
 class MetricBlock(Component):
     """A metric, and what its score is called."""

@@ -95,14 +95,18 @@ class Evaluator:
 
     def scores(self, split: EncodedSplit) -> dict[str, Score]:
         """Returns each metric's value and confidence interval on a whole split."""
-        found: dict[str, Score] = {}
-        if metrics := self.output_metrics:
-            texts = _texts(split, range(len(split)), self.predictor.predict(split))
-            found |= {name: score(metric, *texts) for name, metric in metrics.items()}
+        found = self.output_scores(split)
         if by_likelihood := self.likelihood_metrics:
             right = self.likelihoods(split)
             found |= {name: score_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
         return {name: found[name] for name in self.metrics}
+
+    def output_scores(self, split: EncodedSplit) -> dict[str, Score]:
+        """Returns the scores of the metrics that need decoding."""
+        if not self.output_metrics:
+            return {}
+        texts = _texts(split, range(len(split)), self.predictor.predict(split))
+        return {name: score(metric, *texts) for name, metric in self.output_metrics.items()}
 
 
 def _texts(

@@ -44,6 +44,7 @@ class Report:
         metrics: Each metric's score.
         examples: Number of examples.
         seconds: Wall time: of the whole training at its end, else of the evaluation.
+        unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
     """
@@ -53,6 +54,7 @@ class Report:
     metrics: dict[str, Score]
     examples: int
     seconds: float
+    unconstrained: dict[str, Score] = field(default_factory=dict)
     others: list["Report"] = field(default_factory=list)
     self_check: SelfCheck | None = None
 
@@ -65,6 +67,8 @@ class Report:
             "examples": self.examples,
             "seconds": round(self.seconds, 1),
         }
+        if self.unconstrained:
+            record["unconstrained"] = self.unconstrained
         if self.others:
             record["others"] = [other.as_json() for other in self.others]
         if self.self_check is not None:

@@ -1,6 +1,7 @@
 """From a run directory back to a model that answers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -90,7 +91,17 @@ class TrainedModel:
         Raises:
             DataError: The task has no such split.
         """
-        return self.evaluator().report(self._read(split), self.directory, split)
+        return self.report(self._read(split), split)
+
+    def report(self, split: EncodedSplit, name: str) -> Report:
+        """Returns the metrics on a split; with those of free outputs beside, if the task has constraints."""
+        report = self.evaluator().report(split, self.directory, name)
+        if not self.task.decoding.constrained:
+            return report
+        settings = self.task.decoding.without_constraints()
+        task = self.task.model_copy(update={"decoding": settings})
+        free = TrainedModel(self.directory, task, self.model, self.vocabularies, self.registry)
+        return replace(report, unconstrained=free.evaluator().output_scores(split))
 
     def check_itself(self) -> SelfCheck:
         """Computes answers to a few validation examples in several ways each, and compares them.

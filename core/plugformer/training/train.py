@@ -124,12 +124,12 @@ def _prepare(resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: 
 
 def _final_report(trained: TrainedModel, data: PreparedData, notify: Notify) -> Report:
     """Evaluates the saved model on every test split (or else validation) and checks it; keeps the results."""
-    directory, evaluator = RunDirectory(trained.directory), trained.evaluator()
+    directory = RunDirectory(trained.directory)
     reports = []
     tests = sorted(name for name in data.splits if name.startswith("test"))
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
-        report = evaluator.report(data.splits[name], trained.directory, name)
+        report = trained.report(data.splits[name], name)
         directory.write_evaluation(name, report.as_json())
         reports.append(report)
     check = check_itself(trained, data.splits["validation"])

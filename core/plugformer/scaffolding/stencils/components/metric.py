@@ -14,7 +14,7 @@ from plugformer.interfaces import OutputMetric
 class NewComponent(OutputMetric):
     """The share of predictions that equal one of their references.
 
-    Confidence intervals come from the statistics of single examples, by the bootstrap of `OutputMetric.interval`.
+    Intervals come from the statistics of single examples, by the bootstrap of `OutputMetric.interval`.
 
     Args:
         ignore_case: Whether "Paris" and "paris" are the same.
