@@ -10,7 +10,8 @@ import torch
 from plugformer.data.batches import Padding
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.evaluation.agreement import outputs_apart
+from plugformer.evaluation.agreement import outputs_apart, padded
+from plugformer.evaluation.self_check import Comparison
 from plugformer.interfaces import END, Hypothesis, PerPosition, Positions, Scope
 from plugformer.model.models import evaluating
 from plugformer.runs.loading import TrainedModel, load
@@ -168,6 +169,15 @@ def test_a_cache_that_is_off_by_one(run, monkeypatch):
     assert "`plugformer check attention/mha`" in found.likely
 
 
+def test_a_model_that_puts_out_next_to_nothing_is_checked_with_the_right_answers(
+    train_tiny, tmp_path, monkeypatch
+):
+    """An output of one token does not show what happens to a cache of two."""
+    train_tiny(tmp_path / "run", "decoding.max_length=1", "training.steps=1")
+    monkeypatch.setattr(MultiHeadAttention, "project", keeping(OffByOne))
+    assert checked(tmp_path / "run").failed() == ["cached = uncached"]
+
+
 def test_rows_that_do_not_move(run, train_tiny, tmp_path, monkeypatch):
     train_tiny(tmp_path / "run", "decoding={name: beam, size: 3}", *LONGER)
     monkeypatch.setattr(MultiHeadAttention, "project", keeping(Stuck))
@@ -184,6 +194,22 @@ def test_other_examples_of_the_batch_that_are_read(run, labels, monkeypatch, fau
 def test_labels_that_depend_on_padding(labels, monkeypatch):
     monkeypatch.setattr(MultiHeadAttention, "attend", see_padding)
     assert "padded = unpadded" in checked(labels).failed()
+
+
+def test_padding_is_added_behind_texts_of_one_length_too(run):
+    batch = run.split.batch([0])
+    longer = padded(batch).source
+    assert batch.source.padding is Padding.NONE
+    assert (longer.padding, longer.count) == (Padding.RIGHT, batch.source.count)
+    assert longer.ids.shape[1] == longer.real.shape[1] == batch.source.count + 3
+    left = run.split.batch(range(len(run.split)), side="left")
+    assert padded(left).source.padding is left.source.padding
+
+
+def test_what_is_no_number_agrees_with_nothing():
+    comparison = Comparison("one = other", float("nan"), "an input", "a component")
+    assert not comparison.passed
+    assert comparison.as_json()["difference"] is None
 
 
 def test_what_is_not_saved(run, labels, monkeypatch):

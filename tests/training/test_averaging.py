@@ -186,5 +186,13 @@ def test_going_on_from_the_checkpoint_before_a_damaged_one(averaged, train_tiny,
         train_tiny(tmp_path / "run", *LAST_TWO, observers=[Killer("average_evaluated", 10)])
     for step in (8, 10):
         shutil.rmtree(tmp_path / "run" / f"checkpoints/step-{step:08d}")
-    resume(tmp_path / "run", notify=str)
+    at_the_start = []
+
+    class Looker:
+        @hookimpl
+        def run_started(self, run):
+            at_the_start.extend((run.directory / "candidates").iterdir())
+
+    resume(tmp_path / "run", observers=[Looker()], notify=str)
+    assert at_the_start == []
     assert_same_end(tmp_path / "run", averaged.directory)
