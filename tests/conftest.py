@@ -1,9 +1,11 @@
-"""What tests of every package share: the registry, tiny tasks and models, and what is registered by name."""
+"""What tests of every package share: the registry, tiny tasks and models, small data, registered names."""
 
+import gzip
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +203,47 @@ def trained(train_tiny: Train, tmp_path_factory: pytest.TempPathFactory) -> Trai
 def run_copy(trained: Trained, tmp_path: Path) -> Path:
     """The files of that run, to be changed."""
     return Path(shutil.copytree(trained.directory, tmp_path / "copy"))
+
+
+COLORS = [("red", "rot", "rouge", "红"), ("blue", "blau", "bleu", "蓝"), ("green", "grün", "vert", "绿")]
+THINGS = [
+    ("house", "Haus", "maison", "房"),
+    ("tree", "Baum", "arbre", "树"),
+    ("car", "Auto", "voiture", "车"),
+]
+
+
+@pytest.fixture(scope="session")
+def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small files in place of all that bundled tasks read from PLUGFORMER_DATA."""
+    folder = tmp_path_factory.mktemp("data")
+    english, german, french, chinese = zip(*_sentences(), strict=True)
+    for name in ("train", "val", "test_2016_flickr", "test_2017_flickr"):
+        _write(folder / f"multi30k/{name}.en", english)
+        _write(folder / f"multi30k/{name}.de", german)
+    _write(folder / "fra_eng/fra.txt.gz", [f"{en}\t{fr}" for en, fr in zip(english, french, strict=True)])
+    _write(folder / "cmn_eng/cmn.txt", [f"{en}\t{zh}\tby" for en, zh in zip(english, chinese, strict=True)])
+    for name in ("train", "tang", "test"):
+        _write(folder / f"couplets/{name}/in.txt", [f"{' '.join(line)} " for line in chinese])
+        _write(folder / f"couplets/{name}/out.txt", [f"{' '.join(reversed(line))} " for line in chinese])
+    rows = [f'"{1 + number % 4}","Title {number % 4}","{text}"' for number, text in enumerate(english)]
+    for name in ("train_part.csv.gz", "train_desc_only.csv", "train_desc_only_lower.csv", "test.csv"):
+        _write(folder / "ag_news" / name, rows)
+    return folder
+
+
+def _sentences() -> Iterator[tuple[str, str, str, str]]:
+    """Yields 45 sentences in English, German, French and Chinese."""
+    for number, color, thing in product(range(2, 7), COLORS, THINGS):
+        yield (
+            f"I see {number} {color[0]} {thing[0]}s.",
+            f"Ich sehe {number} {thing[1]} in {color[1]}.",
+            f"Je vois {number} {thing[2]} en {color[2]}.",
+            f"我看见{number}{color[3]}{thing[3]}",
+        )
+
+
+def _write(file: Path, lines: Sequence[str]) -> None:
+    content = ("\n".join(lines) + "\n").encode()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else content)

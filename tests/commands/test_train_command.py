@@ -156,7 +156,7 @@ def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
     assert calls == [("resume", Path("here"), None, None, True)]
     outcome = run("train", "dates", "--allow-changes")
     assert outcome.status == 2
-    assert outcome.err.startswith("--allow-changes is about the components of a run")
+    assert outcome.err.startswith("Error: --allow-changes is about the components of a run")
 
 
 AGREES = Comparison("cached = uncached", 2e-6, "May 1", "an attention")

@@ -189,12 +189,13 @@ def _run_here(arguments: list[str], given: bytes) -> tuple[object, str, str]:
 
 
 @pytest.fixture
-def do_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], int]:
+def do_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_data: Path) -> Callable[[str], int]:
     """Does a page in a folder that has the repository's examples, and no plugins installed."""
     for variable in ("PLUGFORMER_REGISTRY", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PLUGFORMER_PLUGINS", "")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")

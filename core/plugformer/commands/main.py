@@ -83,7 +83,7 @@ def _message(error: PlugformerError) -> str:
     placed = isinstance(error, ConfigurationError) and _PLACE.match(str(error))
     if placed or isinstance(error, InterruptedRunError):
         return str(error)
-    return "\n  ".join(f"Error: {error}".splitlines())
+    return re.sub(r"\n(?! )", "\n  ", f"Error: {error}")
 
 
 def _print_version(wanted: bool) -> None:

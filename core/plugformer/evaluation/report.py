@@ -44,9 +44,9 @@ class Report:
         metrics: Each metric's score.
         examples: Number of examples.
         seconds: Wall time: of the whole training at its end, else of the evaluation.
-        unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
+        unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
     """
 
     run: Path
@@ -54,9 +54,9 @@ class Report:
     metrics: dict[str, Score]
     examples: int
     seconds: float
-    unconstrained: dict[str, Score] = field(default_factory=dict)
     others: list["Report"] = field(default_factory=list)
     self_check: SelfCheck | None = None
+    unconstrained: dict[str, Score] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the form that `--json` prints."""

@@ -1,0 +1,1 @@
+"""The `multi30k` tasks."""

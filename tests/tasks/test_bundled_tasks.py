@@ -1,0 +1,50 @@
+"""Every bundled task trains, evaluates and answers, on small files in the place of its data."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from plugformer.registry import Registry
+from plugformer.runs.loading import load
+from plugformer.training.train import train
+
+TASKS = [task.name for task in Registry.discover().tasks()]
+SMALL = (
+    "model.width=16",
+    "model.heads=4",
+    "model.layers=1",
+    "model.hidden_width=16",
+    "training.steps=2",
+    "training.batch_tokens=256",
+    "training.evaluate_every=2",
+    "evaluation.samples=1",
+)
+FEWER = {
+    "copying": ["data.size=60", "data.held_out=5"],
+    "couplets": ["data.split={validation: 4}"],
+    "dates": ["data.size=60"],
+    "tatoeba-en-fr": ["data.split={validation: 4, test: 4, by: group}", "tokenizer.source.size=300"],
+    "tatoeba-zh-en": ["data.split={validation: 4, test: 4, by: group}"],
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_runs_from_its_data_to_an_answer(
+    name: str, sample_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+    report = train(name, overrides=[*SMALL, *FEWER.get(name, [])], out=tmp_path / "run", notify=str)
+    assert report.split.startswith("test")
+    assert report.metrics
+    assert load(tmp_path / "run").predict(["3 5"])[0].output is not None
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_names_its_command_and_its_result(name: str, registry: Registry) -> None:
+    file = registry.find_task(name)
+    assert file.read_text(encoding="utf-8").startswith(f"# plugformer train {name}\n")
+    readme = (file.parent / "README.md").read_text(encoding="utf-8")
+    assert re.search(rf"^Command: `[^`]*plugformer train {name}\b", readme, re.MULTILINE)
+    results = (file.parents[3] / "docs" / "results.md").read_text(encoding="utf-8")
+    assert f"`plugformer train {name}" in results
