@@ -196,3 +196,11 @@ def test_texts_to_be_answered(tmp_path: Path, registry: Registry) -> None:
     assert split.batch([0]).target.ids.numel() == 0
     with pytest.raises(LengthError, match=r"'12\+12'.* has 5 tokens, the model takes at most 3"):
         EncodedSplit.of_texts(["12+12"], tokenizer, TaskType.SEQUENCE_TO_SEQUENCE, max_length=4)
+
+
+def test_a_table_with_a_header_and_no_rows(tmp_path: Path, registry: Registry) -> None:
+    (tmp_path / "header.csv").write_text("note,kind\n")
+    files = {"train": str(tmp_path / "header.csv")}
+    task = classes(tmp_path, files=files, header=True, columns={"text": "note", "label": "kind"})
+    with pytest.raises(DataError, match="split 'train' has no examples; check its files"):
+        prepare(task, registry)

@@ -94,6 +94,20 @@ def test_a_directory_that_cannot_be_made(tmp_path):
         RunDirectory.create(tmp_path / "file" / "run")
 
 
+def test_where_no_run_can_be_written_is_said_before_data_are_read(train_tiny, tmp_path):
+    (tmp_path / "file").write_text("")
+    said = []
+    with pytest.raises(RunError, match=r"cannot be made: .*; give another --out"):
+        train_tiny(tmp_path / "file" / "run", notify=said.append)
+    assert said == []
+
+
+def test_a_run_whose_data_cannot_be_read_leaves_no_directory(train_tiny, tmp_path):
+    with pytest.raises(DataError, match="the limit is 2"):
+        train_tiny(tmp_path / "run", "data.length.max=2", "data.length.over=refuse")
+    assert not (tmp_path / "run").exists()
+
+
 def test_no_such_run(run_copy):
     with pytest.raises(RunError, match=r"no run directory .*cpoy \(did you mean 'copy'\?\)"):
         load(run_copy.with_name("cpoy"))

@@ -123,13 +123,13 @@ def _read(component: Data, task: Task) -> DatasetDict:
     task_type = TaskType(task.type)
     examples = component.load(task_type)
     for name, data in examples.items():
+        if len(data) == 0:
+            raise DataError(f"data {task.data.name!r}: split {name!r} has no examples; check its files")
         if missing := sorted(set(task_type.columns) - set(data.column_names)):
             raise RegistryError(
                 f"data {task.data.name!r} gave split {name!r} without the columns {missing}, only "
                 f"{sorted(data.column_names)}; a {task_type} task needs {list(task_type.columns)}"
             )
-        if len(data) == 0:
-            raise DataError(f"data {task.data.name!r}: split {name!r} has no examples; check its files")
     splits = split(examples, task.data.split, task_type)
     if task_type is TaskType.CLASSIFICATION:
         _refuse_other_classes(splits)

@@ -28,23 +28,20 @@ class RunDirectory:
         Raises:
             RunError: It exists already, or cannot be made.
         """
-        cls.refuse_existing(path)
-        try:
-            path.mkdir(parents=True)
-        except OSError as error:
-            raise RunError(f"{path} cannot be made: {error.strerror or error}; give another --out") from error
+        _make(path)
         run = cls(path)
         run.checkpoints.mkdir()
         return run
 
     @staticmethod
-    def refuse_existing(path: Path) -> None:
-        """Raises RunError if there is something at `path`."""
-        if path.exists():
-            raise RunError(
-                f"{path} exists already and is never overwritten: give another --out, "
-                f"or go on with `plugformer train --resume --out {path}`"
-            )
+    def require_possible(path: Path) -> None:
+        """Makes sure that a run can be written to `path`, and leaves nothing there.
+
+        Raises:
+            RunError: As `create` does.
+        """
+        _make(path)
+        path.rmdir()
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
@@ -166,3 +163,15 @@ class RunDirectory:
                 f"{self.metrics} cannot be written: {error.strerror or error}; "
                 "make room, then go on with --resume"
             ) from error
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError as error:
+        raise RunError(
+            f"{path} exists already and is never overwritten: give another --out, "
+            f"or go on with `plugformer train --resume --out {path}`"
+        ) from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be made: {error.strerror or error}; give another --out") from error

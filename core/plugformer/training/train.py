@@ -56,7 +56,7 @@ def train(
     for notice in resolved.notices:
         notify(notice)
     path = out or Path("runs", f"{Path(task).stem}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
-    RunDirectory.refuse_existing(path)
+    RunDirectory.require_possible(path)
     data = _prepare(resolved, None, notify)
     vocabularies = Vocabularies.of(data)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
