@@ -78,7 +78,7 @@ def last_check(entry: Entry) -> LastCheck | None:
         passed, source = bool(record["passed"]), record["source"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    from plugformer.runs.source import source_hash  # parses code, which most listings need not
+    from plugformer.registry.source import source_hash  # parses code, which most listings need not
 
     stale = source != source_hash(entry.target.partition(":")[0])
     return LastCheck(summary, passed, stale, plugformer, day, counts)

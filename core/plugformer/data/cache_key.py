@@ -17,7 +17,7 @@ from plugformer.interfaces.data import Data, TaskType
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
-from plugformer.runs.lock import component_lock
+from plugformer.registry.source import component_lock
 
 _CORE = ("plugformer.data", "plugformer.interfaces")
 """Packages of the core whose code takes part."""

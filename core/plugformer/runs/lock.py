@@ -12,7 +12,7 @@ from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.model.plan import NO_POSITION
 from plugformer.registry import Registry
-from plugformer.runs.source import source_hash
+from plugformer.registry.source import component_lock
 
 
 def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str, Any]:
@@ -39,17 +39,6 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
 def components(task: Task) -> set[tuple[Kind, str]]:
     """Returns kind and name of every component that a task uses."""
     return {(kind, block.name) for kind, block in _blocks(task)}
-
-
-def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
-    """Returns what a component is made of: its distribution, that one's version, and a hash of its source."""
-    entry = registry.find(kind, name)
-    registry.load(kind, name)  # its modules can then be found without importing anything new
-    return {
-        "distribution": entry.distribution,
-        "version": entry.version,
-        "source": source_hash(entry.target.partition(":")[0]),
-    }
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], *parts: str) -> list[str]:

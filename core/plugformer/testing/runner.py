@@ -15,7 +15,7 @@ from plugformer.interfaces import ModelContext
 from plugformer.kinds import Kind
 from plugformer.model.initialization import random_stream
 from plugformer.registry import Entry
-from plugformer.runs.source import source_hash
+from plugformer.registry.source import source_hash
 from plugformer.testing.check import Check, NotApplicable, Violation
 from plugformer.testing.result import Outcome, Report, Status
 from plugformer.testing.subject import Subject

@@ -14,7 +14,7 @@ from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry import Registry
 from plugformer.registry.loading import load_attribute
 from plugformer.registry.options import checked_options, options_model
-from plugformer.runs.source import source_hash
+from plugformer.registry.source import source_hash
 
 T = TypeVar("T")
 

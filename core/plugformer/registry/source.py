@@ -7,6 +7,20 @@ from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 
+from plugformer.kinds import Kind
+from plugformer.registry.catalog import Registry
+
+
+def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
+    """Returns what a component is made of: its distribution, that one's version, and a hash of its source."""
+    entry = registry.find(kind, name)
+    registry.load(kind, name)  # its modules can then be found without importing anything new
+    return {
+        "distribution": entry.distribution,
+        "version": entry.version,
+        "source": source_hash(entry.target.partition(":")[0]),
+    }
+
 
 def source_hash(module: str) -> str:
     """Returns a SHA-256 over a module and all it reaches by static imports inside its top-level package.

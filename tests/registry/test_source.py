@@ -7,7 +7,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from plugformer.runs.source import _reached, source_hash
+from plugformer.registry.source import _reached, source_hash
 
 PLUGIN = "plugin_of_source_tests"
 
