@@ -256,7 +256,8 @@ class Training(Settings):
     )
     early_stopping: EarlyStopping | None = None
     keep_checkpoints: Count = Field(
-        default=1, description="Number of recent checkpoints kept beside the best."
+        default=2,
+        description="Newest checkpoints kept; a damaged one is passed over for the one before it.",
     )
     average: Average | None = Field(
         default=None,

@@ -8,7 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 import plugformer
 from plugformer.errors import RunError, nearest
-from plugformer.runs.files import RESTORE, read_json, write_json, write_text
+from plugformer.runs.files import RESTORE, read_json, remove_leftovers, write_json, write_text
 
 
 class RunDirectory:
@@ -136,19 +136,28 @@ class RunDirectory:
         """Writes what the model's self-check found."""
         write_json(self.path / "self_check.json", record)
 
+    def remove_leftovers(self) -> None:
+        """Removes what killed processes left under temporary names.
+
+        Raises:
+            RunError: Something cannot be removed.
+        """
+        for folder in (self.path, self.checkpoints, self.candidates):
+            remove_leftovers(folder)
+
     def rewind_log(self, step: int) -> None:
         """Removes the lines of `metrics.jsonl` about updates after `step`, which are made again.
 
-        A crash may have left half a line at the end, or that of an average that is made again; they go, too.
+        A crash may have left half a line at the end, or that of an average that is made again; they go, too,
+        as does what is no line of ours.
         """
         if self.metrics.exists():
-            lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-            records = [(line, json.loads(line)) for line in lines if line.endswith("\n")]
+            lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             stale = {"average"} if self.candidates.exists() else set()
             kept = [
                 line
-                for line, record in records
-                if record["step"] <= step and record.get("event") not in stale
+                for line in lines
+                if (record := _logged(line)) and record["step"] <= step and record.get("event") not in stale
             ]
             write_text(self.metrics, "".join(kept))
 
@@ -166,3 +175,12 @@ class RunDirectory:
                 f"{self.metrics} cannot be written: {error.strerror or error}; "
                 "make room, then go on with --resume"
             ) from error
+
+
+def _logged(line: str) -> dict[str, Any] | None:
+    """Returns what a line of the log says, or None where a crash left something else."""
+    try:
+        record = json.loads(line) if line.endswith("\n") else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
