@@ -39,7 +39,8 @@ def trainer(registry, tiny_task, tmp_path):
     """Makes a trainer that goes through batches in order, by plain gradient descent at rate 1."""
 
     def make(*overrides, batches=(ONE,), steps=1, values=(), monitor="loss", higher=False):
-        directory = RunDirectory.create(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
+        directory = RunDirectory(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
+        directory.checkpoints.mkdir(parents=True)
         task = tiny_task("model.embeddings.shared=false", *overrides)
         model = assemble(task, Sizes(12, 12), registry).double()
         schedule = task.training.schedule

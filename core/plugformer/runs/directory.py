@@ -1,6 +1,8 @@
 """Run directories: what a training leaves behind."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 import plugformer
 from plugformer.errors import RunError, nearest
-from plugformer.runs.files import RESTORE, read_json, remove_leftovers, write_json, write_text
+from plugformer.runs.files import RESTORE, read_json, remove_leftovers, replacing, write_json, write_text
 
 
 class RunDirectory:
@@ -22,20 +24,25 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path) -> "RunDirectory":
-        """Makes a new directory.
+    @contextmanager
+    def making(cls, path: Path) -> Iterator["RunDirectory"]:
+        """Yields a new directory under a temporary name; with its first files in it, it takes its own.
+
+        Whoever kills the process leaves a run that can be resumed, or none.
 
         Raises:
             RunError: It exists already, or cannot be made.
         """
         cls.refuse_existing(path)
+        remove_leftovers(path.parent, path.name)
         try:
-            path.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"{path} cannot be made: {error.strerror or error}; give another --out") from error
-        run = cls(path)
-        run.checkpoints.mkdir()
-        return run
+        with replacing(path) as temporary:
+            run = cls(temporary)
+            run.checkpoints.mkdir(parents=True)
+            yield run
 
     @staticmethod
     def refuse_existing(path: Path) -> None:

@@ -46,14 +46,19 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: Path, name: str = "") -> None:
     """Removes what killed processes left in a folder under temporary names.
 
+    Args:
+        folder: The folder; it need not exist.
+        name: What was written under temporary names; anything if not given.
+
     Raises:
-        RunError: One cannot be removed.
+        RunError: Something cannot be removed.
     """
-    for path in folder.glob(".*"):
-        if _TEMPORARY.fullmatch(path.name):
+    beginning = f".{name}." if name else "."
+    for path in list(folder.iterdir()) if folder.is_dir() else []:
+        if path.name.startswith(beginning) and _TEMPORARY.fullmatch(path.name):
             try:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             except OSError as error:
