@@ -24,8 +24,9 @@ class MetricsLog:
     @must_not_fail
     def step_ended(self, run: Run, update: Update) -> None:
         """Adds up updates, and writes a line every `training.log_every`."""
-        self._sums.loss += update.loss * update.targets
-        self._sums.targets += update.targets
+        if not update.left_out:
+            self._sums.loss += update.loss * update.targets
+            self._sums.targets += update.targets
         self._sums.tokens += update.tokens
         self._sums.seconds += update.seconds
         if update.step % run.task.training.log_every == 0 or update.step == run.steps:
@@ -53,11 +54,13 @@ class MetricsLog:
             "event": "training",
             "step": update.step,
             "epoch": update.epoch,
-            "loss": self._sums.loss / self._sums.targets,
+            "loss": self._sums.loss / self._sums.targets if self._sums.targets else None,
             "token_accuracy": update.token_accuracy,
             "learning_rate": update.learning_rate,
             "tokens_per_second": round(self._sums.tokens / self._sums.seconds, 1),
         }
+        if run.task.training.not_finite == "skip":
+            record["skipped"] = update.skipped
         RunDirectory(run.directory).log(record)
         vars(self._sums).update(vars(Unlogged()))  # in place: checkpoints save this very object
 

@@ -46,6 +46,8 @@ class Progress:
         waited: Evaluations since then.
         seconds: Wall time of all updates.
         unlogged: What the next line of the log is made of.
+        skipped: Updates left out because loss or gradients were not finite.
+        skipped_in_a_row: How many of them came last, one after the other.
     """
 
     step: int = 0
@@ -55,6 +57,8 @@ class Progress:
     waited: int = 0
     seconds: float = 0.0
     unlogged: Unlogged = field(default_factory=Unlogged)
+    skipped: int = 0
+    skipped_in_a_row: int = 0
 
 
 @dataclass

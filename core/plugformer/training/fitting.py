@@ -82,6 +82,7 @@ def _trainer(
         state=TrainingState(trained.model, optimizer.build(trained.model.named_parameters())),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         fetch=data.splits["train"].batch,
+        describe=data.splits["train"].described,
         order=order,
         evaluate=validation.evaluate,
         monitor=_monitor(settings.monitor, validation.evaluator.metrics),
