@@ -3,8 +3,8 @@
     PLUGFORMER_DATA=... python benchmarks/training.py --rounds 5 --json training.json
 
 The sentence pairs are Multi30k's. Every system takes shuffled batches of 64 of the same pairs; one more row
-is Plugformer on batches of like lengths with as many target tokens per update. Every round runs each system for
-some updates in turn, so that what else the machine does falls on all alike, and measures the machine's matrix
+is Plugformer on batches of like lengths with as many target tokens per update. Every round runs each system
+for some updates in turn, so that what else the machine does falls on all alike, and measures the matrix
 products. Memory is that of a process which trains one system alone.
 """
 
