@@ -1,4 +1,4 @@
-"""`plugformer verify-resume`: trainings killed and resumed in other processes, with sound parts and faulty ones."""
+"""`plugformer verify-resume`: trainings killed and resumed in other processes, sound and faulty ones."""
 
 import json
 
