@@ -145,20 +145,18 @@ def main(folder, kills):
     assert forked(lambda: leg(whole, steps, None, journal)) == 0
     seconds = time.perf_counter() - started
     total = int(os.read(reading, 100))
-    chance, moments = random.SystemRandom(), Counter()
+    chance, moments, ended = random.SystemRandom(), Counter(), False
     while moments.total() < kills:
-        if moments.total() % 2:
-            status = forked(
-                lambda: leg(killed, steps, None, journal), chance.uniform(0, 2 * seconds / kills + 1)
-            )
-        else:
-            fatal = chance.randint(1, 4 * total // kills)
-            status = forked(lambda fatal=fatal: leg(killed, steps, fatal, journal))
+        timed = moments.total() % 2 and not ended
+        fatal = None if timed else chance.randint(1, 5 if ended else 2 * total // kills)
+        after = chance.uniform(0, 2 * seconds / kills) if timed else None
+        status = forked(lambda fatal=fatal: leg(killed, steps, fatal, journal), after)
         assert status in (0, -signal.SIGKILL), status
-        if status == 0:
+        if status:
+            moments["any moment" if timed else os.read(reading, 100).decode().strip()] += 1
+        else:
+            ended = True  # what is left to be killed is the final evaluation
             os.read(reading, 100)
-            break  # the training has ended; nothing is left to be killed
-        moments["any moment" if moments.total() % 2 else os.read(reading, 100).decode().strip()] += 1
     assert forked(lambda: leg(killed, steps, None, journal)) == 0
     mine, yours = left(whole), left(killed)
     differing = sorted(name for name in mine.keys() | yours.keys() if mine.get(name) != yours.get(name))
