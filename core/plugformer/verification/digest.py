@@ -30,14 +30,10 @@ def attributes(owner: object, name: str) -> dict[str, str]:
         Short values as they are printed, digests of others, by `name.attribute`. Objects of classes that we
         do not know are left out.
     """
-    kept = {key: value for key, value in vars(owner).items() if key not in _CORE and not _is_hidden(key)}
+    kept = {key: value for key, value in vars(owner).items() if key not in _CORE}
     if isinstance(owner, nn.Module):
         kept |= {key: owner.get_buffer(key) for key in owner._non_persistent_buffers_set}
     return {f"{name}.{key}": shown for key, value in kept.items() if (shown := _shown(value)) is not None}
-
-
-def _is_hidden(key: str) -> bool:
-    return key.startswith("__") or key in {"_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"}
 
 
 def _shown(value: object) -> str | None:
