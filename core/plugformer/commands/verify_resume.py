@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from plugformer.verification.resuming import Verification
 
 EXAMPLES = (
-    "plugformer verify-resume dates",
-    "plugformer verify-resume tasks/mine.yaml --set model.attention=gqa --steps 50 --kills 10",
+    "plugformer verify-resume dates --set data.size=200 --set model.attention=gqa --steps 8 --kills 1",
 )
 
 
