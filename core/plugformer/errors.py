@@ -6,7 +6,8 @@ PlugformerError
 ├── DataError            examples: missing, empty, malformed or unreadable files
 ├── LengthError          a sequence longer than a component or a model can take
 ├── RunError             run directories: existing, damaged, incomplete, from another version
-└── InterruptedRunError  training that was stopped from outside and has saved what it had
+├── InterruptedRunError  training that was stopped from outside and has saved what it had
+└── NotFiniteError       training whose loss, gradients or parameters have become infinite or no numbers
 
 A message says what is wrong with the offending value in it, what was expected, and what to do.
 The command line prints these without a traceback and exits with status 2 (130 when interrupted).
@@ -42,6 +43,10 @@ class RunError(PlugformerError):
 
 class InterruptedRunError(PlugformerError):
     """Training was interrupted (Ctrl-C or SIGTERM); the run directory holds everything up to then."""
+
+
+class NotFiniteError(PlugformerError):
+    """Loss, gradients or parameters are infinite or no numbers; the last good checkpoint is kept."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

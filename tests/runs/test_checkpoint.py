@@ -4,17 +4,29 @@ import errno
 import json
 import os
 import pickle
+import random
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from plugformer.errors import RunError
 from plugformer.runs import files, weights
-from plugformer.runs.checkpoint import Progress, TrainingState, load_checkpoint, save_checkpoint
+from plugformer.runs.checkpoint import (
+    Progress,
+    TrainingState,
+    Unlogged,
+    load_checkpoint,
+    save_checkpoint,
+)
+from plugformer.runs.checksums import write_checksums
+from plugformer.runs.optimizer_state import join_tensors, split_tensors
 
 KEEP = 5
+SUMS = Unlogged(loss=1.5, targets=2, tokens=3, seconds=0.5)
 
 
 def make(seed: int, optimizer=torch.optim.AdamW) -> TrainingState:
@@ -37,7 +49,7 @@ def advance(state: TrainingState) -> list[float]:
 def state(tmp_path) -> TrainingState:
     made = make(1)
     advance(made)
-    made.progress = Progress(step=1, epoch=2, batch=3, best=0.5, waited=4, seconds=1.5)
+    made.progress = Progress(step=1, epoch=2, batch=3, best=0.5, waited=4, seconds=1.5, unlogged=SUMS)
     save_checkpoint(tmp_path, made, KEEP)
     return made
 
@@ -45,13 +57,15 @@ def state(tmp_path) -> TrainingState:
 def test_training_goes_on_as_if_nothing_had_happened(state, tmp_path):
     expected = [advance(state) for _ in range(3)]
     fresh = make(2)
-    assert load_checkpoint(tmp_path, fresh)
-    assert fresh.progress == Progress(step=1, epoch=2, batch=3, best=0.5, waited=4, seconds=1.5)
+    assert load_checkpoint(tmp_path, fresh, pytest.fail)
+    assert fresh.progress == Progress(
+        step=1, epoch=2, batch=3, best=0.5, waited=4, seconds=1.5, unlogged=SUMS
+    )
     assert [advance(fresh) for _ in range(3)] == expected
 
 
 def test_no_checkpoint_yet(tmp_path):
-    assert not load_checkpoint(tmp_path, make(1))
+    assert not load_checkpoint(tmp_path, make(1), pytest.fail)
 
 
 def test_the_newest_is_loaded_and_the_oldest_go(state, tmp_path):
@@ -60,7 +74,7 @@ def test_the_newest_is_loaded_and_the_oldest_go(state, tmp_path):
         save_checkpoint(tmp_path, state, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000003", "step-00000004"]
     fresh = make(2)
-    load_checkpoint(tmp_path, fresh)
+    load_checkpoint(tmp_path, fresh, pytest.fail)
     assert fresh.progress.step == 4
 
 
@@ -69,6 +83,7 @@ def test_there_are_only_safetensors_and_json(state, tmp_path):
         "model.safetensors",
         "optimizer.safetensors",
         "state.json",
+        "checksums.json",
     }
 
 
@@ -117,7 +132,7 @@ def test_a_full_disk_at_any_moment_loses_nothing(state, tmp_path, monkeypatch):
                 save_checkpoint(folder, state, KEEP)
         assert {path.name for path in folder.iterdir()} == {"step-00000001", "elsewhere"}, moment
         assert all(path.read_bytes() == content for path, content in before.items())
-    assert load_checkpoint(folder, make(2))
+    assert load_checkpoint(folder, make(2), pytest.fail)
 
 
 def test_a_model_file_survives_a_full_disk(tmp_path, monkeypatch):
@@ -148,41 +163,129 @@ def test_an_interruption_while_saving_leaves_no_half(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def damage(checkpoint, how):
+    """Damages a checkpoint as disks and people do."""
+    file = checkpoint / ("state.json" if how.startswith("state") else "optimizer.safetensors")
+    content = file.read_bytes()
+    if how == "no checksums":
+        (checkpoint / "checksums.json").unlink()
+    elif how == "checksums of nothing":
+        (checkpoint / "checksums.json").write_text("{}")
+    elif how == "no file":
+        file.unlink()
+    elif how == "empty":
+        file.write_bytes(b"")
+    elif how == "truncated":
+        file.write_bytes(content[:-1])
+    elif how == "a pickle":
+        file.write_bytes(pickle.dumps({"a": 1}))
+    else:  # one bit, in the middle of the last tensor or of a number
+        place = content.index(b"best") + 8 if how == "state: one bit" else len(content) - 3
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+
+
+DAMAGES = {
+    "no checksums": r"checksums\.json is missing",
+    "checksums of nothing": r"checksums\.json is damaged: expected the SHA-256 of each file",
+    "no file": r"optimizer\.safetensors is missing",
+    "empty": r"optimizer\.safetensors is damaged: 0 bytes with SHA-256 e3b0c44298fc\.\.\., expected",
+    "truncated": r"optimizer\.safetensors is damaged: [\d,]+ bytes",
+    "a pickle": r"optimizer\.safetensors is damaged: \d+ bytes",
+    "one bit": r"optimizer\.safetensors is damaged",
+    "state: one bit": r"state\.json is damaged",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_the_only_checkpoint_is_damaged(state, tmp_path, how):
+    damage(tmp_path / "step-00000001", how)
+    fresh = make(2)
+    before = [parameter.clone() for parameter in fresh.model.parameters()]
+    expected = rf"every checkpoint in .* is damaged: take one from a backup, or train again\n.*{DAMAGES[how]}"
+    with pytest.raises(RunError, match=expected):
+        load_checkpoint(tmp_path, fresh, pytest.fail)
+    assert all(map(torch.equal, before, fresh.model.parameters()))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_the_last_good_checkpoint_is_loaded(state, tmp_path, how):
+    for _ in range(2):
+        advance(state)
+        save_checkpoint(tmp_path, state, KEEP)
+    for name in ("step-00000002", "step-00000003"):
+        damage(tmp_path / name, how)
+    fresh, notices = make(2), []
+    assert load_checkpoint(tmp_path, fresh, notices.append)
+    assert fresh.progress.step == 1
+    assert len(notices) == 2
+    for notice, step in zip(notices, (3, 2), strict=True):
+        assert re.search(DAMAGES[how], notice)
+        assert "going on from step-00000001, the last good one" in notice
+        assert f"damaged-step-0000000{step} can be removed" in notice
+    advance(fresh)
+    save_checkpoint(tmp_path, fresh, KEEP)  # under the name that was damaged
+    again = make(3)
+    assert load_checkpoint(tmp_path, again, pytest.fail)
+    assert again.progress.step == 2
+
+
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("model.safetensors", None, r"model\.safetensors is missing"),
-        ("model.safetensors", b"", r"model\.safetensors is damaged"),
-        ("model.safetensors", pickle.dumps({"a": 1}), r"model\.safetensors is damaged"),
-        ("optimizer.safetensors", pickle.dumps({"a": 1}), r"optimizer\.safetensors is damaged"),
-        ("state.json", None, r"state\.json is missing"),
-        ("state.json", b"{", r"state\.json is damaged"),
-        ("state.json", b"[]", r"step-00000001 is damaged or belongs to another optimizer"),
-        ("state.json", b"{}", r"step-00000001 is damaged .* KeyError: 'progress'"),
-        ("state.json", b'{"progress": {"stage": 1}, "groups": []}', r"unexpected keyword argument 'stage'"),
+        ("state.json", b"[]", r"step-00000001 belongs to another optimizer or another version"),
+        ("state.json", b"{}", r"KeyError: 'progress'"),
         (
             "state.json",
-            b'{"progress": {}, "groups": []}',
-            r"damaged or belongs to another optimizer: ValueError",
+            b'{"progress": {"stage": 1, "unlogged": {}}}',
+            r"unexpected keyword argument 'stage'",
         ),
+        ("model.safetensors", b"", r"model\.safetensors is damaged"),
     ],
 )
-def test_damaged_checkpoints(state, tmp_path, file, content, message):
-    path = tmp_path / "step-00000001" / file
-    if content is None:
-        path.unlink()
-    else:
-        path.write_bytes(content)
+def test_what_is_written_with_another_version(state, tmp_path, file, content, message):
+    folder = tmp_path / "step-00000001"
+    (folder / file).write_bytes(content)
+    (folder / "checksums.json").unlink()
+    write_checksums(folder)
     with pytest.raises(RunError, match=message):
-        load_checkpoint(tmp_path, make(2))
+        load_checkpoint(tmp_path, make(2), pytest.fail)
 
 
-def test_without_the_generators_state(state, tmp_path):
-    path = tmp_path / "step-00000001" / "optimizer.safetensors"
-    tensors = weights.load_tensors(path)
-    weights.save_tensors({name: t for name, t in tensors.items() if not name.startswith("generator")}, path)
-    with pytest.raises(RunError, match=r"damaged .* Remove it to go on from the checkpoint before it"):
-        load_checkpoint(tmp_path, make(2))
+def test_every_generator_goes_on(state, tmp_path):
+    def draw():
+        return (
+            random.uniform(0, 1),  # noqa: S311
+            random.gauss(0, 1),
+            np.random.random(),
+            np.random.randn(),
+            torch.rand(2).tolist(),
+        )
+
+    draw()  # half of a pair of normal numbers is left, in Python and in NumPy
+    state.progress.step += 1
+    save_checkpoint(tmp_path, state, KEEP)
+    expected = [draw(), draw()]
+    assert load_checkpoint(tmp_path, make(2), pytest.fail)
+    assert [draw(), draw()] == expected
+
+
+def test_whatever_an_optimizer_keeps_comes_back():
+    kept = {
+        0: {"k": 2**60, "rate": 0.1, "on": True, "name": "b", "none": None},
+        "factors": [torch.eye(2), (torch.ones(1, dtype=torch.float64), [])],
+        "tensor": {"tensor": torch.tensor(3), 1.5: torch.ones(4, 4).T[1:]},
+    }
+    record, tensors = split_tensors(kept, "optimizer")
+    assert len(tensors) == 4
+    assert str(join_tensors(json.loads(json.dumps(record)), tensors)) == str(kept)
+
+
+def test_what_an_optimizer_cannot_keep(state, tmp_path):
+    next(iter(state.optimizer.state.values()))["secret"] = {1, 2}
+    state.progress.step = 2
+    with pytest.raises(RunError, match=r"optimizer/state/0/secret of the optimizer's state is a set, which"):
+        save_checkpoint(tmp_path, state, KEEP)
 
 
 def test_of_another_model(state, tmp_path):
@@ -192,14 +295,14 @@ def test_of_another_model(state, tmp_path):
         r"does not fit the model .*: 0\.bias has shape \(4,\), the model expects \(5,\); .*2\.bias is missing"
     )
     with pytest.raises(RunError, match=expected):
-        load_checkpoint(tmp_path, other)
+        load_checkpoint(tmp_path, other, pytest.fail)
 
 
 def test_nothing_is_unpickled(state, tmp_path, monkeypatch):
     """Every door to pickle is nailed up while a checkpoint is loaded."""
     for module, name in [(pickle, "load"), (pickle, "loads"), (pickle, "Unpickler"), (torch, "load")]:
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("unpickled"))
-    assert load_checkpoint(tmp_path, make(2))
+    assert load_checkpoint(tmp_path, make(2), pytest.fail)
 
 
 def test_json_files_are_replaced_whole(tmp_path, monkeypatch):

@@ -90,8 +90,19 @@ def test_an_existing_directory_is_never_overwritten(train_tiny, tmp_path):
 
 def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match=r"cannot be made: .*; give another --out"):
-        RunDirectory.create(tmp_path / "file" / "run")
+    making = RunDirectory.making(tmp_path / "file" / "run")
+    with pytest.raises(RunError, match=r"cannot be made: .*; give another --out"), making:
+        pass
+
+
+def test_a_directory_is_there_once_its_first_files_are(tmp_path):
+    (tmp_path / ".run.0123abcd").mkdir()  # by a process that was killed
+    (tmp_path / ".other.0123abcd").mkdir()  # perhaps by one that is alive
+    with RunDirectory.making(tmp_path / "run") as directory:
+        directory.write_task("type: classification")
+        assert not (tmp_path / "run").exists()
+    assert (tmp_path / "run" / "task.yaml").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"run", ".other.0123abcd"}
 
 
 def test_where_no_run_can_be_written_is_said_before_data_are_read(train_tiny, tmp_path):

@@ -1,6 +1,7 @@
 """A training that was interrupted and resumed ends exactly as one that was not; what is saved is usable."""
 
 import json
+import shutil
 import signal
 
 import pytest
@@ -36,7 +37,8 @@ def state(directory):
     """Returns everything that training left: tensors, progress, log."""
     (last,) = sorted((directory / "checkpoints").iterdir())[-1:]
     progress = json.loads((last / "state.json").read_text())
-    progress["progress"].pop("seconds")
+    for each in (progress["progress"], progress["progress"]["unlogged"]):
+        each.pop("seconds")
     files = [directory / "model.safetensors", last / "model.safetensors", last / "optimizer.safetensors"]
     return last.name, [load_tensors(file) for file in files], progress, metrics(directory)
 
@@ -131,11 +133,45 @@ def test_a_finished_run_is_evaluated_again(run_copy, trained):
     assert_same_end(run_copy, trained.directory)
 
 
-def test_the_newest_checkpoint_is_damaged(run_copy):
+def test_the_newest_checkpoint_is_damaged(run_copy, trained):
     newest = max((run_copy / "checkpoints").iterdir())
     (newest / "optimizer.safetensors").write_bytes(b"\x80\x04K\x01.")  # a pickle
-    with pytest.raises(RunError, match=r"step-00000010/optimizer\.safetensors is damaged"):
+    notices = []
+    report = resume(run_copy, notify=notices.append)
+    assert any("step-00000010/optimizer.safetensors is damaged: 5 bytes" in notice for notice in notices)
+    assert "resumed after update 8 of 10" in notices
+    shutil.rmtree(run_copy / "checkpoints" / "damaged-step-00000010")
+    assert_same_end(run_copy, trained.directory)
+    assert report.metrics == trained.report.metrics
+
+
+def test_every_checkpoint_is_damaged(run_copy):
+    for file in (run_copy / "checkpoints").glob("*/state.json"):
+        file.write_text("{}")
+    with pytest.raises(
+        RunError, match=r"every checkpoint in .* is damaged: take one from a backup"
+    ) as caught:
         resume(run_copy, notify=str)
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_the_log_goes_on_in_the_middle_of_a_line(train_tiny, tmp_path):
+    """A line averages over updates before the interruption, too."""
+    often = "training.log_every=4"
+    train_tiny(tmp_path / "whole", often)
+    with pytest.raises(InterruptedRunError):
+        train_tiny(tmp_path / "run", often, observers=[Interrupter(signal.SIGINT, [6])])
+    resume(tmp_path / "run", notify=str)
+    assert_same_end(tmp_path / "run", tmp_path / "whole")
+
+
+def test_what_a_killed_process_left_is_removed(run_copy):
+    (run_copy / "checkpoints" / ".step-00000012.0123abcd").mkdir()
+    (run_copy / "checkpoints" / ".step-00000012.0123abcd" / "model.safetensors").write_bytes(b"half")
+    (run_copy / ".model.safetensors.0123abcd").write_bytes(b"half")
+    (run_copy / ".mine").write_text("kept")
+    resume(run_copy, notify=str)
+    assert [path.name for path in run_copy.rglob(".*")] == [".mine"]
 
 
 def test_a_disk_that_fills_up_while_saving(train_tiny, trained, tmp_path, monkeypatch):

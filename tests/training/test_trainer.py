@@ -39,7 +39,8 @@ def trainer(registry, tiny_task, tmp_path):
     """Makes a trainer that goes through batches in order, by plain gradient descent at rate 1."""
 
     def make(*overrides, batches=(ONE,), steps=1, values=(), monitor="loss", higher=False):
-        directory = RunDirectory.create(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
+        directory = RunDirectory(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
+        directory.checkpoints.mkdir(parents=True)
         task = tiny_task("model.embeddings.shared=false", *overrides)
         model = assemble(task, Sizes(12, 12), registry).double()
         schedule = task.training.schedule
@@ -55,6 +56,7 @@ def trainer(registry, tiny_task, tmp_path):
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             fetch=lambda rows: batches[rows[0]],
+            describe=str,
             order=lambda epoch: [[index] for index in range(len(batches))],
             evaluate=evaluate,
             monitor=Monitor(monitor, higher_is_better=higher),
@@ -216,3 +218,26 @@ def test_evaluations_say_whether_they_are_the_best():
     assert not lower.improves(evaluation, 2.0)
     assert higher.improves(evaluation, 0.4)
     assert not higher.improves(replace(evaluation, metrics={"exact_match": 0.4}), 0.4)
+
+
+def test_a_skipped_update_leaves_no_trace(trainer):
+    """With one in the middle, training ends as without it: parameters and the draws of dropout."""
+
+    def parameters(made):
+        embedding = made.state.model.encoder.embedding
+        embedding.register_forward_hook(
+            lambda _, inputs, output: output * (torch.nan if wrong(inputs) else 1)
+        )
+        torch.manual_seed(1)
+        made.fit()
+        return made.state.model.state_dict()
+
+    def wrong(inputs):
+        return any(isinstance(each, torch.Tensor) and (each == 11).any() for each in inputs)
+
+    settings = ("training.not_finite=skip", "model.dropout=0.3")
+    plain = parameters(trainer(*settings, batches=[ONE, ONE], steps=2))
+    interspersed = trainer(*settings, batches=[ONE, OTHER, ONE], steps=3)
+    assert all(torch.equal(value, plain[name]) for name, value in parameters(interspersed).items())
+    assert [update.left_out for update in interspersed.seen.updates] == [False, True, False]
+    assert (interspersed.progress.skipped, interspersed.progress.skipped_in_a_row) == (1, 0)

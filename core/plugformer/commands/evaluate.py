@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
     "plugformer evaluate runs/dates-20260102-120000 --self-check",
-    "plugformer evaluate runs/dates --set decoding.name=beam",
+    "plugformer evaluate runs/dates-20260102-120000 --set decoding.name=beam",
 )
 
 

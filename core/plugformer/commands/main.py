@@ -13,7 +13,19 @@ from typing import Annotated, NoReturn
 import typer
 
 import plugformer
-from plugformer.commands import check, evaluate, info, listing, new, plot, predict, schema, train, validate
+from plugformer.commands import (
+    check,
+    evaluate,
+    info,
+    listing,
+    new,
+    plot,
+    predict,
+    schema,
+    train,
+    validate,
+    verify_resume,
+)
 from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError
@@ -41,6 +53,7 @@ for name, module in {
     "predict": predict,
     "plot": plot,
     "check": check,
+    "verify-resume": verify_resume,
 }.items():
     app.command(name, epilog=examples(module.EXAMPLES))(module.command)
 app.add_typer(new.app, name="new")

@@ -241,6 +241,10 @@ class Training(Settings):
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
         default=1.0, description="Largest norm of all gradients together; null for none."
     )
+    not_finite: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="Where loss or gradients are not finite numbers: end the run, or leave the update out.",
+    )
     label_smoothing: Rate = Field(
         default=0.0, description="Share of probability spread over all outputs in the training loss."
     )
@@ -256,7 +260,8 @@ class Training(Settings):
     )
     early_stopping: EarlyStopping | None = None
     keep_checkpoints: Count = Field(
-        default=1, description="Number of recent checkpoints kept beside the best."
+        default=2,
+        description="Newest checkpoints kept; a damaged one is passed over for the one before it.",
     )
     average: Average | None = Field(
         default=None,

@@ -109,6 +109,15 @@ class EncodedSplit:
             return [self._texts.features["label"].int2str(example["label"])]
         return example.get("references") or [example["target"]]
 
+    def described(self, row: int) -> str:
+        """Returns an example for people: the input and the right answer, the beginning of each."""
+        return " -> ".join(repr(_shortened(text)) for text in (self.input(row), self.references(row)[0]))
+
+
+def _shortened(text: str, length: int = 60) -> str:
+    """Returns a text's beginning."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
 
 def _refuse_surrogates(text: str) -> None:
     """Raises DataError if Python has put stand-ins where bytes were not UTF-8."""

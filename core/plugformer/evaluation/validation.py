@@ -1,9 +1,11 @@
 """What happens on the validation split while a model is trained."""
 
+import math
 import time
 from collections.abc import Sequence
 
 from plugformer.data.encoding import EncodedSplit
+from plugformer.errors import NotFiniteError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Prediction
 from plugformer.hooks.specification import Evaluation, Sample
@@ -27,9 +29,15 @@ class Validation:
         self.rows = range(len(split))[:limit] if evaluator.output_metrics else self.shown
 
     def evaluate(self, step: int) -> Evaluation:
-        """Returns all figures after so many updates."""
+        """Returns all figures after so many updates.
+
+        Raises:
+            NotFiniteError: The loss is infinite or no number; no output would mean anything.
+        """
         started = time.perf_counter()
         right = self.evaluator.likelihoods(self.split)
+        if not math.isfinite(right.loss):
+            raise NotFiniteError(f"the validation loss after update {step} is {right.loss}")
         predictions = self.evaluator.predictor.predict(self.split, self.rows)
         return Evaluation(
             step=step,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from plugformer.hooks.specification import Evaluation, Run, Update, hookimpl, must_not_fail
+from plugformer.runs.checkpoint import Unlogged
 from plugformer.runs.directory import RunDirectory
 
 
@@ -13,16 +14,21 @@ class MetricsLog:
     """
 
     def __init__(self) -> None:
-        self._reset()
+        self._sums = Unlogged()
+
+    def go_on(self, sums: Unlogged) -> None:
+        """Adds to these sums from now on; a checkpoint has saved them in the middle of a line."""
+        self._sums = sums
 
     @hookimpl(tryfirst=True)
     @must_not_fail
     def step_ended(self, run: Run, update: Update) -> None:
         """Adds up updates, and writes a line every `training.log_every`."""
-        self._loss += update.loss * update.targets
-        self._targets += update.targets
-        self._tokens += update.tokens
-        self._seconds += update.seconds
+        if not update.left_out:
+            self._sums.loss += update.loss * update.targets
+            self._sums.targets += update.targets
+        self._sums.tokens += update.tokens
+        self._sums.seconds += update.seconds
         if update.step % run.task.training.log_every == 0 or update.step == run.steps:
             self._write(run, update)
 
@@ -48,19 +54,15 @@ class MetricsLog:
             "event": "training",
             "step": update.step,
             "epoch": update.epoch,
-            "loss": self._loss / self._targets,
+            "loss": self._sums.loss / self._sums.targets if self._sums.targets else None,
             "token_accuracy": update.token_accuracy,
             "learning_rate": update.learning_rate,
-            "tokens_per_second": round(self._tokens / self._seconds, 1),
+            "tokens_per_second": round(self._sums.tokens / self._sums.seconds, 1),
         }
+        if run.task.training.not_finite == "skip":
+            record["skipped"] = update.skipped
         RunDirectory(run.directory).log(record)
-        self._reset()
-
-    def _reset(self) -> None:
-        self._loss = 0.0
-        self._targets = 0
-        self._tokens = 0
-        self._seconds = 0.0
+        vars(self._sums).update(vars(Unlogged()))  # in place: checkpoints save this very object
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:

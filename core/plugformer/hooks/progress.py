@@ -22,7 +22,9 @@ class ProgressDisplay:
             TextColumn("epoch {task.fields[epoch]}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[speed]:,.0f} tokens/s"),
+            TextColumn(
+                "loss {task.fields[loss]:.3f}{task.fields[skipped]}  {task.fields[speed]:,.0f} tokens/s"
+            ),
             TimeRemainingColumn(),
             console=console,
             transient=True,
@@ -35,7 +37,9 @@ class ProgressDisplay:
     @hookimpl
     def run_started(self, run: Run) -> None:
         """Starts the bar."""
-        self._task = self._bar.add_task("training", total=run.steps, epoch=1, loss=float("nan"), speed=0.0)
+        self._task = self._bar.add_task(
+            "training", total=run.steps, epoch=1, loss=float("nan"), skipped="", speed=0.0
+        )
         self._bar.start()
 
     @hookimpl
@@ -46,14 +50,20 @@ class ProgressDisplay:
         self._seconds = self._seconds * 0.99 + update.seconds
         self._updates = self._updates * 0.99 + 1
         speed = self._tokens / self._seconds
+        skipped = f"  {update.skipped} skipped" if update.skipped else ""
         if self._console.is_terminal:
             self._bar.update(
-                self._task, completed=update.step, epoch=update.epoch, loss=update.loss, speed=speed
+                self._task,
+                completed=update.step,
+                epoch=update.epoch,
+                loss=update.loss,
+                skipped=skipped,
+                speed=speed,
             )
         elif update.step % run.task.training.log_every == 0 or update.step == run.steps:
             seconds = (run.steps - update.step) * self._seconds / self._updates
             self._console.print(
-                f"step {update.step}/{run.steps}  epoch {update.epoch}  loss {update.loss:.4f}  "
+                f"step {update.step}/{run.steps}  epoch {update.epoch}  loss {update.loss:.4f}{skipped}  "
                 f"{speed:,.0f} tokens/s  {timedelta(seconds=round(seconds))} left",
                 highlight=False,
             )

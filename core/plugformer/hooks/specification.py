@@ -48,13 +48,15 @@ class Update:
     Attributes:
         step: Its number, counted from 1.
         epoch: The epoch it belongs to, counted from 1.
-        loss: Mean training loss over the update's targets, in nats.
+        loss: Mean training loss over the update's targets, in nats; of one that is left out, it may be any.
         targets: Number of targets.
         tokens: Real source and target tokens read.
         token_accuracy: Share of the last batch's targets that are the most probable output, measured every
             `training.log_every` updates; None in between.
         learning_rate: The optimizer's rate in this update.
         seconds: Wall time of the update.
+        left_out: Whether the parameters stayed as they were, because loss or gradients are not finite.
+        skipped: Updates left out so far, this one included.
     """
 
     step: int
@@ -65,6 +67,8 @@ class Update:
     token_accuracy: float | None
     learning_rate: float
     seconds: float
+    left_out: bool = False
+    skipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Hooks:
 
     @hookspec
     def step_ended(self, run: Run, update: Update) -> None:
-        """The parameters have been updated once."""
+        """The parameters have been updated once, or the update is left out."""
 
     @hookspec
     def evaluation_ended(self, run: Run, evaluation: Evaluation) -> None:

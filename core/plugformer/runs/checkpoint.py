@@ -2,16 +2,36 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from plugformer.errors import RunError
+from plugformer.runs.checksums import verify_checksums, write_checksums
 from plugformer.runs.files import read_json, replacing
+from plugformer.runs.generators import generator_states, restore_generators
+from plugformer.runs.optimizer_state import join_tensors, split_tensors
 from plugformer.runs.weights import load_tensors, own_tensors, restore, write_tensors
+
+
+@dataclass
+class Unlogged:
+    """Sums over the updates since the last line of the log.
+
+    Attributes:
+        loss: Of all targets, in nats.
+        targets: Their number.
+        tokens: Real source and target tokens read.
+        seconds: Wall time.
+    """
+
+    loss: float = 0.0
+    targets: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
 
 
 @dataclass
@@ -25,6 +45,9 @@ class Progress:
         best: Best value of the monitored figure so far.
         waited: Evaluations since then.
         seconds: Wall time of all updates.
+        unlogged: What the next line of the log is made of.
+        skipped: Updates left out because loss or gradients were not finite.
+        skipped_in_a_row: How many of them came last, one after the other.
     """
 
     step: int = 0
@@ -33,6 +56,9 @@ class Progress:
     best: float | None = None
     waited: int = 0
     seconds: float = 0.0
+    unlogged: Unlogged = field(default_factory=Unlogged)
+    skipped: int = 0
+    skipped_in_a_row: int = 0
 
 
 @dataclass
@@ -48,78 +74,92 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
     """Writes a checkpoint into `folder` and removes all but the newest `keep`.
 
     Raises:
-        RunError: The disk is full or the place cannot be written; older checkpoints are kept.
+        RunError: The disk is full or the place cannot be written, and older checkpoints are kept; or the
+            optimizer keeps what no checkpoint can hold.
     """
     path = folder / f"step-{state.progress.step:08d}"
     if path.exists():
         return path  # saved at this step already: nothing has moved since
-    tensors, groups = _flatten(state.optimizer)
+    optimizer, tensors = split_tensors(state.optimizer.state_dict(), "optimizer")
+    tensors |= generator_states()
     with replacing(path) as temporary:
         temporary.mkdir()
         write_tensors(own_tensors(state.model), temporary / "model.safetensors")
-        write_tensors({**tensors, **_generators()}, temporary / "optimizer.safetensors")
-        record = {"progress": asdict(state.progress), "groups": groups}
+        write_tensors(tensors, temporary / "optimizer.safetensors")
+        record = {"progress": asdict(state.progress), "optimizer": optimizer}
         (temporary / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_checksums(temporary)
     for old in sorted(folder.glob("step-*"))[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
     return path
 
 
-def load_checkpoint(folder: Path, state: TrainingState) -> bool:
-    """Restores the newest checkpoint in `folder`; returns False if there is none.
+def load_checkpoint(folder: Path, state: TrainingState, notify: Callable[[str], None]) -> bool:
+    """Restores the newest checkpoint in `folder` that is as it was written; returns False if there is none.
+
+    Args:
+        folder: Where the checkpoints are. Damaged ones that are newer than a good one are renamed, so that
+            they are out of the way and can be looked at.
+        state: Restored in place.
+        notify: Receives a message about each that is damaged.
 
     Raises:
-        RunError: It is damaged or belongs to another model.
+        RunError: All are damaged, or the newest good one belongs to another model or optimizer.
     """
-    saved = sorted(folder.glob("step-*"))
-    if not saved:
-        return False
-    path = saved[-1]
+    faults: dict[Path, str] = {}
+    for path in sorted(folder.glob("step-*"), reverse=True):
+        try:
+            verify_checksums(path)
+        except RunError as error:
+            faults[path] = str(error)
+            continue
+        _restore(path, state)
+        for damaged, fault in faults.items():
+            aside = _set_aside(damaged)
+            notify(f"{fault}\n  going on from {path.name}, the last good one; {aside} can be removed")
+        return True
+    if faults:
+        raise RunError(
+            f"every checkpoint in {folder} is damaged: take one from a backup, or train again\n"
+            + "\n".join(faults.values())
+        )
+    return False
+
+
+def _restore(path: Path, state: TrainingState) -> None:
     restore(state.model, load_tensors(path / "model.safetensors"), path / "model.safetensors")
     tensors = load_tensors(path / "optimizer.safetensors")
     record = read_json(path / "state.json")
     try:
-        state.progress = Progress(**record["progress"])
-        state.optimizer.load_state_dict({"state": _unflatten(tensors), "param_groups": record["groups"]})
-        _restore_generators(tensors)
+        progress = dict(record["progress"])
+        state.progress = Progress(**progress | {"unlogged": Unlogged(**progress["unlogged"])})
+        state.optimizer.load_state_dict(join_tensors(record["optimizer"], tensors))
+        restore_generators(tensors)
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         raise RunError(
-            f"{path} is damaged or belongs to another optimizer: {type(error).__name__}: {error}. "
-            "Remove it to go on from the checkpoint before it, or train again"
+            f"{path} belongs to another optimizer or another version: {type(error).__name__}: {error}. "
+            "Go on with what it was written with, or train again"
         ) from error
-    return True
 
 
-def _flatten(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """Splits an optimizer's state into tensors by name and plain values."""
-    state = optimizer.state_dict()
-    tensors = {
-        f"state/{index}/{name}": torch.as_tensor(value)
-        for index, values in state["state"].items()
-        for name, value in values.items()
-    }
-    return tensors, state["param_groups"]
+def _set_aside(path: Path) -> Path:
+    """Renames a damaged checkpoint; returns its new name."""
+    aside = path.with_name(f"damaged-{path.name}")
+    try:
+        if aside.exists():
+            shutil.rmtree(aside)
+        return path.rename(aside)
+    except OSError as error:
+        raise RunError(
+            f"{path} is damaged and cannot be renamed: {error.strerror or error}; make {path.parent} writable"
+        ) from error
 
 
-def _unflatten(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    state: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        if key.startswith("state/"):
-            _, index, name = key.split("/", 2)
-            state.setdefault(int(index), {})[name] = tensor
-    return state
-
-
-def _generators() -> dict[str, Tensor]:
-    """Returns the states of the random generators that training draws from."""
-    states = {"generator/cpu": torch.get_rng_state()}
-    for device in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        states[f"generator/cuda/{device}"] = torch.cuda.get_rng_state(device)
-    return states
-
-
-def _restore_generators(tensors: dict[str, Tensor]) -> None:
-    torch.set_rng_state(tensors["generator/cpu"])
-    for key, state in tensors.items():
-        if key.startswith("generator/cuda/") and torch.cuda.is_available():
-            torch.cuda.set_rng_state(state, int(key.rsplit("/", 1)[1]))
+def _remove(path: Path) -> None:
+    """Removes a checkpoint under another name, so that a crash leaves no part of it that looks whole."""
+    leaving = path.with_name(f".{path.name}")
+    try:
+        path.rename(leaving)
+    except OSError:
+        return  # what cannot be removed now is removed after the next one
+    shutil.rmtree(leaving, ignore_errors=True)

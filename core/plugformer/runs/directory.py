@@ -1,6 +1,8 @@
 """Run directories: what a training leaves behind."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 import plugformer
 from plugformer.errors import RunError, nearest
-from plugformer.runs.files import RESTORE, read_json, write_json, write_text
+from plugformer.runs.files import RESTORE, read_json, remove_leftovers, replacing, write_json, write_text
 
 
 class RunDirectory:
@@ -22,23 +24,28 @@ class RunDirectory:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path) -> "RunDirectory":
-        """Makes a new directory.
+    @contextmanager
+    def making(cls, path: Path) -> Iterator["RunDirectory"]:
+        """Yields a new directory under a temporary name; with its first files in it, it takes its own.
+
+        Whoever kills the process leaves a run that can be resumed, or none.
 
         Raises:
             RunError: It exists already, or cannot be made.
         """
-        _make(path)
-        run = cls(path)
-        run.checkpoints.mkdir()
-        return run
+        cls.require_possible(path)
+        remove_leftovers(path.parent, path.name)
+        with replacing(path) as temporary:
+            run = cls(temporary)
+            run.checkpoints.mkdir(parents=True)
+            yield run
 
     @staticmethod
     def require_possible(path: Path) -> None:
         """Makes sure that a run can be written to `path`, and leaves nothing there.
 
         Raises:
-            RunError: As `create` does.
+            RunError: As `making` does.
         """
         _make(path)
         path.rmdir()
@@ -133,19 +140,28 @@ class RunDirectory:
         """Writes what the model's self-check found."""
         write_json(self.path / "self_check.json", record)
 
+    def remove_leftovers(self) -> None:
+        """Removes what killed processes left under temporary names.
+
+        Raises:
+            RunError: Something cannot be removed.
+        """
+        for folder in (self.path, self.checkpoints, self.candidates):
+            remove_leftovers(folder)
+
     def rewind_log(self, step: int) -> None:
         """Removes the lines of `metrics.jsonl` about updates after `step`, which are made again.
 
-        A crash may have left half a line at the end, or that of an average that is made again; they go, too.
+        A crash may have left half a line at the end, or that of an average that is made again; they go, too,
+        as does what is no line of ours.
         """
         if self.metrics.exists():
-            lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True)
-            records = [(line, json.loads(line)) for line in lines if line.endswith("\n")]
+            lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
             stale = {"average"} if self.candidates.exists() else set()
             kept = [
                 line
-                for line, record in records
-                if record["step"] <= step and record.get("event") not in stale
+                for line in lines
+                if (record := _logged(line)) and record["step"] <= step and record.get("event") not in stale
             ]
             write_text(self.metrics, "".join(kept))
 
@@ -175,3 +191,12 @@ def _make(path: Path) -> None:
         ) from error
     except OSError as error:
         raise RunError(f"{path} cannot be made: {error.strerror or error}; give another --out") from error
+
+
+def _logged(line: str) -> dict[str, Any] | None:
+    """Returns what a line of the log says, or None where a crash left something else."""
+    try:
+        record = json.loads(line) if line.endswith("\n") else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None

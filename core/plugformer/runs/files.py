@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ from plugformer.errors import RunError
 
 RESTORE = "take it from a backup or train again"
 """What to do about a damaged file."""
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}|\.step-\d+|\.candidates")
+"""Names that `replacing` makes, and those of folders on their way out."""
 
 
 @contextmanager
@@ -40,6 +44,28 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         _remove(temporary)
         raise
+
+
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Removes what killed processes left in a folder under temporary names.
+
+    Args:
+        folder: The folder; it need not exist.
+        name: What was written under temporary names; anything if not given.
+
+    Raises:
+        RunError: Something cannot be removed.
+    """
+    beginning = f".{name}." if name else "."
+    for path in list(folder.iterdir()) if folder.is_dir() else []:
+        if path.name.startswith(beginning) and _TEMPORARY.fullmatch(path.name):
+            try:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except OSError as error:
+                raise RunError(
+                    f"{path}, left by a killed process, cannot be removed: {error.strerror or error}; "
+                    f"make {folder} writable"
+                ) from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-import torch
 from jaxtyping import Int
 from numpy import ndarray
 
@@ -17,6 +16,7 @@ from plugformer.interfaces import Metric
 from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
 from plugformer.training.trainer import Monitor, Trainer
@@ -41,15 +41,18 @@ def fit(
         RunError: The run directory cannot be written.
     """
     modules = load_observers(trained.registry.hooks(), notify)
-    hooks = HookManager([MetricsLog(), *observers, *modules], notify)
+    log = MetricsLog()
+    hooks = HookManager([log, *observers, *modules], notify)
     settings = trained.task.evaluation
     validation = Validation(
         trained.evaluator(), data.splits["validation"], limit=settings.limit, samples=settings.samples
     )
     trainer = _trainer(trained, data, validation, hooks)
     directory = RunDirectory(trained.directory)
-    torch.manual_seed(trained.task.training.seed)  # of dropout
-    resumed = load_checkpoint(directory.checkpoints, trainer.state)
+    seed_generators(trained.task.training.seed)  # of dropout
+    directory.remove_leftovers()
+    resumed = load_checkpoint(directory.checkpoints, trainer.state, notify)
+    log.go_on(trainer.progress.unlogged)
     directory.rewind_log(trainer.progress.step)
     trainer.candidates.rewind(trainer.progress.step)
     if resumed:
@@ -79,6 +82,7 @@ def _trainer(
         state=TrainingState(trained.model, optimizer.build(trained.model.named_parameters())),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         fetch=data.splits["train"].batch,
+        describe=data.splits["train"].described,
         order=order,
         evaluate=validation.evaluate,
         monitor=_monitor(settings.monitor, validation.evaluator.metrics),

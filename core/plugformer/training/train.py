@@ -61,11 +61,11 @@ def train(
     vocabularies = Vocabularies.of(data)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
-    directory = RunDirectory.create(path)
-    # A run never names a manifest: loading it would import what its directory says, not what is installed.
-    directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
-    directory.write_lock(make_lock(resolved.task, resolved.registry, data.hashes))
-    save_vocabularies(vocabularies, directory)
+    with RunDirectory.making(path) as directory:
+        # A run never names a manifest: loading it would import what its directory says, not what is there.
+        directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
+        directory.write_lock(make_lock(resolved.task, resolved.registry, data.hashes))
+        save_vocabularies(vocabularies, directory)
     fit(trained, data, observers, notify)
     return replace(_final_report(trained, data, notify), seconds=time.perf_counter() - started)
 

@@ -1,5 +1,6 @@
 """The training loop."""
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,8 +19,10 @@ from plugformer.model.models import Loss, Model, evaluating
 from plugformer.runs.candidates import Candidates, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.generators import generator_states
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
 from plugformer.training.interruption import Interruption
+from plugformer.training.not_finite import NotFiniteGuard
 from plugformer.training.stream import BatchStream, Rows
 
 
@@ -53,6 +56,7 @@ class Trainer:
         state: Model, optimizer and progress; restored from a checkpoint where one is resumed.
         schedule: Moves the learning rate.
         fetch: Returns the batch of some rows of the training split.
+        describe: Returns the example of a row of the training split, in words.
         order: Returns an epoch's batches, as rows of the training split.
         evaluate: Evaluates the model on the validation split after so many updates.
         monitor: Decides the best evaluation.
@@ -66,6 +70,7 @@ class Trainer:
         state: TrainingState,
         schedule: Schedule,
         fetch: Callable[[Rows], Batch],
+        describe: Callable[[int], str],
         order: Callable[[int], list[Rows]],
         evaluate: Callable[[int], Evaluation],
         monitor: Monitor,
@@ -84,6 +89,7 @@ class Trainer:
             self.directory.candidates, self.settings.average, higher_is_better=monitor.higher_is_better
         )
         self.stream = BatchStream(order, state)
+        self.guard = NotFiniteGuard(run, state, describe)
         self.accelerator = Accelerator()
         self.model: nn.Module
         self.optimizer: torch.optim.Optimizer
@@ -99,6 +105,7 @@ class Trainer:
 
         Raises:
             InterruptedRunError: Somebody asked to stop; a checkpoint and the best parameters are saved.
+            NotFiniteError: Loss, gradients or parameters are not finite; the last good checkpoint is kept.
             RunError: The disk is full or cannot be written; the last checkpoint is kept.
         """
         interruption = Interruption()
@@ -117,6 +124,7 @@ class Trainer:
     def _update(self) -> Update:
         """Makes one update from `accumulation` batches; its loss is the mean over all their targets."""
         started = time.perf_counter()
+        generators = generator_states()
         batches = [self.fetch(self.stream.next()) for _ in range(self.settings.accumulation)]
         model: Model = self.accelerator.unwrap_model(self.model)
         targets = sum(model.count(batch) for batch in batches)
@@ -127,9 +135,10 @@ class Trainer:
             self._backward(batch.to(self.accelerator.device), targets, last=batch is batches[-1])
             for batch in batches
         ]
-        if self.settings.gradient_clipping is not None:
-            self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.gradient_clipping)
-        self.optimizer.step()
+        norm = self._clip()
+        loss = float(sum(loss.total.item() for loss in losses)) / targets
+        if allowed := self.guard.allows(loss, norm, model, batches, generators):
+            self.optimizer.step()
         self.optimizer.zero_grad()
         logged = self.progress.step % self.settings.log_every == 0
         seconds = time.perf_counter() - started
@@ -137,12 +146,14 @@ class Trainer:
         return Update(
             step=self.progress.step,
             epoch=self.progress.epoch + 1,
-            loss=float(sum(loss.total.item() for loss in losses)) / targets,
+            loss=loss,
             targets=targets,
             tokens=sum(batch.tokens for batch in batches),
             token_accuracy=self._accuracy(batches[-1]) if logged else None,
             learning_rate=rate,
             seconds=seconds,
+            left_out=not allowed,
+            skipped=self.progress.skipped,
         )
 
     def _backward(self, batch: Batch, targets: int, *, last: bool) -> Loss:
@@ -152,6 +163,17 @@ class Trainer:
             mean = loss.total / targets + loss.auxiliary / self.settings.accumulation
             self.accelerator.backward(mean)
         return loss
+
+    def _clip(self) -> float:
+        """Limits the gradients if the task says so; returns their norm, or else their largest number."""
+        if self.settings.gradient_clipping is not None:
+            limit = self.settings.gradient_clipping
+            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), limit)
+        else:
+            gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
+            norm = nn.utils.get_total_norm(gradients, norm_type=math.inf)
+        scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
+        return 0.0 if scaled else float(norm)
 
     def _accuracy(self, batch: Batch) -> float:
         model: Model = self.accelerator.unwrap_model(self.model)
@@ -177,7 +199,7 @@ class Trainer:
         return stopping is not None and self.progress.waited >= stopping.patience
 
     def _evaluate(self) -> None:
-        evaluation = self.evaluate(self.progress.step)
+        evaluation = self.guard.evaluated(self.evaluate)
         improved = self.monitor.improves(evaluation, self.progress.best)
         if improved:
             self.progress.best = self.monitor.value(evaluation)
@@ -192,7 +214,7 @@ class Trainer:
         if chosen := self.candidates.chosen():
             tensors = mean_tensors(chosen)
             restore(self.state.model, tensors, self.directory.candidates)
-            evaluation = self.evaluate(self.progress.step)
+            evaluation = self.guard.evaluated(self.evaluate)
             save_tensors(tensors, self.directory.model)
             self._tell(
                 "average_evaluated",
@@ -222,6 +244,7 @@ class Trainer:
     def _stop(self, signal: str, *, saved: bool) -> None:
         """Saves everything unless that has just been done, then ends the run."""
         if not saved:
+            self.guard.check_parameters()
             self._save_checkpoint()
         if not self.directory.model.exists():
             self._save_model()

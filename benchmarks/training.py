@@ -1,0 +1,194 @@
+"""How fast the same model trains in Plugformer and in its peers, side by side.
+
+    PLUGFORMER_DATA=... python benchmarks/training.py --rounds 5 --json training.json
+
+The sentence pairs are Multi30k's. Every system takes shuffled batches of 64 of the same pairs; one more row
+is Plugformer on batches of like lengths with as many target tokens per update. Every round runs each system
+for some updates in turn, so that what else the machine does falls on all alike, and measures the matrix
+products. Memory is that of a process which trains one system alone.
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from peers import LONGEST, SYSTEMS, VOCABULARY, WIDTH, Ids, System
+from torch import nn
+
+from plugformer.data.batches import Ragged, pad
+from plugformer.data.order import sized_batches, token_batches
+from plugformer.data.text_file import read_lines
+from plugformer.interfaces import PADDING
+from plugformer.registry import Registry
+
+BATCH = 64
+SORTED = "plugformer, like lengths"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentence pairs as token numbers."""
+
+    source: list[list[int]]
+    target: list[list[int]]
+
+    def batch(self, rows: list[int]) -> tuple[Ids, Ids]:
+        """Returns some pairs, padded; sources end with END, targets begin with BEGIN too."""
+        source = pad(Ragged.of([self.source[row] for row in rows]))
+        target = pad(Ragged.of([self.target[row] for row in rows]), begin=True)
+        return source.ids, target.ids
+
+    def shuffled(self) -> list[list[int]]:
+        """Returns batches of 64."""
+        return sized_batches(len(self.source), size=BATCH, seed=1, epoch=0)[:-1]
+
+    def of_like_length(self) -> list[list[int]]:
+        """Returns batches with, on average, as many target tokens as 64 pairs have."""
+        lengths = np.array(
+            [[len(one) + 1, len(other) + 2] for one, other in zip(self.source, self.target, strict=True)]
+        )
+        wanted = BATCH * float(np.mean(lengths[:, 1] - 1))
+        tokens = int(2.1 * wanted)
+        for _ in range(
+            20
+        ):  # the budget counts padding and both sides: find the one that gives as many targets
+            batches = token_batches(lengths, tokens=tokens, seed=1, epoch=0)
+            found = float(np.sum(lengths[:, 1] - 1)) / len(batches)
+            if abs(found / wanted - 1) < 0.01:
+                break
+            tokens = int(tokens * wanted / found)
+        return batches
+
+
+def multi30k() -> Pairs:
+    """Returns the training pairs of Multi30k, in a joint byte-level BPE of 8,000 tokens."""
+    folder = Path(os.environ["PLUGFORMER_DATA"], "multi30k")
+    texts = [list(read_lines(folder / f"train.{language}")) for language in ("en", "de")]
+    tokenizer = Registry.discover().create("tokenizer", "bpe", size=VOCABULARY, lowercase=True)
+    tokenizer.train([*texts[0], *texts[1]])
+    source, target = ([row[: LONGEST - 2] for row in tokenizer.encode(side)] for side in texts)
+    return Pairs(source, target)
+
+
+class Trainee:
+    """A system in training: its model, optimizer and endless batches."""
+
+    def __init__(self, system: System, pairs: Pairs, batches: list[list[int]]) -> None:
+        torch.manual_seed(1)
+        self.system = system
+        self.model: nn.Module = system.build()
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-4, betas=(0.9, 0.98))
+        self._batches = self._endless(pairs, batches)
+
+    def rate(self, updates: int) -> float:
+        """Makes some updates; returns target tokens per second."""
+        batches = [next(self._batches) for _ in range(updates)]
+        targets = sum(int((target[:, 1:] != PADDING).sum()) for _, target in batches)
+        started = time.perf_counter()
+        for source, target in batches:
+            self.optimizer.zero_grad()
+            self.system.loss(self.model, source, target).backward()
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            self.optimizer.step()
+        return targets / (time.perf_counter() - started)
+
+    @staticmethod
+    def _endless(pairs: Pairs, batches: list[list[int]]) -> Iterator[tuple[Ids, Ids]]:
+        while True:
+            for rows in batches:
+                yield pairs.batch(rows)
+
+
+def matrix_rate(seconds: float = 0.5) -> float:
+    """Returns GFLOP/s of a matrix product with the model's width."""
+    a, b = torch.randn(1024, WIDTH), torch.randn(WIDTH, 4 * WIDTH)
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        for _ in range(20):
+            a @ b
+        count += 20
+    return count * 2 * 1024 * WIDTH * 4 * WIDTH / (time.perf_counter() - started) / 1e9
+
+
+def measured(pairs: Pairs, names: list[str], rounds: int, updates: int) -> dict[str, dict[str, float]]:
+    """Returns the figures of each system, medians over the rounds."""
+    trainees = {name: Trainee(SYSTEMS[name], pairs, pairs.shuffled()) for name in names}
+    trainees[SORTED] = Trainee(SYSTEMS["plugformer"], pairs, pairs.of_like_length())
+    for trainee in trainees.values():
+        trainee.rate(3)
+    rates: dict[str, list[float]] = {name: [] for name in trainees}
+    products = []
+    for number in range(rounds):
+        products.append(matrix_rate())
+        for name, trainee in trainees.items():
+            rates[name].append(trainee.rate(updates))
+        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+    reference = rates.get("Marian") or rates["torch.nn.Transformer"]
+    return {
+        name: {
+            "tokens_per_second": statistics.median(values),
+            "ratio": statistics.median(one / other for one, other in zip(values, reference, strict=True)),
+            "matrix_gflops": statistics.median(products),
+        }
+        for name, values in rates.items()
+    }
+
+
+def memory(name: str, pairs: Pairs) -> float:
+    """Returns the peak memory in MB of a process that makes a few updates with one system.
+
+    What the process has before it builds the model is taken off: the libraries and the pairs.
+    """
+    command = [sys.executable, __file__, "--memory-of", name]
+    given = json.dumps([pairs.source, pairs.target])
+    done = subprocess.run(command, input=given, check=True, capture_output=True, text=True)
+    return float(done.stdout.split()[-1])
+
+
+def _print_memory(name: str) -> None:
+    pairs = Pairs(*json.load(sys.stdin))
+    base = _peak()
+    batches = pairs.of_like_length() if name == SORTED else pairs.shuffled()
+    Trainee(SYSTEMS["plugformer" if name == SORTED else name], pairs, batches).rate(10)
+    print(_peak() - base)
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measures and prints one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=8)
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        _print_memory(arguments.memory_of)
+        return
+    pairs = multi30k()
+    table = measured(pairs, arguments.systems, arguments.rounds, arguments.updates)
+    for name, row in table.items():
+        row["memory_mb"] = memory(name, pairs)
+    print(f"{'system':26}  target tokens/s  x Marian  peak memory MB")
+    for name, row in table.items():
+        print(f"{name:26}  {row['tokens_per_second']:15.0f}  {row['ratio']:8.2f}  {row['memory_mb']:14.0f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The random generators that training may draw from: Python's, NumPy's and PyTorch's, of every device."""
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_CPU = "generator/cpu"
+_CUDA = "generator/cuda/"
+_PYTHON = "generator/python"
+_NUMPY = "generator/numpy"
+_GAUSS = "/gauss"
+"""Where a generator keeps the second of two normal numbers that it made at once."""
+
+
+def seed_generators(seed: int) -> None:
+    """Sets every generator to where a seed begins.
+
+    Args:
+        seed: Not negative.
+    """
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # NumPy takes 32 bits
+    torch.manual_seed(seed)
+
+
+def generator_states() -> dict[str, Tensor]:
+    """Returns the states of all generators by name."""
+    _, words, gauss = random.getstate()
+    _, key, *rest = np.random.get_state()
+    states = {
+        _CPU: torch.get_rng_state(),
+        _PYTHON: torch.tensor(words, dtype=torch.int64),
+        _PYTHON + _GAUSS: torch.tensor([] if gauss is None else [gauss], dtype=torch.float64),
+        _NUMPY: torch.tensor(np.asarray(key, dtype=np.int64)),
+        _NUMPY + _GAUSS: torch.tensor(rest, dtype=torch.float64),  # with the place in the key before it
+    }
+    for device in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        states[f"{_CUDA}{device}"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def restore_generators(states: Mapping[str, Tensor]) -> None:
+    """Puts the generators into states that `generator_states` returned; other names are passed over.
+
+    Raises:
+        KeyError: A state is missing.
+        RuntimeError: A state is not one of a generator, or of a device that is not there.
+        TypeError: A state is not of the right type.
+        ValueError: A state has not the right length.
+    """
+    gauss = states[_PYTHON + _GAUSS].tolist()
+    random.setstate((3, tuple(states[_PYTHON].tolist()), gauss[0] if gauss else None))
+    position, has_gauss, second = states[_NUMPY + _GAUSS].tolist()
+    key = states[_NUMPY].numpy().astype(np.uint32)
+    np.random.set_state(("MT19937", key, int(position), int(has_gauss), second))
+    torch.set_rng_state(states[_CPU])
+    for name, state in states.items():
+        if name.startswith(_CUDA) and torch.cuda.is_available():
+            torch.cuda.set_rng_state(state, int(name.removeprefix(_CUDA)))

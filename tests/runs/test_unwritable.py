@@ -1,0 +1,133 @@
+"""Places that really take nothing: files limited in size, a directory that is read-only now, a full disk."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from plugformer.errors import InterruptedRunError, RunError
+from plugformer.hooks import hookimpl
+from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from plugformer.training.train import resume
+
+resource = pytest.importorskip("resource")
+NOBODY = 65534
+
+
+def made(step: int) -> TrainingState:
+    model = nn.Linear(100, 100)
+    state = TrainingState(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    state.progress.step = step
+    return state
+
+
+@contextmanager
+def files_limited_to(size: int):
+    """Lets no file grow beyond so many bytes: as on a full disk, a write fails in the middle."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+
+
+@contextmanager
+def read_only(folder: Path):
+    """Takes the right to write from this process: by permissions, which do not bind root, or as nobody."""
+    mode = folder.stat().st_mode
+    folder.chmod(0o555)
+    if os.geteuid() == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(os.getuid())
+        folder.chmod(mode)
+
+
+@pytest.fixture
+def folder():
+    """A folder that anybody may enter, with a checkpoint."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    save_checkpoint(path, made(1), 2)
+    yield path
+    shutil.rmtree(path)
+
+
+def assert_the_first_is_kept(folder):
+    assert [path.name for path in folder.iterdir()] == ["step-00000001"]
+    state = made(0)
+    assert load_checkpoint(folder, state, pytest.fail)
+    assert state.progress.step == 1
+
+
+@pytest.mark.parametrize("size", [0, 10, 20_000, 40_100])
+def test_a_write_that_stops_in_the_middle(folder, size):
+    """The parameters take 40,000 bytes."""
+    with files_limited_to(size), pytest.raises(RunError) as caught:
+        save_checkpoint(folder, made(2), 2)
+    assert re.search(
+        r"step-00000002 cannot be written: .*File too large.*what was there before is kept", str(caught.value)
+    )
+    assert_the_first_is_kept(folder)
+
+
+def test_a_directory_that_has_become_read_only(folder):
+    with read_only(folder), pytest.raises(RunError) as caught:
+        save_checkpoint(folder, made(2), 2)
+    assert "step-00000002 cannot be written: Permission denied; what was there before is kept" in str(
+        caught.value
+    )
+    assert_the_first_is_kept(folder)
+
+
+def test_a_damaged_checkpoint_in_a_read_only_directory(folder):
+    save_checkpoint(folder, made(2), 2)
+    (folder / "step-00000002" / "state.json").write_text("{}")
+    for path in folder.rglob("*.safetensors"):
+        path.chmod(0o644)  # for nobody to read
+    with read_only(folder), pytest.raises(RunError, match=r"is damaged and cannot be renamed: Permission"):
+        load_checkpoint(folder, made(0), pytest.fail)
+
+
+def test_a_training_whose_disk_fills_up(train_tiny, trained, tmp_path):
+    """On a disk of its own, where this process may mount one."""
+    disk, out = tmp_path / "disk", tmp_path / "disk" / "run"
+    disk.mkdir()
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    mounting = [str(mount), "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    if not (mount and unmount) or subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a disk")
+
+    class Filler:
+        @hookimpl
+        def step_ended(self, update):
+            if update.step == 6:
+                with pytest.raises(OSError, match="No space left"), (disk / "filler").open("wb") as file:
+                    while True:
+                        file.write(bytes(4096))
+                        file.flush()
+
+    try:
+        with pytest.raises(RunError, match=r"cannot be written: .*No space left on device") as caught:
+            train_tiny(out, observers=[Filler()])
+        assert not isinstance(caught.value, InterruptedRunError)
+        (disk / "filler").unlink()
+        notices = []
+        report = resume(out, notify=notices.append)
+        assert "resumed after update 4 of 10" in notices
+        assert report.metrics == trained.report.metrics
+    finally:
+        subprocess.run([unmount, str(disk)], check=False)

@@ -1,0 +1,168 @@
+"""Kills one training again and again (SIGKILL), resumes it each time, and compares its end with another's.
+
+    python tests/training/crashes.py FOLDER KILLS
+
+Every other kill comes at a random moment; the others come at a random operation on a file: before it is
+opened, flushed, renamed or removed, or when half of it is written. Prints what happened as JSON. It is a
+program of its own because a process that has computed with PyTorch must not fork.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+from plugformer.runs import weights
+from plugformer.training.train import resume, train
+
+SETTINGS = (
+    "data.size=60",
+    "model.width=16",
+    "model.heads=2",
+    "model.layers=1",
+    "model.hidden_width=32",
+    "model.dropout=0.2",
+    "model.max_length=40",
+    "training.batch_size=4",
+    "training.accumulation=2",
+    "training.evaluate_every=2",
+    "training.log_every=3",
+    "training.average={checkpoints: 3, of: best}",
+    "training.monitor=loss",
+    "decoding.max_length=4",
+    "evaluation.limit=2",
+    "evaluation.samples=0",
+)
+CHANGES = {"os.rename", "os.mkdir", "os.remove", "os.rmdir"}
+
+
+class Operations:
+    """Counts what this process does to the files of a folder, and kills it at one of these operations."""
+
+    def __init__(self, folder, fatal, journal):
+        self.folder, self.fatal, self.journal = str(folder), fatal, journal
+        self.count = 0
+        self.fsync, self.save_file, self.write_text = os.fsync, weights.save_file, Path.write_text
+        os.fsync, weights.save_file = self.flush, self.save
+        Path.write_text = lambda *arguments, **options: self.write(*arguments, **options)
+        sys.addaudithook(self.audit)
+
+    def audit(self, event, arguments):
+        if event == "open":
+            _, mode, _ = arguments
+            if not (isinstance(mode, str) and set(mode) & set("wax+")):
+                return
+        elif event not in CHANGES:
+            return
+        if str(arguments[0]).startswith(self.folder):
+            self.happen(event)
+
+    def flush(self, descriptor):
+        self.happen("fsync")
+        self.fsync(descriptor)
+
+    def save(self, tensors, path, metadata):
+        self.save_file(tensors, path, metadata)
+        self.happen("half of safetensors", path)
+
+    def write(self, path, text, **options):
+        self.write_text(path, text, **options)
+        if str(path).startswith(self.folder):
+            self.happen("half of a text", path)
+
+    def happen(self, what, half=None):
+        self.count += 1
+        if self.count == self.fatal:
+            if half is not None:
+                os.truncate(half, half.stat().st_size // 2)
+            os.write(self.journal, f"{what}\n".encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def forked(function, after=None):
+    """Runs a function in another process, which is killed after some seconds; returns how it ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            torch.set_num_threads(1)
+            function()
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    if after is not None:
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def leg(run, steps, fatal, journal):
+    """Trains, or goes on with the training, until it ends or comes to the fatal operation."""
+    operations = Operations(run.parent, fatal, journal)
+    if run.exists():
+        resume(run, notify=str)
+    else:
+        train("dates", overrides=[*SETTINGS, f"training.steps={steps}"], out=run, notify=str)
+    os.write(journal, f"{operations.count}\n".encode())
+
+
+def left(run):
+    """Returns what a run has left: every file, without the times."""
+    files = {}
+    for path in run.rglob("*"):
+        if path.suffix in (".json", ".jsonl") and path.name != "checksums.json":
+            text = path.read_text()
+            values = [json.loads(line) for line in (text.splitlines() if path.suffix == ".jsonl" else [text])]
+            files[str(path.relative_to(run))] = without_times(values)
+        elif path.is_file() and path.name != "checksums.json":
+            files[str(path.relative_to(run))] = path.read_bytes()
+    return files
+
+
+def without_times(value):
+    if isinstance(value, list):
+        return [without_times(item) for item in value]
+    if isinstance(value, dict):
+        times = {"seconds", "tokens_per_second", "run"}
+        return {key: without_times(item) for key, item in value.items() if key not in times}
+    return value
+
+
+def main(folder, kills):
+    steps = 2 * kills
+    reading, journal = os.pipe()
+    whole, killed = (folder / name / "run" for name in ("whole", "killed"))
+    for run in (whole, killed):
+        run.parent.mkdir(parents=True)
+    started = time.perf_counter()
+    assert forked(lambda: leg(whole, steps, None, journal)) == 0
+    seconds = time.perf_counter() - started
+    total = int(os.read(reading, 100))
+    chance, moments, ended = random.SystemRandom(), Counter(), False
+    while moments.total() < kills:
+        timed = moments.total() % 2 and not ended
+        fatal = None if timed else chance.randint(1, 5 if ended else 2 * total // kills)
+        after = chance.uniform(0, 2 * seconds / kills) if timed else None
+        status = forked(lambda fatal=fatal: leg(killed, steps, fatal, journal), after)
+        assert status in (0, -signal.SIGKILL), status
+        if status:
+            moments["any moment" if timed else os.read(reading, 100).decode().strip()] += 1
+        else:
+            ended = True  # what is left to be killed is the final evaluation
+            os.read(reading, 100)
+    assert forked(lambda: leg(killed, steps, None, journal)) == 0
+    mine, yours = left(whole), left(killed)
+    differing = sorted(name for name in mine.keys() | yours.keys() if mine.get(name) != yours.get(name))
+    report = {"kills": moments.total(), "moments": moments, "operations": total, "steps": steps}
+    sys.stdout.write(json.dumps({**report, "files": len(mine), "differing": differing}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).absolute(), int(sys.argv[2]))

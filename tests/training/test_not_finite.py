@@ -1,0 +1,200 @@
+"""Losses, gradients and parameters that are not finite: the run stops and says where, or goes on without."""
+
+import io
+import json
+import signal
+
+import pytest
+import torch
+from rich.console import Console
+
+from plugformer.errors import InterruptedRunError, NotFiniteError
+from plugformer.hooks import hookimpl
+from plugformer.hooks.progress import ProgressDisplay
+from plugformer.model.models import EncoderDecoder
+from plugformer.runs.loading import load
+from plugformer.runs.weights import load_tensors
+from plugformer.training.train import resume
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
+
+DIVERGING = "training.optimizer={name: adam, lr: 1e30}"
+SKIP = "training.not_finite=skip"
+POISON = 12
+"""A row of the training split that comes twice in ten updates of eight examples."""
+
+
+@pytest.fixture
+def poisoned(monkeypatch):
+    """Makes the loss of every batch that holds one row infinite."""
+    loss = EncoderDecoder.forward
+
+    def forward(self, batch):
+        found = loss(self, batch)
+        return found._replace(total=found.total * torch.inf) if POISON in batch.rows else found
+
+    monkeypatch.setattr(EncoderDecoder, "forward", forward)
+
+
+class Overflow:
+    """Lets the decoder's self-attention overflow in one update."""
+
+    def __init__(self, monkeypatch, step):
+        self.step, self.broken = step, None
+        attend = MultiHeadAttention.attend
+
+        def overflowing(attention, query, state, scope):
+            output = attend(attention, query, state, scope)
+            return output * torch.inf if attention is self.broken else output
+
+        monkeypatch.setattr(MultiHeadAttention, "attend", overflowing)
+
+    @hookimpl
+    def step_ended(self, run, update):
+        self.broken = run.model.decoder.layers[0].attention if update.step == self.step - 1 else None
+
+
+def records(directory):
+    return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+
+
+def figures(directory):
+    return [{k: v for k, v in each.items() if "second" not in k} for each in records(directory)]
+
+
+def test_the_message_names_the_step_the_module_and_the_examples(train_tiny, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    observers = [Overflow(monkeypatch, step=6)]
+    with pytest.raises(NotFiniteError) as caught:
+        train_tiny(out, "model.attention=mha", observers=observers)
+    said = str(caught.value)
+    assert said.startswith("update 6: the loss is nan\n")
+    assert (
+        "first output that is not finite is that of decoder.layers.0.attention (MultiHeadAttention)" in said
+    )
+    assert "all parameters are finite" in said
+    assert f"last good checkpoint is {out / 'checkpoints' / 'step-00000004'}; go on" in said
+    assert f"`plugformer train --resume --out {out}`" in said
+    rows = [line for line in said.splitlines() if line.startswith("    row ")]
+    assert len(rows) == 5
+    assert all(" -> '20" in line or " -> '19" in line for line in rows), "the right answers are ISO dates"
+    assert load(out).predict(["May 1, 2001"])
+
+
+def test_the_run_can_be_resumed_when_the_fault_is_repaired(
+    train_tiny, trained, tmp_path, poisoned, monkeypatch
+):
+    out = tmp_path / "run"
+    with pytest.raises(NotFiniteError, match=r"update \d+: the loss is inf"):
+        train_tiny(out)
+    monkeypatch.undo()
+    resume(out, notify=str)
+    mine, yours = (load_tensors(path / "model.safetensors") for path in (out, trained.directory))
+    assert all(torch.equal(mine[name], yours[name]) for name in yours)
+
+
+def test_a_learning_rate_beyond_all_measure(train_tiny, tmp_path):
+    with pytest.raises(NotFiniteError, match=r"update 2: the loss is nan") as caught:
+        train_tiny(tmp_path / "run", DIVERGING)
+    assert "that of encoder." in str(caught.value)
+    assert "1e+30 in " in str(caught.value)
+    assert "no checkpoint has been saved yet: train again" in str(caught.value)
+
+
+def test_no_checkpoint_is_saved_of_a_model_that_has_diverged(train_tiny, tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(NotFiniteError, match="the validation loss after update 1 is nan"):
+        train_tiny(out, DIVERGING, "training.evaluate_every=1")
+    assert list((out / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_no_checkpoint_holds_parameters_that_are_not_finite(train_tiny, tmp_path, interrupted):
+    class Breaker:
+        @hookimpl
+        def step_ended(self, run, update):
+            if update.step == (3 if interrupted else 4):
+                with torch.no_grad():
+                    run.model.head.weight[0] = torch.nan
+                if interrupted:
+                    signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(NotFiniteError) as caught:
+        train_tiny(tmp_path / "run", observers=[Breaker()])
+    assert str(caught.value).startswith(
+        f"update {3 if interrupted else 4} left parameters that are not finite"
+    )
+    assert "parameters that are not finite: head.weight\n" in str(caught.value)
+    assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize("clipping", ["1.0", "null"])
+def test_gradients_alone(train_tiny, tmp_path, clipping):
+    class Breaker:
+        @hookimpl
+        def run_started(self, run):
+            run.model.head.weight.register_hook(lambda gradient: gradient * torch.inf)
+
+    with pytest.raises(NotFiniteError) as caught:
+        train_tiny(tmp_path / "run", f"training.gradient_clipping={clipping}", observers=[Breaker()])
+    assert "but the norm of the gradients is " in str(caught.value)
+    assert "not finite are the gradients of head.weight\n" in str(caught.value)
+
+
+def test_with_accumulation_the_batch_at_fault_is_named(train_tiny, tmp_path, poisoned):
+    with pytest.raises(NotFiniteError) as caught:
+        train_tiny(tmp_path / "run", "training.accumulation=7", "training.steps=2")
+    said = str(caught.value)
+    assert "that of the model (EncoderDecoder)" in said
+    assert f"row {POISON}" in said or f" {POISON}" in said.partition("and rows")[2]
+    rows = said.count("    row ") + said.partition("and rows")[2].partition("\n")[0].count(",") + 1
+    assert rows == 8, "one batch of the seven"
+
+
+def test_skipped_updates_are_counted_and_shown(train_tiny, tmp_path, poisoned, recorder):
+    screen = io.StringIO()
+    display = ProgressDisplay(Console(file=screen, width=300))
+    train_tiny(tmp_path / "run", SKIP, observers=[recorder, display])
+    left_out = [update.step for update in recorder.of("step_ended", "update") if update.left_out]
+    assert len(left_out) == 2, "once in each of two epochs"
+    training = [each for each in records(tmp_path / "run") if each["event"] == "training"]
+    assert [each["step"] for each in training if each["loss"] is None] == left_out
+    assert [each["skipped"] for each in training] == [
+        sum(step <= each["step"] for step in left_out) for each in training
+    ]
+    assert screen.getvalue().count("  2 skipped  ") == 11 - left_out[1]
+
+
+def test_resumed_equals_uninterrupted_with_skipped_updates(train_tiny, tmp_path, poisoned, recorder):
+    train_tiny(tmp_path / "whole", SKIP, observers=[recorder])
+    at = {update.step for update in recorder.of("step_ended", "update") if update.left_out}
+
+    class Interrupter:
+        @hookimpl
+        def step_ended(self, update):
+            if update.step in at:
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(InterruptedRunError):
+        train_tiny(tmp_path / "run", SKIP, observers=[Interrupter()])
+    with pytest.raises(InterruptedRunError):
+        resume(tmp_path / "run", observers=[Interrupter()], notify=str)
+    resume(tmp_path / "run", notify=str)
+    assert figures(tmp_path / "run") == figures(tmp_path / "whole")
+    mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("run", "whole"))
+    assert all(torch.equal(mine[name], yours[name]) for name in yours)
+
+
+def test_too_many_in_a_row(train_tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        EncoderDecoder,
+        "forward",
+        lambda self, batch, loss=EncoderDecoder.forward: _infinite(loss(self, batch)),
+    )
+    with pytest.raises(
+        NotFiniteError, match="update 10: the loss is inf; 10 updates in a row had to be left out"
+    ):
+        train_tiny(tmp_path / "run", SKIP, "training.evaluate_every=100", "training.steps=20")
+
+
+def _infinite(loss):
+    return loss._replace(total=loss.total * torch.inf)

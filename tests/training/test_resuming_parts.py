@@ -1,0 +1,117 @@
+"""Every built-in part is resumed exactly: in the middle of an epoch, with accumulation and dropout."""
+
+import shutil
+
+import pytest
+import torch
+
+from plugformer.configuration import resolve, validate
+from plugformer.data.batches import Batch, Ragged, collate_labelled, collate_pairs
+from plugformer.hooks.manager import HookManager
+from plugformer.hooks.specification import Evaluation, Run
+from plugformer.kinds import Kind
+from plugformer.model.assembly import Sizes, assemble
+from plugformer.runs.checkpoint import TrainingState, load_checkpoint
+from plugformer.runs.generators import seed_generators
+from plugformer.training.trainer import Monitor, Trainer
+
+STEPS, KILLED = 6, 3
+SETTINGS = (
+    "training.accumulation=2",
+    f"training.evaluate_every={KILLED}",
+    "model.dropout=0.2",
+    "model.attention_dropout=0.1",
+    "model.embeddings.shared=false",
+)
+LENGTHS = [(3, 2), (6,), (1, 4), (2, 5, 3), (4,)]
+"""Of the examples of an epoch's five batches: the sixth that is read begins the second epoch."""
+
+
+def pairs() -> list[Batch]:
+    rows = [[[4 + (3 * n + token) % 8 for token in range(n)] for n in lengths] for lengths in LENGTHS]
+    return [collate_pairs(Ragged.of(each), Ragged.of([row[::-1] for row in each])) for each in rows]
+
+
+def labelled() -> list[Batch]:
+    texts = [Ragged.of([[4 + (3 * n + token) % 8 for token in range(n)] for n in each]) for each in LENGTHS]
+    return [
+        collate_labelled(text, torch.tensor([n % 3 for n in each]).numpy(), list(range(len(each))))
+        for text, each in zip(texts, LENGTHS, strict=True)
+    ]
+
+
+@pytest.fixture
+def assert_exact(registry, tmp_path):
+    """Trains to the end, and from the middle to the end: every bit must be equal."""
+
+    def trainer(folder, task, batches, seed):
+        seed_generators(seed)
+        model = assemble(task, Sizes(12, 12), registry)
+        optimizer, schedule = task.training.optimizer, task.training.schedule
+        built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
+        return Trainer(
+            run=Run(folder, task, model, STEPS, epoch_steps=100),
+            state=TrainingState(model, built.build(model.named_parameters())),
+            schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
+            fetch=lambda rows: batches[rows[0]],
+            describe=str,
+            order=lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
+            evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
+            monitor=Monitor("loss", higher_is_better=False),
+            hooks=HookManager([], pytest.fail),
+        )
+
+    def check(task, batches):
+        whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+        (whole / "checkpoints").mkdir(parents=True)
+        trainer(whole, task, batches, seed=1).fit()
+        middle = f"checkpoints/step-{KILLED:08d}"
+        shutil.copytree(whole / middle, resumed / middle)
+        second = trainer(resumed, task, batches, seed=2)
+        assert load_checkpoint(resumed / "checkpoints", second.state, pytest.fail)
+        assert (second.progress.epoch, second.progress.batch) == (1, 1)
+        second.fit()
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            mine, yours = (
+                (each / f"checkpoints/step-{STEPS:08d}" / file).read_bytes() for each in (whole, resumed)
+            )
+            assert mine == yours, file
+
+    return check
+
+
+def test_attention(assert_exact, tiny_task, any_attention):
+    assert_exact(tiny_task(*SETTINGS, f"model.attention={any_attention}"), pairs())
+
+
+def test_position(assert_exact, tiny_task, any_position):
+    assert_exact(tiny_task(*SETTINGS, f"model.position={any_position}"), pairs())
+
+
+def test_feed_forward(assert_exact, tiny_task, any_feed_forward):
+    assert_exact(tiny_task(*SETTINGS, f"model.feed_forward={any_feed_forward}"), pairs())
+
+
+def test_norm(assert_exact, tiny_task, any_norm):
+    assert_exact(tiny_task(*SETTINGS, f"model.norm={any_norm}"), pairs())
+
+
+def test_schedule(assert_exact, tiny_task, any_schedule):
+    assert_exact(tiny_task(*SETTINGS, f"training.schedule={any_schedule}"), pairs())
+
+
+def test_optimizer(assert_exact, tiny_task, any_optimizer):
+    assert_exact(tiny_task(*SETTINGS, f"training.optimizer={any_optimizer}"), pairs())
+
+
+def test_classifier(assert_exact, registry, tmp_path):
+    """The language model's head is in all tests above."""
+    file = tmp_path / "task.yaml"
+    file.write_text(
+        "type: classification\n"
+        "data: {name: dates}\n"
+        "tokenizer: characters\n"
+        "model: {architecture: encoder-only, width: 16, heads: 2, layers: 2, head: classifier}\n"
+    )
+    task = validate(resolve(str(file), SETTINGS, registry)).task
+    assert_exact(task, labelled())
