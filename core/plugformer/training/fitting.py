@@ -54,7 +54,8 @@ def fit(
     resumed = load_checkpoint(directory.checkpoints, trainer.state, notify)
     log.go_on(trainer.progress.unlogged)
     directory.rewind_log(trainer.progress.step)
-    trainer.candidates.rewind(trainer.progress.step)
+    evaluated = trainer.progress.best is not None
+    trainer.candidates.rewind(trainer.progress.step, needed=evaluated and not trainer.has_ended)
     if resumed:
         notify(f"resumed after update {trainer.progress.step} of {trainer.run.steps}")
     try:

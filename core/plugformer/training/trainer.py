@@ -100,6 +100,13 @@ class Trainer:
         """How far training has come."""
         return self.state.progress
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether all updates are made, or evaluations have stopped improving."""
+        stopping = self.settings.early_stopping
+        stalled = stopping is not None and self.progress.waited >= stopping.patience
+        return stalled or self.progress.step >= self.run.steps
+
     def fit(self) -> None:
         """Trains to the end.
 
@@ -110,7 +117,7 @@ class Trainer:
         """
         interruption = Interruption()
         with interruption.watched():
-            while self.progress.step < self.run.steps and not self._has_stalled():
+            while not self.has_ended:
                 update = self._update()
                 evaluate = self._is_time_to_evaluate()
                 # Without its evaluation a step is not complete: nothing would make up for it after resuming.
@@ -193,10 +200,6 @@ class Trainer:
     def _is_time_to_evaluate(self) -> bool:
         every = self.settings.evaluate_every or self.run.epoch_steps
         return self.progress.step % every == 0 or self.progress.step == self.run.steps
-
-    def _has_stalled(self) -> bool:
-        stopping = self.settings.early_stopping
-        return stopping is not None and self.progress.waited >= stopping.patience
 
     def _evaluate(self) -> None:
         evaluation = self.guard.evaluated(self.evaluate)
