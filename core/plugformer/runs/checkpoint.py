@@ -5,8 +5,10 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
+from pydantic import ConfigDict, TypeAdapter
 from torch import nn
 
 from plugformer.errors import RunError
@@ -49,6 +51,8 @@ class Progress:
         skipped: Updates left out because loss or gradients were not finite.
         skipped_in_a_row: How many of them came last, one after the other.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     step: int = 0
     epoch: int = 0
@@ -131,15 +135,28 @@ def _restore(path: Path, state: TrainingState) -> None:
     tensors = load_tensors(path / "optimizer.safetensors")
     record = read_json(path / "state.json")
     try:
-        progress = dict(record["progress"])
-        state.progress = Progress(**progress | {"unlogged": Unlogged(**progress["unlogged"])})
-        state.optimizer.load_state_dict(join_tensors(record["optimizer"], tensors))
+        state.progress = TypeAdapter(Progress).validate_json(json.dumps(record["progress"]), strict=True)
+        saved = join_tensors(record["optimizer"], tensors)
+        _refuse_other_settings(state.optimizer, saved["param_groups"])
+        state.optimizer.load_state_dict(saved)
         restore_generators(tensors)
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise RunError(
             f"{path} belongs to another optimizer or another version: {type(error).__name__}: {error}. "
             "Go on with what it was written with, or train again"
         ) from error
+
+
+def _refuse_other_settings(optimizer: torch.optim.Optimizer, saved: list[dict[str, Any]]) -> None:
+    """Raises TypeError where a saved setting, such as the learning rate, is not of the type of the own."""
+    for own, group in zip(optimizer.param_groups, saved, strict=True):
+        for name in (own.keys() & group.keys()) - {"params"}:
+            if _kind(group[name]) is not _kind(own[name]):
+                raise TypeError(f"{name} is {group[name]!r}, expected a value like {own[name]!r}")
+
+
+def _kind(value: object) -> type:
+    return float if type(value) is int else type(value)
 
 
 def _set_aside(path: Path) -> Path:
