@@ -239,7 +239,9 @@ class Training(Settings):
     batch_size: Count | None = Field(
         default=None, description="Examples of a batch, instead of batch_tokens."
     )
-    accumulation: Count = Field(default=1, description="Batches per update.")
+    accumulation: Count = Field(
+        default=1, description="Batches per update; several processes share them, at least one for each."
+    )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="constant")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
