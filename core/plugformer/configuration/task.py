@@ -242,6 +242,10 @@ class Training(Settings):
     accumulation: Count = Field(
         default=1, description="Batches per update; several processes share them, at least one for each."
     )
+    gradient_checkpointing: bool = Field(
+        default=False,
+        description="Keep only what is between layers and compute each twice: less memory, more time.",
+    )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="constant")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
