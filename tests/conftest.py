@@ -131,6 +131,12 @@ def train_tiny(registry: Registry) -> Train:
     return run
 
 
+@pytest.fixture(scope="session")
+def short_settings() -> Callable[..., list[str]]:
+    """Returns the settings of `train_tiny`, for a command."""
+    return lambda *overrides: tiny(*SHORT, *overrides)
+
+
 class Recorder:
     """Keeps every hook call: its name and arguments."""
 

@@ -14,7 +14,12 @@ from plugformer.training import train as training
 
 FURTHER = Report(Path("runs/a"), "test_2", {"exact_match": {"value": 0.5, "low": 0.4, "high": 0.6}}, 10, 1.0)
 REPORT = Report(
-    Path("runs/a b"), "test", {"exact_match": {"value": 0.75, "low": 0.7, "high": 0.8}}, 20, 2.0, [FURTHER]
+    Path("runs/a b"),
+    "test",
+    {"exact_match": {"value": 0.75, "low": 0.7, "high": 0.8}},
+    20,
+    2.0,
+    others=[FURTHER],
 )
 MESSAGE = f"[a message] that a log keeps on one line, however long: {'word ' * 30}end"
 

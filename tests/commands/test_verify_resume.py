@@ -10,7 +10,7 @@ import random
 import torch
 from torch import nn
 
-from plugformer.interfaces import FeedForward, Schedule
+from plugformer.interfaces import FeedForward, Optimizer, Schedule
 
 
 class Plain(FeedForward):
@@ -80,8 +80,8 @@ class Forgetful(torch.optim.SGD):
         super().step(closure)
 
 
-class Optimizer:
-    def __init__(self, *, lr=0.01):
+class ForgetfulSGD(Optimizer):
+    def __init__(self, *, lr: float = 0.01):
         self.lr = lr
 
     def build(self, parameters):
@@ -108,7 +108,7 @@ def verify(run, tmp_path):
     names = {
         "feed_forward": ("Counting", "Saving", "Drawing"),
         "schedule": ("Stepping",),
-        "optimizer": ("Optimizer",),
+        "optimizer": ("ForgetfulSGD",),
     }
     components = {
         kind: {name.lower(): {"class": f"local_parts:{name}", "summary": name} for name in of_kind}
@@ -118,7 +118,8 @@ def verify(run, tmp_path):
     manifest.write_text(json.dumps({"components": components}))
 
     def verify(*settings, steps=6, kills=1, task="dates"):
-        chosen = [argument for setting in (*SMALL, *settings) for argument in ("--set", setting)]
+        named = {setting.partition("=")[0]: setting for setting in (*SMALL, *settings)}
+        chosen = [argument for setting in named.values() for argument in ("--set", setting)]
         amount = ["--steps", str(steps), "--kills", str(kills)]
         return run("verify-resume", task, *chosen, *amount, "--registry", str(manifest), "--json")
 
@@ -161,7 +162,7 @@ def test_a_count_in_python_is_named(verify):
     [
         ("model.feed_forward=drawing", "loss", "encoder.layers.0.feed_forward.own"),
         ("training.schedule=stepping", "learning rate", None),
-        ("training.optimizer=optimizer", "parameters", "optimizer.updates"),
+        ("training.optimizer=forgetfulsgd", "parameters", "optimizer.updates"),
     ],
 )
 def test_other_hiding_places(verify, setting, part, name):

@@ -103,7 +103,7 @@ def test_the_mean_is_computed_in_float64(tmp_path):
 
 def test_evaluations_that_will_be_made_again_are_dropped(keep):
     candidates = keep([1.0, 2.0, 3.0], checkpoints=3)
-    candidates.rewind(2)
+    candidates.rewind(2, needed=True)
     assert steps(candidates) == [1, 2]
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from plugformer.errors import InterruptedRunError
+from plugformer.errors import InterruptedRunError, RunError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.progress import ProgressDisplay
 from plugformer.runs.loading import load
@@ -196,3 +196,13 @@ def test_going_on_from_the_checkpoint_before_a_damaged_one(averaged, train_tiny,
     resume(tmp_path / "run", observers=[Looker()], notify=str)
     assert at_the_start == []
     assert_same_end(tmp_path / "run", averaged.directory)
+
+
+def test_an_ended_run_whose_last_checkpoint_is_damaged(averaged, tmp_path):
+    """What was to be averaged is gone: to go on from the checkpoint before would end with another model."""
+    out = Path(shutil.copytree(averaged.directory, tmp_path / "run"))
+    (out / "checkpoints/step-00000010/state.json").write_text("{}")
+    with pytest.raises(
+        RunError, match=r"none of the parameters that were to be averaged: .* back at update 8"
+    ):
+        resume(out, notify=str)

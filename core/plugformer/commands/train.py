@@ -1,5 +1,6 @@
 """`plugformer train`: from a task to a trained, evaluated and saved model."""
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -55,6 +56,9 @@ def command(
     if task is None and run is None:
         names = ", ".join(entry.name for entry in known.tasks())
         raise ConfigurationError(f"no TASK given\n  known: {names}; or a file such as tasks/mine.yaml")
+    # Else PyTorch warns in every process of a model without experts that all its parameters have gradients.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    from plugformer.distributed import Processes
     from plugformer.hooks.progress import ProgressDisplay, SamplePrinter
     from plugformer.training import train as training
 
@@ -69,6 +73,8 @@ def command(
         report = training.train(
             str(task), overrides=settings or [], out=out, registry=known, observers=observers, notify=notify
         )
+    if not Processes.join().main:
+        return
     print_report(report, as_json=as_json)
     if not as_json:
         if report.self_check is not None:

@@ -11,6 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
+# Sizes have limits beyond any model's, so that a slip of the keyboard is refused and not built.
+Size = Annotated[int, Field(ge=1, le=2**20)]
+Width = Annotated[int, Field(ge=1, le=2**15)]
+Layers = Annotated[int, Field(ge=1, le=10_000)]
 Part = Annotated[float, Field(gt=0, lt=1)] | Count
 """Some of the examples: a share, or a number."""
 
@@ -161,7 +165,7 @@ class CrossAttention(Overrides):
 class StackOverrides(LayerOverrides):
     """Settings of the encoder or the decoder that differ from the model's."""
 
-    layers: Count | None = Field(default=None, description="Instead of the model's.")
+    layers: Layers | None = Field(default=None, description="Instead of the model's.")
     position: Component | None = None
     per_layer: dict[Annotated[int, Field(ge=0)], LayerOverrides] = Field(
         default={}, description="Components of single layers, by number from 0."
@@ -180,13 +184,13 @@ class Model(Settings):
     architecture: Literal["encoder-decoder", "encoder-only"] = Field(
         description="encoder-decoder for sequence-to-sequence, encoder-only for classification."
     )
-    width: Count = Field(default=128, description="Size of the residual stream.")
-    heads: Count = Field(default=4, description="Attention heads; most attentions divide the width by them.")
-    layers: Count = Field(default=2, description="Layers of the encoder, and of the decoder.")
-    hidden_width: Count = Field(default=512, description="Hidden units of a feed-forward network.")
+    width: Width = Field(default=128, description="Size of the residual stream.")
+    heads: Size = Field(default=4, description="Attention heads; most attentions divide the width by them.")
+    layers: Layers = Field(default=2, description="Layers of the encoder, and of the decoder.")
+    hidden_width: Size = Field(default=512, description="Hidden units of a feed-forward network.")
     dropout: Rate = Field(default=0.1, description="Rate on embeddings and on the output of each sublayer.")
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
-    max_length: Count = Field(default=512, description="Longest sequence in tokens, on either side.")
+    max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
     placement: Literal["pre", "post"] = Field(
         default="pre", description="Norms before each sublayer, or after its residual connection."
     )
@@ -235,7 +239,13 @@ class Training(Settings):
     batch_size: Count | None = Field(
         default=None, description="Examples of a batch, instead of batch_tokens."
     )
-    accumulation: Count = Field(default=1, description="Batches per update.")
+    accumulation: Count = Field(
+        default=1, description="Batches per update; several processes share them, at least one for each."
+    )
+    gradient_checkpointing: bool = Field(
+        default=False,
+        description="Keep only what is between layers and compute each twice: less memory, more time.",
+    )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="constant")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(

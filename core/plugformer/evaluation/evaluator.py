@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
+from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.offline import score, score_likelihoods
 from plugformer.evaluation.predictor import Prediction, Predictor
 from plugformer.evaluation.report import Report, Score
@@ -43,10 +44,12 @@ class Evaluator:
     Attributes:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
+        processes: Those that share the examples; all get all figures.
     """
 
     predictor: Predictor
     metrics: dict[str, Metric]
+    processes: Processes = ALONE
 
     @property
     def output_metrics(self) -> dict[str, OutputMetric]:
@@ -60,14 +63,19 @@ class Evaluator:
 
     def likelihoods(self, split: EncodedSplit) -> SplitLikelihoods:
         """Returns how probable the right answers are, each target given those before it."""
-        found = SplitLikelihoods(
-            np.zeros(len(split)), np.zeros(len(split), dtype=np.int64), np.zeros(len(split), dtype=np.int64)
-        )
+        own = self.processes.share(range(len(split)))
+        columns = np.zeros((3, len(split)))
         with evaluating(self.predictor.model):
-            for batch in self.predictor.batches(split, range(len(split))):
-                for column, values in zip(found, self.predictor.model.likelihoods(batch), strict=True):
+            for batch in self.predictor.batches(split, own):
+                for column, values in zip(columns, self.predictor.model.likelihoods(batch), strict=True):
                     column[batch.rows] = values.cpu().numpy()
-        return found
+        found = self.processes.total(columns)  # where another process has looked, this one has zeros
+        return SplitLikelihoods(found[0], found[1].astype(np.int64), found[2].astype(np.int64))
+
+    def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
+        """Returns the model's answers to some rows, in their order."""
+        shares = self.processes.gather(self.predictor.predict(split, self.processes.share(rows)))
+        return [shares[place % len(shares)][place // len(shares)] for place in range(len(rows))]
 
     def values(
         self, split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction], right: SplitLikelihoods
@@ -81,11 +89,15 @@ class Evaluator:
             right: How probable the right answers to all examples are.
         """
         outputs, references = _texts(split, rows, answers)
-        statistics = {
-            **{name: each.statistics(outputs, references) for name, each in self.output_metrics.items()},
-            **{name: each.statistics(*right) for name, each in self.likelihood_metrics.items()},
-        }
-        return {name: metric.aggregate(statistics[name]) for name, metric in self.metrics.items()}
+
+        def aggregates() -> dict[str, float]:
+            statistics = {
+                **{name: each.statistics(outputs, references) for name, each in self.output_metrics.items()},
+                **{name: each.statistics(*right) for name, each in self.likelihood_metrics.items()},
+            }
+            return {name: metric.aggregate(statistics[name]) for name, metric in self.metrics.items()}
+
+        return self.processes.on_main(aggregates)
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
         """Returns the scores on a whole split, as a report about a run's split of that name."""
@@ -98,15 +110,20 @@ class Evaluator:
         found = self.output_scores(split)
         if by_likelihood := self.likelihood_metrics:
             right = self.likelihoods(split)
-            found |= {name: score_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
+            found |= self.processes.on_main(
+                lambda: {name: score_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
+            )
         return {name: found[name] for name in self.metrics}
 
     def output_scores(self, split: EncodedSplit) -> dict[str, Score]:
         """Returns the scores of the metrics that need decoding."""
         if not self.output_metrics:
             return {}
-        texts = _texts(split, range(len(split)), self.predictor.predict(split))
-        return {name: score(metric, *texts) for name, metric in self.output_metrics.items()}
+        rows = range(len(split))
+        texts = _texts(split, rows, self.answers(split, rows))
+        return self.processes.on_main(
+            lambda: {name: score(metric, *texts) for name, metric in self.output_metrics.items()}
+        )
 
 
 def _texts(

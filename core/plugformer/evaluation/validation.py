@@ -38,7 +38,7 @@ class Validation:
         right = self.evaluator.likelihoods(self.split)
         if not math.isfinite(right.loss):
             raise NotFiniteError(f"the validation loss after update {step} is {right.loss}")
-        predictions = self.evaluator.predictor.predict(self.split, self.rows)
+        predictions = self.evaluator.answers(self.split, self.rows)
         return Evaluation(
             step=step,
             loss=right.loss,
@@ -51,7 +51,7 @@ class Validation:
 
     def samples(self) -> list[Sample]:
         """Returns what the model answers to a few examples."""
-        return self._samples(self.evaluator.predictor.predict(self.split, self.shown))
+        return self._samples(self.evaluator.answers(self.split, self.shown))
 
     def _samples(self, predictions: Sequence[Prediction]) -> list[Sample]:
         return [

@@ -52,7 +52,7 @@ class Update:
         targets: Number of targets.
         tokens: Real source and target tokens read.
         token_accuracy: Share of the last batch's targets that are the most probable output, measured every
-            `training.log_every` updates; None in between.
+            `training.log_every` updates; None in between. Several processes take the last batch of each.
         learning_rate: The optimizer's rate in this update.
         seconds: Wall time of the update.
         left_out: Whether the parameters stayed as they were, because loss or gradients are not finite.

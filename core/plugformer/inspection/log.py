@@ -40,15 +40,15 @@ def read_history(log: Path) -> History:
         try:
             record: dict[str, Any] = json.loads(line)
             event, step = str(record["event"]), int(record["step"])
-        except (ValueError, KeyError, TypeError) as error:
+            figures = {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise RunError(
                 f"{log}:{number} is damaged: expected a JSON object with event and step, got "
                 f"{line.strip()[:60]!r}; {RESTORE}"
             ) from error
         best = step if record.get("best") is True else best
-        for name, value in record.items():
-            if name not in _NO_CURVES and isinstance(value, int | float):
-                curves[name][event].append((step, float(value)))
+        for name in figures.keys() - _NO_CURVES:
+            curves[name][event].append((step, figures[name]))
     return History({name: dict(events) for name, events in curves.items()}, best)
 
 

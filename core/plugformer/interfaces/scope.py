@@ -43,6 +43,10 @@ class Scope:
         """Returns the same scope, whose records go to an observer."""
         return Scope(self.query, self.key, causal=self.causal, observer=observer)
 
+    def afresh(self) -> "Scope":
+        """Returns the same scope, of which nothing has been computed yet."""
+        return Scope(self.query, self.key, causal=self.causal, observer=self.observer)
+
     @property
     def observed(self) -> bool:
         """Whether somebody looks: attention then takes its plain path and records its weights."""

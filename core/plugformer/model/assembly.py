@@ -88,6 +88,7 @@ class Builder:
             layers=[self._encoder_layer(layer) for layer in plan.layers],
             final_norm=self._final_norm(plan),
             dropout=self.settings.dropout,
+            recompute=self.task.training.gradient_checkpointing,
         )
 
     def decoder(self, embedding: TokenEmbedding) -> Decoder:
@@ -100,6 +101,7 @@ class Builder:
             layers=[self._decoder_layer(layer) for layer in plan.layers],
             final_norm=self._final_norm(plan),
             dropout=self.settings.dropout,
+            recompute=self.task.training.gradient_checkpointing,
         )
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:

@@ -1,18 +1,20 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.data.batches import Tokens
-from plugformer.interfaces import PositionalEncoding, Scope
-from plugformer.model.cache import Cache
+from plugformer.interfaces import PositionalEncoding, Positions, Scope, State
+from plugformer.model.cache import Cache, LayerCache
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding
 from plugformer.model.encoder import Memory
 from plugformer.model.layer import DecoderLayer
+from plugformer.model.recomputation import recomputed, wanted
 
 
 class Decoder(nn.Module):
@@ -27,6 +29,7 @@ class Decoder(nn.Module):
         layers: From the first to the last.
         final_norm: Applied to the output of the last layer.
         dropout: Rate on the embeddings.
+        recompute: Save memory while training: compute each layer twice. Nothing is then kept in the cache.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Decoder(nn.Module):
         layers: Sequence[DecoderLayer],
         final_norm: nn.Module,
         dropout: float,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -46,6 +50,7 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.final_norm = final_norm
         self.dropout = Dropout(dropout)
+        self.recompute = recompute
 
     def start(self, memory: Memory) -> Cache:
         """Returns the cache of a batch of which no target token has been read."""
@@ -59,7 +64,24 @@ class Decoder(nn.Module):
         scope = Scope(at, so_far, causal=True)
         cross = Scope(at.under(self.cross_position), cache.source, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
-        for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
-            x = layer(x, layer_cache, at, scope, cross)
+        layers = cast("Iterable[DecoderLayer]", self.layers)
+        recompute = wanted(self, recompute=self.recompute)
+        for layer, layer_cache in zip(layers, cache.layers, strict=True):
+            if recompute:
+                x = recomputed(partial(_afresh, layer, layer_cache.source, at, scope, cross), x)
+            else:
+                x = layer(x, layer_cache, at, scope, cross)
         output: Tensor = self.final_norm(x)
         return output
+
+
+def _afresh(
+    layer: DecoderLayer,
+    source: State,
+    at: Positions,
+    scope: Scope,
+    cross: Scope,
+    x: Float[Tensor, "batch length width"],
+) -> Float[Tensor, "batch length width"]:
+    output: Tensor = layer(x, LayerCache(source), at, scope.afresh(), cross.afresh())
+    return output

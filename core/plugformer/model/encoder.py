@@ -1,7 +1,9 @@
 """The encoder: a stack of layers that reads a whole sequence at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,6 +13,7 @@ from plugformer.interfaces import PositionalEncoding, Positions, Scope
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding
 from plugformer.model.layer import EncoderLayer
+from plugformer.model.recomputation import recomputed, wanted
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Encoder(nn.Module):
         layers: From the first to the last.
         final_norm: Applied to the output of the last layer.
         dropout: Rate on the embeddings.
+        recompute: Save memory while training: compute each layer twice.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class Encoder(nn.Module):
         layers: Sequence[EncoderLayer],
         final_norm: nn.Module,
         dropout: float,
+        recompute: bool = False,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -47,12 +52,21 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.final_norm = final_norm
         self.dropout = Dropout(dropout)
+        self.recompute = recompute
 
     def forward(self, tokens: Tokens) -> Memory:
         """Returns the hidden states of a batch."""
         at = Positions.of(tokens.real, self.position, tokens.padding)
         scope = Scope(at, at, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
-        for layer in self.layers:
-            x = layer(x, scope)
+        recompute = wanted(self, recompute=self.recompute)
+        for layer in cast("Iterable[EncoderLayer]", self.layers):
+            x = recomputed(partial(_afresh, layer, scope), x) if recompute else layer(x, scope.afresh())
         return Memory(self.final_norm(x), at)
+
+
+def _afresh(
+    layer: EncoderLayer, scope: Scope, x: Float[Tensor, "batch length width"]
+) -> Float[Tensor, "batch length width"]:
+    output: Tensor = layer(x, scope.afresh())
+    return output

@@ -67,6 +67,8 @@ class Model(nn.Module, ABC):
 
     def forward(self, batch: Batch) -> Loss:
         """Returns the loss of a batch."""
+        for module in self.modules():  # what layers have left that were computed again, or in evaluation mode
+            module.__dict__.pop("auxiliary_loss", None)
         hidden = self.hidden(batch)
         total, targets = self.head.loss(hidden, *self.targets(batch))
         return Loss(total, targets, self._collect_auxiliary_losses(total))

@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import nn
 
 from plugformer.configuration.task import Average
+from plugformer.errors import RunError
 from plugformer.runs.files import replacing
 from plugformer.runs.weights import load_note, own_tensors, write_tensors
 
@@ -61,8 +62,21 @@ class Candidates:
             files = sorted(sorted(files, key=self._rank)[: self._average.checkpoints])
         return files[-self._average.checkpoints :]
 
-    def rewind(self, step: int) -> None:
-        """Drops candidates of evaluations after `step`, which are made again."""
+    def rewind(self, step: int, *, needed: bool) -> None:
+        """Drops candidates of evaluations after `step`, which are made again.
+
+        Args:
+            step: Updates made.
+            needed: Whether there has been an evaluation, and the training goes on.
+
+        Raises:
+            RunError: They are gone although some are needed: the average would be another.
+        """
+        if needed and self._average and not self._folder.exists():
+            raise RunError(
+                f"{self._folder} has none of the parameters that were to be averaged: they go when a run "
+                f"has ended, and this one is back at update {step}. Take it from a backup, or train again"
+            )
         for path in self._all():
             if step_of(path) > step:
                 path.unlink()

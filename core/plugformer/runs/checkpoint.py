@@ -2,13 +2,16 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from pydantic import ConfigDict, TypeAdapter
+from torch import Tensor, nn
 
+from plugformer.distributed import ALONE, Processes
 from plugformer.errors import RunError
 from plugformer.runs.checksums import verify_checksums, write_checksums
 from plugformer.runs.files import read_json, replacing
@@ -50,6 +53,8 @@ class Progress:
         skipped_in_a_row: How many of them came last, one after the other.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     step: int = 0
     epoch: int = 0
     batch: int = 0
@@ -70,23 +75,35 @@ class TrainingState:
     progress: Progress = field(default_factory=Progress)
 
 
-def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
+def save_checkpoint(folder: Path, state: TrainingState, keep: int, processes: Processes = ALONE) -> Path:
     """Writes a checkpoint into `folder` and removes all but the newest `keep`.
+
+    Args:
+        folder: Where the checkpoints are.
+        state: The same in all processes, but for their generators.
+        keep: Number of checkpoints.
+        processes: Those that train; one of them writes.
 
     Raises:
         RunError: The disk is full or the place cannot be written, and older checkpoints are kept; or the
             optimizer keeps what no checkpoint can hold.
     """
+    generators = processes.gather(generator_states())
+    return processes.on_main(lambda: _write(folder, state, keep, generators))
+
+
+def _write(folder: Path, state: TrainingState, keep: int, generators: Sequence[Mapping[str, Tensor]]) -> Path:
     path = folder / f"step-{state.progress.step:08d}"
     if path.exists():
         return path  # saved at this step already: nothing has moved since
     optimizer, tensors = split_tensors(state.optimizer.state_dict(), "optimizer")
-    tensors |= generator_states()
+    for process, states in enumerate(generators):
+        tensors |= {_of(process) + name: tensor for name, tensor in states.items()}
     with replacing(path) as temporary:
         temporary.mkdir()
         write_tensors(own_tensors(state.model), temporary / "model.safetensors")
         write_tensors(tensors, temporary / "optimizer.safetensors")
-        record = {"progress": asdict(state.progress), "optimizer": optimizer}
+        record = {"progress": asdict(state.progress), "optimizer": optimizer, "processes": len(generators)}
         (temporary / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         write_checksums(temporary)
     for old in sorted(folder.glob("step-*"))[:-keep]:
@@ -94,18 +111,35 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int) -> Path:
     return path
 
 
-def load_checkpoint(folder: Path, state: TrainingState, notify: Callable[[str], None]) -> bool:
+def load_checkpoint(
+    folder: Path, state: TrainingState, notify: Callable[[str], None], processes: Processes = ALONE
+) -> bool:
     """Restores the newest checkpoint in `folder` that is as it was written; returns False if there is none.
 
     Args:
         folder: Where the checkpoints are. Damaged ones that are newer than a good one are renamed, so that
             they are out of the way and can be looked at.
         state: Restored in place.
-        notify: Receives a message about each that is damaged.
+        notify: Receives a message about each that is damaged, and one about another number of processes.
+        processes: Those that train.
 
     Raises:
         RunError: All are damaged, or the newest good one belongs to another model or optimizer.
     """
+    path = processes.on_main(lambda: _newest_good(folder, notify))
+    if path is None:
+        return False
+    with processes.together():
+        saved = _restore(path, state, processes.index)
+    if saved != processes.count:
+        notify(
+            f"{path.name} was written by {saved} processes and is continued by {processes.count}: "
+            "the batches are the same, random numbers such as those of dropout are others"
+        )
+    return True
+
+
+def _newest_good(folder: Path, notify: Callable[[str], None]) -> Path | None:
     faults: dict[Path, str] = {}
     for path in sorted(folder.glob("step-*"), reverse=True):
         try:
@@ -113,33 +147,57 @@ def load_checkpoint(folder: Path, state: TrainingState, notify: Callable[[str], 
         except RunError as error:
             faults[path] = str(error)
             continue
-        _restore(path, state)
         for damaged, fault in faults.items():
             aside = _set_aside(damaged)
             notify(f"{fault}\n  going on from {path.name}, the last good one; {aside} can be removed")
-        return True
+        return path
     if faults:
         raise RunError(
             f"every checkpoint in {folder} is damaged: take one from a backup, or train again\n"
             + "\n".join(faults.values())
         )
-    return False
+    return None
 
 
-def _restore(path: Path, state: TrainingState) -> None:
+def _restore(path: Path, state: TrainingState, process: int) -> int:
+    """Restores everything but generators that no process had; returns the number of processes there were."""
     restore(state.model, load_tensors(path / "model.safetensors"), path / "model.safetensors")
     tensors = load_tensors(path / "optimizer.safetensors")
     record = read_json(path / "state.json")
     try:
-        progress = dict(record["progress"])
-        state.progress = Progress(**progress | {"unlogged": Unlogged(**progress["unlogged"])})
-        state.optimizer.load_state_dict(join_tensors(record["optimizer"], tensors))
-        restore_generators(tensors)
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        state.progress = TypeAdapter(Progress).validate_json(json.dumps(record["progress"]), strict=True)
+        optimizer = join_tensors(record["optimizer"], tensors)
+        _refuse_other_settings(state.optimizer, optimizer["param_groups"])
+        state.optimizer.load_state_dict(optimizer)
+        saved = int(record["processes"])
+        if process < saved:
+            own = _of(process)
+            restore_generators(
+                {name.removeprefix(own): tensors[name] for name in tensors if name.startswith(own)}
+            )
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise RunError(
             f"{path} belongs to another optimizer or another version: {type(error).__name__}: {error}. "
             "Go on with what it was written with, or train again"
         ) from error
+    return saved
+
+
+def _of(process: int) -> str:
+    """Returns what the names of a process's generators begin with."""
+    return f"process/{process}/" if process else ""
+
+
+def _refuse_other_settings(optimizer: torch.optim.Optimizer, saved: list[dict[str, Any]]) -> None:
+    """Raises TypeError where a saved setting, such as the learning rate, is not of the type of the own."""
+    for own, group in zip(optimizer.param_groups, saved, strict=True):
+        for name in (own.keys() & group.keys()) - {"params"}:
+            if _kind(group[name]) is not _kind(own[name]):
+                raise TypeError(f"{name} is {group[name]!r}, expected a value like {own[name]!r}")
+
+
+def _kind(value: object) -> type:
+    return float if type(value) is int else type(value)
 
 
 def _set_aside(path: Path) -> Path:

@@ -131,9 +131,15 @@ class RunDirectory:
         write_json(self.path / "lock.json", lock)
 
     def write_evaluation(self, split: str, report: dict[str, Any]) -> None:
-        """Adds a split's final evaluation to `evaluation.json`."""
+        """Adds a split's final evaluation to `evaluation.json`.
+
+        Raises:
+            RunError: The file is damaged, or cannot be written.
+        """
         path = self.path / "evaluation.json"
         reports = read_json(path) if path.exists() else {}
+        if not isinstance(reports, dict):
+            raise RunError(f"{path} is damaged: expected a mapping of splits to metrics; remove it")
         write_json(path, {**reports, split: report})
 
     def write_self_check(self, record: dict[str, Any]) -> None:
@@ -197,6 +203,6 @@ def _logged(line: str) -> dict[str, Any] | None:
     """Returns what a line of the log says, or None where a crash left something else."""
     try:
         record = json.loads(line) if line.endswith("\n") else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None

@@ -15,12 +15,15 @@ _GAUSS = "/gauss"
 """Where a generator keeps the second of two normal numbers that it made at once."""
 
 
-def seed_generators(seed: int) -> None:
+def seed_generators(seed: int, process: int = 0) -> None:
     """Sets every generator to where a seed begins.
 
     Args:
         seed: Not negative.
+        process: Number of this process; each one draws other numbers.
     """
+    if process:
+        seed = int(np.random.SeedSequence([seed, process]).generate_state(1)[0])
     random.seed(seed)
     np.random.seed(seed % 2**32)  # NumPy takes 32 bits
     torch.manual_seed(seed)

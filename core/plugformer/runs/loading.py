@@ -9,6 +9,7 @@ from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.decoding import Constraint
+from plugformer.distributed import ALONE, Processes
 from plugformer.errors import DataError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, Prediction, Predictor, SequencePredictor
@@ -93,15 +94,15 @@ class TrainedModel:
         """
         return self.report(self._read(split), split)
 
-    def report(self, split: EncodedSplit, name: str) -> Report:
+    def report(self, split: EncodedSplit, name: str, processes: Processes = ALONE) -> Report:
         """Returns the metrics on a split; with those of free outputs beside, if the task has constraints."""
-        report = self.evaluator().report(split, self.directory, name)
+        report = self.evaluator(processes).report(split, self.directory, name)
         if not self.task.decoding.constrained:
             return report
         settings = self.task.decoding.without_constraints()
         task = self.task.model_copy(update={"decoding": settings})
         free = TrainedModel(self.directory, task, self.model, self.vocabularies, self.registry)
-        return replace(report, unconstrained=free.evaluator().output_scores(split))
+        return replace(report, unconstrained=free.evaluator(processes).output_scores(split))
 
     def check_itself(self) -> SelfCheck:
         """Computes answers to a few validation examples in several ways each, and compares them.
@@ -120,13 +121,17 @@ class TrainedModel:
             raise DataError(f"unknown split {split!r}{nearest(split, known)}; known: {', '.join(known)}")
         return data.splits[split]
 
-    def evaluator(self) -> Evaluator:
-        """Returns what measures this model with the task's metrics."""
+    def evaluator(self, processes: Processes = ALONE) -> Evaluator:
+        """Returns what measures this model with the task's metrics.
+
+        Args:
+            processes: Those that share the examples, all with the same model.
+        """
         metrics = {
             block.score_name: self.registry.create(Kind.METRIC, block.name, **block.options)
             for block in self.task.evaluation.metrics
         }
-        return Evaluator(self.predictor(), metrics)
+        return Evaluator(self.predictor(), metrics, processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
         """Returns what answers with this model, the way its task decodes.

@@ -8,6 +8,7 @@ from numpy import ndarray
 from plugformer.configuration.task import Training
 from plugformer.data.order import Rows, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
+from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.validation import Validation
 from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.hooks.metrics_log import MetricsLog
@@ -26,7 +27,11 @@ DEFAULT_BATCH_TOKENS = 4096
 
 
 def fit(
-    trained: TrainedModel, data: PreparedData, observers: Iterable[object], notify: Callable[[str], None]
+    trained: TrainedModel,
+    data: PreparedData,
+    observers: Iterable[object],
+    notify: Callable[[str], None],
+    processes: Processes = ALONE,
 ) -> None:
     """Trains from the last checkpoint, or from the beginning; the model ends with what the run has saved.
 
@@ -35,26 +40,31 @@ def fit(
         data: Its examples.
         observers: Objects with hook implementations.
         notify: Receives messages for people.
+        processes: Those that train together; the main one alone calls observers.
 
     Raises:
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
         RunError: The run directory cannot be written.
     """
-    modules = load_observers(trained.registry.hooks(), notify)
     log = MetricsLog()
-    hooks = HookManager([log, *observers, *modules], notify)
+    observing = [log, *observers, *load_observers(trained.registry.hooks(), notify)] if processes.main else []
+    hooks = HookManager(observing, notify)
     settings = trained.task.evaluation
     validation = Validation(
-        trained.evaluator(), data.splits["validation"], limit=settings.limit, samples=settings.samples
+        trained.evaluator(processes),
+        data.splits["validation"],
+        limit=settings.limit,
+        samples=settings.samples,
     )
-    trainer = _trainer(trained, data, validation, hooks)
+    trainer = _trainer(trained, data, validation, hooks, processes)
     directory = RunDirectory(trained.directory)
-    seed_generators(trained.task.training.seed)  # of dropout
-    directory.remove_leftovers()
-    resumed = load_checkpoint(directory.checkpoints, trainer.state, notify)
+    seed_generators(trained.task.training.seed, processes.index)  # of dropout
+    processes.on_main(directory.remove_leftovers)
+    resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
     log.go_on(trainer.progress.unlogged)
-    directory.rewind_log(trainer.progress.step)
-    trainer.candidates.rewind(trainer.progress.step)
+    processes.on_main(lambda: directory.rewind_log(trainer.progress.step))
+    needed = trainer.progress.best is not None and not trainer.has_ended
+    processes.on_main(lambda: trainer.candidates.rewind(trainer.progress.step, needed=needed))
     if resumed:
         notify(f"resumed after update {trainer.progress.step} of {trainer.run.steps}")
     try:
@@ -70,7 +80,11 @@ def fit(
 
 
 def _trainer(
-    trained: TrainedModel, data: PreparedData, validation: Validation, hooks: HookManager
+    trained: TrainedModel,
+    data: PreparedData,
+    validation: Validation,
+    hooks: HookManager,
+    processes: Processes,
 ) -> Trainer:
     task, registry, settings = trained.task, trained.registry, trained.task.training
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
@@ -87,6 +101,7 @@ def _trainer(
         evaluate=validation.evaluate,
         monitor=_monitor(settings.monitor, validation.evaluator.metrics),
         hooks=hooks,
+        processes=processes,
     )
 
 

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
 
 from torch import Tensor, nn
 
 from plugformer.data.batches import Batch
+from plugformer.distributed import ALONE, Processes
 from plugformer.errors import NotFiniteError
 from plugformer.hooks.specification import Evaluation, Run
 from plugformer.model.models import Model
@@ -32,12 +34,20 @@ class NotFiniteGuard:
         run: What is trained.
         state: Its model and progress.
         describe: Returns the example of a row of the training split, in words.
+        processes: Those that train together.
     """
 
-    def __init__(self, run: Run, state: TrainingState, describe: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        state: TrainingState,
+        describe: Callable[[int], str],
+        processes: Processes = ALONE,
+    ) -> None:
         self._run = run
         self._state = state
         self._describe = describe
+        self._processes = processes
 
     def allows(
         self,
@@ -51,9 +61,9 @@ class NotFiniteGuard:
 
         Args:
             loss: Of the update.
-            norm: Of its gradients, of any kind.
+            norm: Of its gradients, of any kind; as the loss, the same in all processes.
             model: Without what distributes it.
-            batches: Of the update.
+            batches: Those of the update that this process has.
             generators: The states of all random generators before it; they are put back if it is left out.
 
         Raises:
@@ -69,9 +79,12 @@ class NotFiniteGuard:
         if self._run.task.training.not_finite == "skip" and progress.skipped_in_a_row < MOST_IN_A_ROW:
             return False
         cause, batch = find_cause(model, batches)
-        raise self._error(
+        examples = self._examples(batches if batch is None else [batch])
+        causes = self._processes.gather((batch is None, cause, examples))
+        _, cause, examples = min(causes, key=lambda found: found[0])  # of the first process that found one
+        return self._end(
             f"update {progress.step}: {_figures(loss, norm)}{self._count()}",
-            [cause, _parameters(model), self._examples(batches if batch is None else [batch])],
+            [cause, _parameters(model), examples],
         )
 
     def check_parameters(self) -> None:
@@ -81,7 +94,7 @@ class NotFiniteGuard:
             NotFiniteError: Some are not.
         """
         if not all(is_finite(parameter) for parameter in self._state.model.parameters()):
-            raise self._error(
+            self._end(
                 f"update {self._state.progress.step} left parameters that are not finite",
                 [_parameters(self._state.model)],
             )
@@ -99,7 +112,7 @@ class NotFiniteGuard:
         try:
             return evaluate(self._state.progress.step)
         except NotFiniteError as error:
-            raise self._error(str(error), [_parameters(self._state.model)]) from error
+            self._end(str(error), [_parameters(self._state.model)])
 
     def _count(self) -> str:
         if self._run.task.training.not_finite == "stop":
@@ -113,7 +126,7 @@ class NotFiniteGuard:
             lines.append(f"  and rows {', '.join(map(str, others))}")
         return "\n  ".join(["examples of the batch, by their rows in the split train (from 0):", *lines])
 
-    def _error(self, problem: str, details: Sequence[str]) -> NotFiniteError:
+    def _end(self, problem: str, details: Sequence[str]) -> NoReturn:
         directory = RunDirectory(self._run.directory)
         saved = sorted(directory.checkpoints.glob("step-*"))
         last = (
@@ -122,7 +135,7 @@ class NotFiniteGuard:
             if saved
             else "no checkpoint has been saved yet: train again"
         )
-        return NotFiniteError("\n  ".join([problem, *details, _ADVICE, last]))
+        self._processes.end(NotFiniteError("\n  ".join([problem, *details, _ADVICE, last])))
 
 
 def _figures(loss: float, norm: float) -> str:

@@ -4,11 +4,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from plugformer.configuration import ResolvedTask, dump, resolve, validate
 from plugformer.data.preparation import PreparedData, prepare
+from plugformer.distributed import Processes
 from plugformer.evaluation.report import Report
+from plugformer.evaluation.self_check import SelfCheck
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
@@ -52,22 +55,21 @@ def train(
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
-    resolved = validate(resolve(task, overrides, registry))
-    for notice in resolved.notices:
-        notify(notice)
-    path = out or Path("runs", f"{Path(task).stem}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
-    RunDirectory.require_possible(path)
-    data = _prepare(resolved, None, notify)
+    processes = Processes.join()
+    notify = notify if processes.main else _say_nothing
+    with processes.together():
+        resolved = _dealt_out(validate(resolve(task, overrides, registry)), processes, notify)
+        for notice in resolved.notices:
+            notify(notice)
+    path = processes.on_main(lambda: _new_directory(task, out))
+    data = _prepare(resolved, None, notify, processes)
     vocabularies = Vocabularies.of(data)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
-    with RunDirectory.making(path) as directory:
-        # A run never names a manifest: loading it would import what its directory says, not what is there.
-        directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
-        directory.write_lock(make_lock(resolved.task, resolved.registry, data.hashes))
-        save_vocabularies(vocabularies, directory)
-    fit(trained, data, observers, notify)
-    return replace(_final_report(trained, data, notify), seconds=time.perf_counter() - started)
+    processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies))
+    return replace(
+        _finish(trained, data, observers, notify, processes), seconds=time.perf_counter() - started
+    )
 
 
 def resume(
@@ -96,25 +98,69 @@ def resume(
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
-    directory = RunDirectory.open(run)
-    resolved = resolve_run(directory, registry)
-    vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
-    data = _prepare(resolved, vocabularies, notify)
-    before, now = directory.lock(), make_lock(resolved.task, resolved.registry, data.hashes)
-    if changed := refuse_changes(before, now, allow=allow_changes):
+    processes = Processes.join()
+    notify = notify if processes.main else _say_nothing
+    with processes.together():
+        directory = RunDirectory.open(run)
+        resolved = resolve_run(directory, registry)
+        vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
+    data = _prepare(resolved, vocabularies, notify, processes)
+    with processes.together():
+        before, now = directory.lock(), make_lock(resolved.task, resolved.registry, data.hashes)
+        changed = refuse_changes(before, now, allow=allow_changes)
+    if changed:
         notify("\n  ".join(["going on with other components:", *changed]))
-        directory.write_lock({**now, "changes": [*before.get("changes", []), *changed]})
+        changes = [*before.get("changes", []), *changed]
+        processes.on_main(lambda: directory.write_lock({**now, "changes": changes}))
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
-    fit(trained, data, observers, notify)
-    return replace(_final_report(trained, data, notify), seconds=time.perf_counter() - started)
-
-
-def _prepare(resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: Notify) -> PreparedData:
-    """Reads the data, and says what was read and what was left out."""
-    data = prepare(
-        resolved.task, resolved.registry, None if vocabularies is None else vocabularies.tokenizers
+    return replace(
+        _finish(trained, data, observers, notify, processes), seconds=time.perf_counter() - started
     )
+
+
+def _say_nothing(_: str) -> None:
+    """Stands for `notify` in all processes but the main one."""
+
+
+def _dealt_out(resolved: ResolvedTask, processes: Processes, notify: Notify) -> ResolvedTask:
+    """Returns the task with a multiple of the processes as its batches of an update, so that none is idle."""
+    training = resolved.task.training
+    batches = -(-training.accumulation // processes.count) * processes.count
+    if batches == training.accumulation:
+        return resolved
+    notify(
+        f"training.accumulation is {batches} instead of {training.accumulation}: "
+        f"{processes.count} processes share the batches of an update"
+    )
+    training = training.model_copy(update={"accumulation": batches})
+    return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
+
+
+def _new_directory(task: str, out: Path | None) -> Path:
+    """Returns where a new run will be."""
+    path = out or Path("runs", f"{Path(task).stem}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+    RunDirectory.require_possible(path)
+    return path
+
+
+def _make_directory(
+    path: Path, resolved: ResolvedTask, data: PreparedData, vocabularies: Vocabularies
+) -> None:
+    """Writes what a run begins with."""
+    with RunDirectory.making(path) as directory:
+        # A run never names a manifest: loading it would import what its directory says, not what is there.
+        directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
+        directory.write_lock(make_lock(resolved.task, resolved.registry, data.hashes))
+        save_vocabularies(vocabularies, directory)
+
+
+def _prepare(
+    resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: Notify, processes: Processes
+) -> PreparedData:
+    """Reads the data, and says what was read and what was left out."""
+    tokenizers = None if vocabularies is None else vocabularies.tokenizers
+    data = processes.first_on_each_machine(lambda: prepare(resolved.task, resolved.registry, tokenizers))
     for notice in data.notices:
         notify(notice)
     for name, count in data.lengths.items():
@@ -122,16 +168,29 @@ def _prepare(resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: 
     return data
 
 
-def _final_report(trained: TrainedModel, data: PreparedData, notify: Notify) -> Report:
-    """Evaluates the saved model on every test split (or else validation) and checks it; keeps the results."""
+def _finish(
+    trained: TrainedModel,
+    data: PreparedData,
+    observers: Iterable[object],
+    notify: Notify,
+    processes: Processes,
+) -> Report:
+    """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
+    fit(trained, data, observers, notify, processes)
     directory = RunDirectory(trained.directory)
     reports = []
     tests = sorted(name for name in data.splits if name.startswith("test"))
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
-        report = trained.report(data.splits[name], name)
-        directory.write_evaluation(name, report.as_json())
+        report = trained.report(data.splits[name], name, processes)
         reports.append(report)
-    check = check_itself(trained, data.splits["validation"])
-    directory.write_self_check(check.as_json())
+        processes.on_main(partial(directory.write_evaluation, name, report.as_json()))
+    check = processes.on_main(lambda: _checked(trained, data))
     return replace(reports[0], others=reports[1:], self_check=check)
+
+
+def _checked(trained: TrainedModel, data: PreparedData) -> SelfCheck:
+    """Checks the saved model, and keeps the result."""
+    check = check_itself(trained, data.splits["validation"])
+    RunDirectory(trained.directory).write_self_check(check.as_json())
+    return check

@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedDataParallelKwargs
 from torch import nn
 
 from plugformer.data.batches import Batch
+from plugformer.distributed import ALONE, Processes, SpokenFor
 from plugformer.errors import InterruptedRunError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
@@ -61,6 +63,7 @@ class Trainer:
         evaluate: Evaluates the model on the validation split after so many updates.
         monitor: Decides the best evaluation.
         hooks: Observers.
+        processes: Those that train together; each has a part of every update's batches.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Trainer:
         evaluate: Callable[[int], Evaluation],
         monitor: Monitor,
         hooks: HookManager,
+        processes: Processes = ALONE,
     ) -> None:
         self.run = run
         self.settings = run.task.training
@@ -84,13 +88,16 @@ class Trainer:
         self.evaluate = evaluate
         self.monitor = monitor
         self.hooks = hooks
+        self.processes = processes
         self.directory = RunDirectory(run.directory)
         self.candidates = Candidates(
             self.directory.candidates, self.settings.average, higher_is_better=monitor.higher_is_better
         )
         self.stream = BatchStream(order, state)
-        self.guard = NotFiniteGuard(run, state, describe)
-        self.accelerator = Accelerator()
+        self.guard = NotFiniteGuard(run, state, describe, processes)
+        # Experts that no token was sent to have no gradients, in one process or in all.
+        unused = DistributedDataParallelKwargs(find_unused_parameters=True)
+        self.accelerator = Accelerator(kwargs_handlers=[unused])
         self.model: nn.Module
         self.optimizer: torch.optim.Optimizer
         self.model, self.optimizer = self.accelerator.prepare(state.model, state.optimizer)
@@ -99,6 +106,13 @@ class Trainer:
     def progress(self) -> Progress:
         """How far training has come."""
         return self.state.progress
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all updates are made, or evaluations have stopped improving."""
+        stopping = self.settings.early_stopping
+        stalled = stopping is not None and self.progress.waited >= stopping.patience
+        return stalled or self.progress.step >= self.run.steps
 
     def fit(self) -> None:
         """Trains to the end.
@@ -110,14 +124,15 @@ class Trainer:
         """
         interruption = Interruption()
         with interruption.watched():
-            while self.progress.step < self.run.steps and not self._has_stalled():
-                update = self._update()
+            while not self.has_ended:
+                with self.processes.losing_none():
+                    update = self._update()
                 evaluate = self._is_time_to_evaluate()
                 # Without its evaluation a step is not complete: nothing would make up for it after resuming.
                 self._tell("step_ended", complete=not evaluate, update=update)
                 if evaluate:
                     self._evaluate()
-                if interruption.requested:
+                if self.processes.any(interruption.requested is not None):
                     self._stop(interruption.requested, saved=evaluate)
         self._average()
 
@@ -125,18 +140,25 @@ class Trainer:
         """Makes one update from `accumulation` batches; its loss is the mean over all their targets."""
         started = time.perf_counter()
         generators = generator_states()
-        batches = [self.fetch(self.stream.next()) for _ in range(self.settings.accumulation)]
+        batches, spare = self._batches()
         model: Model = self.accelerator.unwrap_model(self.model)
-        targets = sum(model.count(batch) for batch in batches)
+        counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
+        targets, tokens = map(int, self.processes.total(counts))
         self.progress.step += 1
         rate = self._set_learning_rate()
         self.model.train()
+        passes = batches + spare
         losses = [
-            self._backward(batch.to(self.accelerator.device), targets, last=batch is batches[-1])
-            for batch in batches
-        ]
+            self._backward(
+                batch.to(self.accelerator.device),
+                targets,
+                last=number == len(passes),
+                spare=number > len(batches),
+            )
+            for number, batch in enumerate(passes, start=1)
+        ][: len(batches)]
         norm = self._clip()
-        loss = float(sum(loss.total.item() for loss in losses)) / targets
+        loss = float(self.processes.total([sum(loss.total.item() for loss in losses)])[0]) / targets
         if allowed := self.guard.allows(loss, norm, model, batches, generators):
             self.optimizer.step()
         self.optimizer.zero_grad()
@@ -148,20 +170,28 @@ class Trainer:
             epoch=self.progress.epoch + 1,
             loss=loss,
             targets=targets,
-            tokens=sum(batch.tokens for batch in batches),
-            token_accuracy=self._accuracy(batches[-1]) if logged else None,
+            tokens=tokens,
+            token_accuracy=self._accuracy(passes[-1]) if logged else None,
             learning_rate=rate,
             seconds=seconds,
             left_out=not allowed,
             skipped=self.progress.skipped,
         )
 
-    def _backward(self, batch: Batch, targets: int, *, last: bool) -> Loss:
-        """Adds a batch's gradients; processes exchange them with the last one."""
+    def _batches(self) -> tuple[list[Batch], list[Batch]]:
+        """Returns this process's batches of an update, and one to compute in vain if others have one more."""
+        rows = [self.stream.next() for _ in range(self.settings.accumulation)]
+        own = [self.fetch(each) for each in self.processes.share(rows)]
+        idle = len(own) * self.processes.count < len(rows)
+        return own, [self.fetch(rows[0])] if idle else []
+
+    def _backward(self, batch: Batch, targets: int, *, last: bool, spare: bool) -> Loss:
+        """Adds a batch's gradients, of a spare one zeros; processes exchange them with the last one."""
         with self.accelerator.no_sync(self.model) if not last else nullcontext():
             loss: Loss = self.model(batch)
             mean = loss.total / targets + loss.auxiliary / self.settings.accumulation
-            self.accelerator.backward(mean)
+            # What is exchanged is the mean of the processes' gradients; wanted is their sum.
+            self.accelerator.backward(mean * (0 if spare else self.processes.count))
         return loss
 
     def _clip(self) -> float:
@@ -179,7 +209,9 @@ class Trainer:
         model: Model = self.accelerator.unwrap_model(self.model)
         with evaluating(model):
             found = model.likelihoods(batch.to(self.accelerator.device))
-            return found.correct.sum().item() / found.targets.sum().item()
+        sums = [found.correct.sum().item(), found.targets.sum().item()]
+        correct, targets = self.processes.total(sums)
+        return float(correct / targets)
 
     def _set_learning_rate(self) -> float:
         factor = self.schedule.factor(
@@ -194,28 +226,25 @@ class Trainer:
         every = self.settings.evaluate_every or self.run.epoch_steps
         return self.progress.step % every == 0 or self.progress.step == self.run.steps
 
-    def _has_stalled(self) -> bool:
-        stopping = self.settings.early_stopping
-        return stopping is not None and self.progress.waited >= stopping.patience
-
     def _evaluate(self) -> None:
         evaluation = self.guard.evaluated(self.evaluate)
         improved = self.monitor.improves(evaluation, self.progress.best)
         if improved:
             self.progress.best = self.monitor.value(evaluation)
             self._save_model()
-        self.candidates.keep(evaluation.step, self.monitor.value(evaluation), self.state.model)
+        value = self.monitor.value(evaluation)
+        self.processes.on_main(lambda: self.candidates.keep(evaluation.step, value, self.state.model))
         self.progress.waited = 0 if improved else self.progress.waited + 1
         self._tell("evaluation_ended", complete=True, evaluation=replace(evaluation, best=improved))
         self._save_checkpoint()
 
     def _average(self) -> None:
         """Ends with the mean of the candidates; there are none unless the task asks for an average."""
-        if chosen := self.candidates.chosen():
+        if chosen := self.processes.on_main(self.candidates.chosen):
             tensors = mean_tensors(chosen)
             restore(self.state.model, tensors, self.directory.candidates)
             evaluation = self.guard.evaluated(self.evaluate)
-            save_tensors(tensors, self.directory.model)
+            self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
             self._tell(
                 "average_evaluated",
                 complete=False,
@@ -223,32 +252,46 @@ class Trainer:
                 evaluation=replace(evaluation, best=self.monitor.improves(evaluation, self.progress.best)),
                 single_best=self.progress.best,
             )
-        self.candidates.remove()
+        self.processes.on_main(self.candidates.remove)
 
     def _tell(self, hook: str, *, complete: bool, **arguments: object) -> None:
         """Calls a hook; if one that must not fail does, the run stops, saved as far as it is complete."""
         try:
-            self.hooks.call(hook, run=self.run, **arguments)
-        except Exception:
+            with self.processes.together():
+                self.hooks.call(hook, run=self.run, **arguments)
+        except (Exception, SpokenFor):
             if complete:
-                save_checkpoint(self.directory.checkpoints, self.state, self.settings.keep_checkpoints)
+                self._write_checkpoint()
             raise
 
     def _save_model(self) -> None:
-        save_tensors(own_tensors(self.accelerator.unwrap_model(self.model)), self.directory.model)
+        tensors = own_tensors(self.accelerator.unwrap_model(self.model))
+        self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
+
+    def _write_checkpoint(self) -> Path:
+        keep = self.settings.keep_checkpoints
+        return save_checkpoint(self.directory.checkpoints, self.state, keep, self.processes)
 
     def _save_checkpoint(self) -> None:
-        path = save_checkpoint(self.directory.checkpoints, self.state, self.settings.keep_checkpoints)
+        path = self._write_checkpoint()
         self.hooks.call("checkpoint_saved", run=self.run, step=self.progress.step, path=path)
 
-    def _stop(self, signal: str, *, saved: bool) -> None:
-        """Saves everything unless that has just been done, then ends the run."""
+    def _stop(self, signal: str | None, *, saved: bool) -> None:
+        """Saves everything unless that has just been done, then ends the run.
+
+        Args:
+            signal: What this process was sent; None if another one was.
+            saved: Whether that has been done.
+        """
         if not saved:
             self.guard.check_parameters()
             self._save_checkpoint()
-        if not self.directory.model.exists():
+        if not self.processes.on_main(self.directory.model.exists):
             self._save_model()
-        raise InterruptedRunError(
-            f"stopped by {signal} after update {self.progress.step} of {self.run.steps}, all saved in "
-            f"{self.run.directory}; go on with `plugformer train --resume --out {self.run.directory}`"
+        signals = [each for each in self.processes.gather(signal) if each]
+        self.processes.end(
+            InterruptedRunError(
+                f"stopped by {signals[0]} after update {self.progress.step} of {self.run.steps}, all saved "
+                f"in {self.run.directory}; go on with `plugformer train --resume --out {self.run.directory}`"
+            )
         )

@@ -52,12 +52,19 @@ class MultiHeadLatentAttention(Attention):
         latent_width: Annotated[
             int | None,
             Field(
-                ge=1, description="Width of the latent; if null, four head widths, at most half the width."
+                ge=1,
+                le=32_768,
+                description="Width of the latent; if null, four head widths, at most half the width.",
             ),
         ] = None,
         rotary_width: Annotated[
             int | None,
-            Field(ge=2, multiple_of=2, description="Width of the rotated part; if null, half a head width."),
+            Field(
+                ge=2,
+                le=32_768,
+                multiple_of=2,
+                description="Width of the rotated part; if null, half a head width.",
+            ),
         ] = None,
         bias: Annotated[
             bool, Field(description="Add a learned bias in the projections to queries, latent and output.")

@@ -41,7 +41,7 @@ class MixtureOfExperts(FeedForward):
         self,
         model: ModelContext,
         *,
-        experts: Annotated[int, Field(ge=1, description="Number of experts.")] = 8,
+        experts: Annotated[int, Field(ge=1, le=4096, description="Number of experts.")] = 8,
         top_k: Annotated[int, Field(ge=1, description="Experts that each token is sent to.")] = 2,
         balance: Annotated[float, Field(ge=0, description="Weight of the balance loss.")] = 0.01,
     ) -> None:

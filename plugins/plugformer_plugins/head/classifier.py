@@ -35,7 +35,7 @@ class Classifier(Head):
             Pooling, Field(description="How the hidden states of the real tokens become one vector.")
         ] = "mean",
         hidden: Annotated[
-            int | None, Field(ge=1, description="Width of a hidden layer; none if null.")
+            int | None, Field(ge=1, le=32_768, description="Width of a hidden layer; none if null.")
         ] = None,
         activation: Annotated[
             Literal["relu", "tanh"], Field(description="Activation of the hidden layer.")

@@ -1,0 +1,250 @@
+"""The processes that train one model together: who is who, and what they tell each other.
+
+Numbers and small objects travel here, over gloo, on every kind of machine; gradients travel elsewhere.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from typing import NoReturn, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy import ndarray
+from numpy.typing import ArrayLike
+from torch import distributed
+
+from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RunError
+
+T = TypeVar("T")
+
+STEP = timedelta(minutes=10)
+"""How long a process waits for another within a step; one that has ended is noticed at once."""
+
+PREPARATION = timedelta(days=7)
+"""How long processes wait for one that prepares data, scores outputs or writes."""
+
+
+class SpokenFor(SystemExit):
+    """The end of a process because of an error that the main process tells."""
+
+
+class Processes:
+    """Processes that do the same work on different examples; this one alone, unless they are more.
+
+    Methods are meetings, except `share`: all processes call them in the same order, and none goes on before
+    the others have said what they have to say.
+
+    Attributes:
+        index: Number of this process.
+        count: Number of all.
+    """
+
+    index = 0
+    count = 1
+
+    @classmethod
+    def join(cls) -> "Processes":
+        """Returns the processes that a launcher has started with this one.
+
+        Raises:
+            ConfigurationError: The launcher was asked for several, but has started one.
+        """
+        if _one_of_one():
+            raise ConfigurationError(
+                "`accelerate launch --cpu` was asked for several processes and has started one: it needs "
+                "mpirun for more\n  write `torchrun --nproc_per_node 2 -m plugformer train TASK`, or "
+                "`accelerate launch --multi_gpu --num_processes 2 -m plugformer train TASK`; neither needs "
+                "a GPU"
+            )
+        return _joined()
+
+    @property
+    def main(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.index == 0
+
+    def share(self, items: Sequence[T]) -> Sequence[T]:
+        """Returns those of some items that are this process's to work on."""
+        return items[self.index :: self.count]
+
+    def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:
+        """Returns the sums of figures over all processes."""
+        return np.asarray(values, dtype=np.float64)
+
+    def any(self, flag: bool) -> bool:
+        """Returns whether a flag is true in any process."""
+        return flag
+
+    def gather(self, value: T) -> list[T]:
+        """Returns what each process has, in the order of their numbers."""
+        return [value]
+
+    def on_main(self, action: Callable[[], T]) -> T:
+        """Runs an action on the main process and returns its result to all; its error ends all."""
+        return action()
+
+    def first_on_each_machine(self, action: Callable[[], T]) -> T:
+        """Runs an action on one process of each machine, then on the others, which find what it has made."""
+        return action()
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Inside, where no meeting may be, an error in one process ends all.
+
+        Raises:
+            Exception: That error, or on the main process a RunError that tells it.
+            SpokenFor: In the other processes.
+        """
+        yield
+
+    def end(self, error: PlugformerError) -> NoReturn:
+        """Raises an error that all processes have come to; the main process alone tells it."""
+        raise error
+
+    @contextmanager
+    def losing_none(self) -> Iterator[None]:
+        """Inside, the end of another process is told in words.
+
+        Raises:
+            RunError: Another process has ended, or does not answer.
+        """
+        yield
+
+
+ALONE = Processes()
+"""What everything but training works with."""
+
+
+class Group(Processes):
+    """Several processes.
+
+    Args:
+        index: Number of this process.
+        count: Number of all.
+        first: Whether it is the first on its machine.
+    """
+
+    def __init__(self, index: int, count: int, *, first: bool) -> None:
+        self.index = index
+        self.count = count
+        self._first = first
+        self._steps = distributed.new_group(backend="gloo", timeout=STEP)
+        self._patient = distributed.new_group(backend="gloo", timeout=PREPARATION)
+
+    def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:
+        """Returns the sums of figures over all processes."""
+        return self._sum(values, self._steps)
+
+    def any(self, flag: bool) -> bool:
+        """Returns whether a flag is true in any process."""
+        return bool(self.total([flag])[0])
+
+    def gather(self, value: T) -> list[T]:
+        """Returns what each process has, in the order of their numbers."""
+        values: list[T | None] = [None] * self.count
+        with self.losing_none():
+            distributed.all_gather_object(values, value, group=self._patient)
+        return values  # type: ignore[return-value]  # all have been filled
+
+    def on_main(self, action: Callable[[], T]) -> T:
+        """Runs an action on the main process and returns its result to all; its error ends all."""
+        results: list[T | None] = [None]
+        with self.together():
+            if self.main:
+                results = [action()]
+        with self.losing_none():
+            distributed.broadcast_object_list(results, src=0, group=self._patient)
+        return results[0]  # type: ignore[return-value]  # it has been filled
+
+    def first_on_each_machine(self, action: Callable[[], T]) -> T:
+        """Runs an action on one process of each machine, then on the others, which find what it has made."""
+        results: list[T] = []
+        for turn in (True, False):
+            with self.together():
+                if self._first is turn:
+                    results = [action()]
+        return results[0]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Inside, where no meeting may be, an error in one process ends all."""
+        failure: Exception | None = None
+        try:
+            yield
+        except Exception as error:  # whatever it is: the others must not wait for this process
+            failure = error
+        if not self._sum([failure is not None], self._patient).any():
+            return
+        messages = self.gather("" if failure is None else _words(failure))
+        failed = [number for number, message in enumerate(messages) if message]
+        if failed and not self.main:
+            raise SpokenFor(_status(failure))
+        if failure is not None:
+            raise failure
+        if failed:
+            raise RunError(f"process {failed[0]} of {self.count}: {messages[failed[0]]}")
+
+    def _sum(self, values: ArrayLike, group: distributed.ProcessGroup) -> Float[ndarray, "*values"]:
+        sums = torch.tensor(np.asarray(values, dtype=np.float64))
+        with self.losing_none():
+            distributed.all_reduce(sums, group=group)
+        return sums.numpy()
+
+    def end(self, error: PlugformerError) -> NoReturn:
+        """Raises an error that all processes have come to; the main process alone tells it."""
+        raise error if self.main else SpokenFor(_status(error))
+
+    @contextmanager
+    def losing_none(self) -> Iterator[None]:
+        """Inside, the end of another process is told in words."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not isinstance(error, distributed.DistError) and "gloo" not in str(error):
+                raise
+            raise RunError(
+                f"process {self.index} of {self.count} has lost another one, which has ended or does not "
+                f"answer ({str(error).splitlines()[0]}). Messages of that one, if any, tell why; "
+                "go on from the last checkpoint with --resume"
+            ) from error
+
+
+@cache
+def _joined() -> Processes:
+    from accelerate import PartialState
+
+    state = PartialState(cpu=_on_cpu(), timeout=STEP)
+    if state.num_processes == 1:
+        return ALONE
+    return Group(state.process_index, state.num_processes, first=state.local_process_index == 0)
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, PlugformerError) else f"{type(error).__name__}: {error}"
+
+
+def _status(error: Exception | None) -> int:
+    return 130 if isinstance(error, InterruptedRunError) else 2
+
+
+def _on_cpu() -> bool:
+    """Returns whether to compute on the CPU: as asked, or because several processes have no better device.
+
+    Accelerate alone would let each of them believe that it is the only one.
+    """
+    asked = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    device = torch.accelerator.current_accelerator()
+    return asked or (several and (device is None or device.type == "mps"))  # no process group knows mps
+
+
+def _one_of_one() -> bool:
+    """Returns whether this is the only process of an `accelerate launch --cpu` that was asked for several."""
+    asked = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
+    # For several processes that launcher sets the address, and leaves it to mpirun to number them.
+    sizes = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
+    return asked and "MASTER_ADDR" in os.environ and not any(size in os.environ for size in sizes)

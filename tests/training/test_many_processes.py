@@ -1,0 +1,254 @@
+"""Several processes train one model: real ones, on the CPU, that differ in nothing from a single one."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from plugformer.distributed import Processes
+from plugformer.errors import ConfigurationError, InterruptedRunError
+from plugformer.hooks import hookimpl
+from plugformer.runs.weights import load_tensors
+from plugformer.training.train import resume
+
+EXPERTS = "model.feed_forward={name: moe, experts: 8}"  # of which some see no token of a batch
+STILL = "model.dropout=0.0"
+SMOOTH = (
+    "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}"  # else Adam makes steps of rounding errors
+)
+LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass
+class Ended:
+    status: int
+    output: str
+    messages: str
+
+
+@contextmanager
+def launched(count, *command):
+    """Starts processes as torchrun does, which itself would take as long again to start."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = []
+    for rank in range(count):
+        values = (str(rank), str(rank), str(count), str(count), "127.0.0.1", port)
+        environment = {**os.environ, **dict(zip(LAUNCHED, values, strict=True)), "OMP_NUM_THREADS": "1"}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, *command],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def ends(processes, timeout=60):
+    found = [process.communicate(timeout=timeout) for process in processes]
+    return [Ended(each.returncode, *texts) for each, texts in zip(processes, found, strict=True)]
+
+
+def train_command(settings, out, *arguments):
+    chosen = [word for setting in settings for word in ("--set", setting)]
+    return ["-m", "plugformer", "train", "dates", *chosen, "--out", str(out), *arguments]
+
+
+def lines(out):
+    log = out / "metrics.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def wait_for(out, step):
+    """Returns when a run has logged an update."""
+    deadline = time.monotonic() + 60
+    while not any(line["step"] >= step for line in lines(out)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def checkpoint(out):
+    (last,) = sorted((out / "checkpoints").iterdir())[-1:]
+    return {**load_tensors(last / "model.safetensors"), **load_tensors(last / "optimizer.safetensors")}
+
+
+def differences(one, other):
+    """Returns the largest difference between the numbers of two runs, those of generators left out."""
+    mine, yours = checkpoint(one), checkpoint(other)
+    names = [name for name in mine if "generator/" not in name]
+    assert names == [name for name in yours if "generator/" not in name]
+    return max((mine[name].double() - yours[name].double()).abs().max().item() for name in names)
+
+
+def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    report = train_tiny(one, EXPERTS, STILL, "training.accumulation=2")
+    with launched(2, *train_command(short_settings(EXPERTS, STILL), two, "--json")) as processes:
+        main, other = ends(processes)
+    assert (main.status, other.status) == (0, 0), main.messages + other.messages
+    assert differences(one, two) < 1e-6
+    assert (one / "task.yaml").read_text() == (two / "task.yaml").read_text()
+    assert "training.accumulation is 2 instead of 1" in main.messages
+    assert (other.output, other.messages) == ("", ""), "one process speaks"
+    assert json.loads(main.output)["metrics"] == report.as_json()["metrics"]
+    for mine, yours in zip(lines(one), lines(two), strict=True):
+        assert mine["event"] == yours["event"]
+        assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
+
+
+def test_the_end_of_one_ends_the_others(short_settings, tmp_path):
+    out = tmp_path / "run"
+    with launched(2, *train_command(short_settings("training.steps=100000"), out)) as processes:
+        wait_for(out, 3)
+        processes[1].kill()
+        started = time.monotonic()
+        main, _ = ends(processes)
+    assert time.monotonic() - started < 30
+    assert main.status == 2
+    assert "Error: process 0 of 2 has lost another one, which has ended or does not answer" in main.messages
+    assert "go on from the last checkpoint with --resume" in main.messages
+
+
+MEETINGS = """
+import sys
+from pathlib import Path
+import numpy as np
+from plugformer.distributed import Processes, SpokenFor
+from plugformer.errors import ConfigurationError, DataError, RunError
+
+group = Processes.join()
+assert (group.count, group.main) == (2, group.index == 0)
+assert list(group.share(range(5))) == [[0, 2, 4], [1, 3]][group.index]
+assert group.total([1, group.index]).tolist() == [2, 1]
+assert group.total(np.full((2, 3), group.index)).tolist() == [[1] * 3] * 2
+assert group.gather("ab"[group.index]) == ["a", "b"]
+assert [group.any(group.index == 1), group.any(False)] == [True, False]
+assert group.on_main(lambda: group.index) == 0
+place = Path(sys.argv[1])
+
+
+def make():
+    found = place.exists()
+    place.touch()
+    return found
+
+
+assert group.first_on_each_machine(make) is not group.main
+
+
+def error_of(action):
+    try:
+        action()
+    except (Exception, SpokenFor) as error:
+        return repr(error)
+
+
+def fail_in(index):
+    with group.together():
+        if group.index == index:
+            raise DataError(f"bad row in {index}")
+
+
+def refuse():
+    raise ConfigurationError("no")
+
+
+expected = ["DataError('bad row in 0')", "SpokenFor(2)"]
+assert error_of(lambda: fail_in(0)) == expected[group.index]
+expected = ["RunError('process 1 of 2: bad row in 1')", "SpokenFor(2)"]
+assert error_of(lambda: fail_in(1)) == expected[group.index]
+assert error_of(lambda: group.on_main(refuse)) == ["ConfigurationError('no')", "SpokenFor(2)"][group.index]
+assert error_of(lambda: group.end(DataError("all"))) == ["DataError('all')", "SpokenFor(2)"][group.index]
+assert error_of(lambda: fail_in(None)) is None
+"""
+
+
+def test_what_processes_tell_each_other(tmp_path):
+    with launched(2, "-c", MEETINGS, str(tmp_path / "made")) as processes:
+        for process in ends(processes):
+            assert process.status == 0, process.messages
+
+
+def test_one_process_where_several_were_asked_for(monkeypatch):
+    """What `accelerate launch --cpu --num_processes 2` does without mpirun."""
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    with pytest.raises(
+        ConfigurationError, match=r"started one[\s\S]*torchrun --nproc_per_node 2 -m plugformer"
+    ):
+        Processes.join()
+    monkeypatch.delenv("MASTER_ADDR")
+    assert Processes.join().count == 1
+
+
+@pytest.mark.long
+def test_accelerate_launches(train_tiny, short_settings, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    train_tiny(one, STILL, "training.accumulation=2")
+    launcher = [Path(sys.executable).with_name("accelerate"), "launch", "--multi_gpu", "--num_processes", "2"]
+    subprocess.run([*launcher, *train_command(short_settings(STILL), two)], check=True, timeout=120)
+    assert differences(one, two) < 1e-6
+
+
+@pytest.mark.long
+def test_resumed_equals_uninterrupted(short_settings, tmp_path):
+    """With dropout, whose draws differ between processes; the signal reaches only one of them."""
+    settings = short_settings("training.steps=300", "training.evaluate_every=100")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    with launched(2, *train_command(settings, whole)) as processes:
+        assert [each.status for each in ends(processes)] == [0, 0]
+    with launched(2, *train_command(settings, parts)) as processes:
+        wait_for(parts, 20)
+        processes[1].send_signal(signal.SIGTERM)
+        main, other = ends(processes)
+    assert (main.status, other.status) == (130, 130)
+    assert "stopped by SIGTERM after update" in main.messages
+    assert other.messages == ""
+    generators = checkpoint(parts)
+    assert not torch.equal(generators["generator/cpu"], generators["process/1/generator/cpu"])
+    with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
+        assert [each.status for each in ends(processes)] == [0, 0]
+    mine, yours = checkpoint(whole), checkpoint(parts)
+    assert mine.keys() == yours.keys()
+    assert all(torch.equal(mine[name], yours[name]) for name in mine)
+
+
+class StopAfterThree:
+    @hookimpl
+    def step_ended(self, update):
+        if update.step == 3:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.long
+def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
+    """Three processes share the two batches of an update: one computes in vain."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train_tiny(whole, EXPERTS, STILL, SMOOTH, "training.accumulation=2")
+    with pytest.raises(InterruptedRunError):
+        train_tiny(parts, EXPERTS, STILL, SMOOTH, "training.accumulation=2", observers=[StopAfterThree()])
+    with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
+        main, *_ = ends(processes)
+    assert main.status == 0, main.messages
+    assert "step-00000003 was written by 1 processes and is continued by 3" in main.messages
+    assert differences(whole, parts) < 1e-6
+    resume(parts, notify=str)  # with one, which finds a finished run
+    assert differences(whole, parts) < 1e-6
