@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
     "cat dates.txt | plugformer predict runs/dates-20260102-120000 --json",
-    'plugformer predict runs/dates "7/4/76" --set decoding.name=beam --n-best 3',
 )
 
 

@@ -44,7 +44,7 @@ def test_words_put_together_are_the_text(text: str) -> None:
 @settings(deadline=None, max_examples=50)
 def test_text_without_spaces_comes_back(text: str) -> None:
     tokenizer = JiebaWords()
-    tokenizer.train([text, "我"])
+    tokenizer.train(["我", text])
     assert tokenizer.decode(tokenizer.encode([text])) == [text]
 
 
