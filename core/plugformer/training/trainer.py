@@ -202,9 +202,7 @@ class Trainer:
         else:
             gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
             norm = nn.utils.get_total_norm(gradients)
-            if (
-                not norm.isfinite()
-            ):  # squares overflow earlier than numbers, and the largest is slower to find
+            if not norm.isfinite():  # squares overflow earlier; the largest number takes longer to find
                 norm = nn.utils.get_total_norm(gradients, norm_type=math.inf)
         scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
         return 0.0 if scaled else float(norm)
