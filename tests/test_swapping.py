@@ -46,6 +46,7 @@ def losses(registry, tmp_path):
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             fetch=lambda rows: batch,
+            describe=str,
             order=lambda epoch: [[0]],
             evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
             monitor=Monitor("loss", higher_is_better=False),

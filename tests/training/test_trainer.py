@@ -241,3 +241,9 @@ def test_a_skipped_update_leaves_no_trace(trainer):
     assert all(torch.equal(value, plain[name]) for name, value in parameters(interspersed).items())
     assert [update.left_out for update in interspersed.seen.updates] == [False, True, False]
     assert (interspersed.progress.skipped, interspersed.progress.skipped_in_a_row) == (1, 0)
+
+
+def test_large_gradients_are_finite_though_their_squares_are_not(trainer):
+    made = trainer("training.gradient_clipping=null")
+    made.state.model.head.weight.register_hook(lambda gradient: torch.full_like(gradient, 1e200))
+    assert moves(made)["head.weight"].eq(1e200).all()

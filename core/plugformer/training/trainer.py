@@ -195,13 +195,15 @@ class Trainer:
         return loss
 
     def _clip(self) -> float:
-        """Limits the gradients if the task says so; returns their norm, or else their largest number."""
+        """Limits the gradients if the task says so; returns their norm, which is finite only if they are."""
         if self.settings.gradient_clipping is not None:
             limit = self.settings.gradient_clipping
             norm = self.accelerator.clip_grad_norm_(self.model.parameters(), limit)
         else:
             gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
-            norm = nn.utils.get_total_norm(gradients, norm_type=math.inf)
+            norm = nn.utils.get_total_norm(gradients)
+            if not norm.isfinite():  # squares overflow earlier; the largest number takes longer to find
+                norm = nn.utils.get_total_norm(gradients, norm_type=math.inf)
         scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
         return 0.0 if scaled else float(norm)
 
