@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class PreparedEntry:
     notices: list[str]
 
     @classmethod
-    def find(cls, key: str) -> Self | None:
+    def find(cls, key: str) -> "PreparedEntry | None":
         """Returns what was stored under a key, or None.
 
         Raises:
@@ -73,7 +73,7 @@ class PreparedEntry:
         task_type: TaskType,
         tokenizers: Tokenizers,
         notices: Sequence[str],
-    ) -> Self:
+    ) -> "PreparedEntry":
         """Encodes examples and stores them; for this process alone where the cache cannot be written."""
         folder = scratch_folder(PLACE) / uuid4().hex
         folder.mkdir()
@@ -88,7 +88,7 @@ class PreparedEntry:
         return cls._open(_stored(folder, key))
 
     @classmethod
-    def _open(cls, folder: Path) -> Self:
+    def _open(cls, folder: Path) -> "PreparedEntry":
         content = json.loads((folder / _LIST).read_text(encoding="utf-8"))
         for name, size in content["sizes"].items():
             if (found := (folder / name).stat().st_size) != size:
