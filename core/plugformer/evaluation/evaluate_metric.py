@@ -7,8 +7,6 @@ import evaluate
 import numpy as np
 from datasets import Features, Value
 from datasets import List as ListOf
-from jaxtyping import Float, Int
-from numpy import ndarray
 
 from plugformer.evaluation.report import Score, scored
 from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
@@ -69,9 +67,9 @@ class OfflineLikelihoodMetric(OfflineMetric):
 
     def _compute(
         self,
-        log_probabilities: Float[ndarray, " examples"],
-        targets: Int[ndarray, " examples"],
-        correct: Int[ndarray, " examples"],
+        log_probabilities: Sequence[float],
+        targets: Sequence[int],
+        correct: Sequence[int],
     ) -> Score:
         arrays = (np.asarray(column) for column in (log_probabilities, targets, correct))
         return scored(self.metric, np.asarray(self.metric.statistics(*arrays)))
