@@ -60,9 +60,9 @@ def test_one_example_gives_an_interval_without_gaps(metric: Metric, prediction: 
 def test_no_example_is_an_error() -> None:
     with pytest.raises(DataError, match="ExactMatch: there are 0 examples to score"):
         score(ExactMatch(), [], [])
-    nothing = np.zeros(0)
+    nothing, none = np.zeros(0), np.zeros(0, dtype=np.int64)
     with pytest.raises(DataError, match="Perplexity: there are 0 examples to score"):
-        score_likelihoods(Perplexity(), nothing, nothing, nothing)
+        score_likelihoods(Perplexity(), nothing, none, none)
 
 
 def test_many_at_once() -> None:
