@@ -3,6 +3,7 @@
 Numbers and small objects travel here, over gloo, on every kind of machine; gradients travel elsewhere.
 """
 
+import atexit
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -134,6 +135,12 @@ class Group(Processes):
         self._first = first
         self._steps = distributed.new_group(backend="gloo", timeout=STEP)
         self._patient = distributed.new_group(backend="gloo", timeout=PREPARATION)
+        atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        """Ends the groups' threads: one that lets go of a tensor while Python ends takes the process down."""
+        del self._steps, self._patient
+        distributed.destroy_process_group()
 
     def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:
         """Returns the sums of figures over all processes."""
