@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 from plugformer.configuration.task import Average
 from plugformer.errors import RunError
 from plugformer.runs.candidates import Candidates, step_of
-from plugformer.runs.weights import load_note, mean_tensors, restore, save_tensors
+from plugformer.runs.weights import load_note, mean_tensors, restore, save_tensors, write_tensors
 
 
 class Counting(torch.nn.Module):
@@ -33,7 +33,8 @@ def keep(tmp_path):
         average = Average(checkpoints=checkpoints, of=of)
         candidates = Candidates(tmp_path / "candidates", average, higher_is_better=higher)
         for step, value in enumerate(values, start=1):
-            candidates.keep(step, value, Counting(step))
+            value, loss = value if isinstance(value, tuple) else (value, 1.0)
+            candidates.keep(step, value, loss, Counting(step))
         return candidates
 
     return make
@@ -58,6 +59,12 @@ NAN = float("nan")
         ("best", False, [3.0, 1.0, 2.0, 4.0], [2, 3]),
         ("best", True, [3.0, 1.0, 2.0, 4.0], [1, 4]),
         ("best", False, [1.0, 2.0, 2.0, 2.0], [1, 2]),  # of equals the first, as of the single best
+        (
+            "best",
+            True,
+            [(0.5, 3.0), (0.5, 1.0), (0.4, 0.1), (0.5, 2.0)],
+            [2, 4],
+        ),  # the lower loss before that
         ("best", True, [0.1, 0.1, 0.1], [1, 2]),
         ("best", False, [NAN, 9.0, NAN, 8.0], [2, 4]),
         ("best", True, [NAN, 9.0, NAN, 8.0], [2, 4]),
@@ -70,7 +77,7 @@ def test_only_what_can_still_be_needed_is_kept(keep, tmp_path, of, higher, value
 
 def test_nothing_is_kept_unless_an_average_is_asked_for(tmp_path):
     candidates = Candidates(tmp_path / "candidates", None, higher_is_better=False)
-    candidates.keep(1, 1.0, Counting(1))
+    candidates.keep(1, 1.0, 1.0, Counting(1))
     assert candidates.chosen() == []
     assert not (tmp_path / "candidates").exists()
 
@@ -123,6 +130,23 @@ def test_a_damaged_candidate(keep):
         candidates.chosen()
 
 
+def test_a_candidate_of_a_version_that_noted_no_loss(tmp_path):
+    (tmp_path / "candidates").mkdir()
+    for step, note in enumerate(["0.5", "0.5 2.0", "0.5"], start=1):
+        write_tensors({}, tmp_path / "candidates" / f"step-{step:08d}.safetensors", note=note)
+    average = Average(checkpoints=2, of="best")
+    assert steps(Candidates(tmp_path / "candidates", average, higher_is_better=True)) == [1, 2]
+
+
+@pytest.mark.parametrize("note", ["half", "", "0.5 x"])
+def test_a_damaged_note(tmp_path, note):
+    (tmp_path / "candidates").mkdir()
+    write_tensors({}, tmp_path / "candidates" / "step-00000001.safetensors", note=note)
+    average = Average(checkpoints=2, of="best")
+    with pytest.raises(RunError, match=r"step-00000001\.safetensors is damaged"):
+        Candidates(tmp_path / "candidates", average, higher_is_better=True).chosen()
+
+
 def test_a_file_without_a_note(tmp_path):
     save_tensors({"weight": torch.zeros(1)}, tmp_path / "plain.safetensors")
     with pytest.raises(RunError, match=r"plain\.safetensors is damaged"):
@@ -136,5 +160,5 @@ def test_a_full_disk_leaves_the_others(keep, monkeypatch):
     candidates = keep([1.0, 2.0])
     monkeypatch.setattr("plugformer.runs.weights.save_file", full)
     with pytest.raises(RunError, match=r"step-00000003\.safetensors cannot be written: No space left"):
-        candidates.keep(3, 0.5, Counting(3))
+        candidates.keep(3, 0.5, 1.0, Counting(3))
     assert steps(candidates) == [1, 2]

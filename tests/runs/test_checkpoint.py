@@ -49,7 +49,9 @@ def advance(state: TrainingState) -> list[float]:
 def state(tmp_path) -> TrainingState:
     made = make(1)
     advance(made)
-    made.progress = Progress(step=1, epoch=2, batch=3, best=0.5, waited=4, seconds=1.5, unlogged=SUMS)
+    made.progress = Progress(
+        step=1, epoch=2, batch=3, best=0.5, best_loss=1.25, waited=4, seconds=1.5, unlogged=SUMS
+    )
     save_checkpoint(tmp_path, made, KEEP)
     return made
 
@@ -59,9 +61,21 @@ def test_training_goes_on_as_if_nothing_had_happened(state, tmp_path):
     fresh = make(2)
     assert load_checkpoint(tmp_path, fresh, pytest.fail)
     assert fresh.progress == Progress(
-        step=1, epoch=2, batch=3, best=0.5, waited=4, seconds=1.5, unlogged=SUMS
+        step=1, epoch=2, batch=3, best=0.5, best_loss=1.25, waited=4, seconds=1.5, unlogged=SUMS
     )
     assert [advance(fresh) for _ in range(3)] == expected
+
+
+def test_a_checkpoint_of_a_version_that_kept_no_loss_of_the_best(state, tmp_path):
+    path = tmp_path / "step-00000001"
+    record = json.loads((path / "state.json").read_text())
+    del record["progress"]["best_loss"]
+    (path / "state.json").write_text(json.dumps(record))
+    (path / "checksums.json").unlink()
+    write_checksums(path)
+    fresh = make(2)
+    assert load_checkpoint(tmp_path, fresh, pytest.fail)
+    assert (fresh.progress.best, fresh.progress.best_loss) == (0.5, None)
 
 
 def test_no_checkpoint_yet(tmp_path):

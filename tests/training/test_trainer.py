@@ -1,7 +1,5 @@
 """The training loop: what an update is made of, and what decides about its end."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -213,11 +211,34 @@ def test_recent_checkpoints_are_kept(trainer, keep):
 def test_evaluations_say_whether_they_are_the_best():
     evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
     lower, higher = Monitor("loss", higher_is_better=False), Monitor("exact_match", higher_is_better=True)
-    assert lower.improves(evaluation, None)
-    assert lower.improves(evaluation, 2.1)
-    assert not lower.improves(evaluation, 2.0)
-    assert higher.improves(evaluation, 0.4)
-    assert not higher.improves(replace(evaluation, metrics={"exact_match": 0.4}), 0.4)
+    assert lower.improves(evaluation, None, None)
+    assert lower.improves(evaluation, 2.1, 2.1)
+    assert not lower.improves(evaluation, 2.0, 2.0)
+    assert higher.improves(evaluation, 0.4, 1.0)
+    assert not higher.improves(evaluation, 0.6, 3.0)
+
+
+def test_of_equal_values_that_with_the_lower_loss_is_the_best():
+    evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
+    monitor = Monitor("exact_match", higher_is_better=True)
+    assert monitor.improves(evaluation, 0.5, 2.1)
+    assert not monitor.improves(evaluation, 0.5, 2.0)
+    assert not monitor.improves(evaluation, 0.5, 1.9)
+    assert not monitor.improves(evaluation, 0.5, None)  # of a checkpoint of an older version
+
+
+def test_ties_are_broken_as_training_goes_on(trainer):
+    made = trainer("training.evaluate_every=1", steps=4, monitor="exact_match", higher=True)
+    losses = iter([3.0, 1.0, 2.0, 1.0])
+    made.evaluate = lambda step: Evaluation(
+        step, next(losses), 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0
+    )
+    after = []
+    made.hooks = HookManager([Snapshot(made.state.model, after)], pytest.fail)
+    made.fit()
+    assert [best for best, _ in after] == [True, True, False, False]
+    assert torch.equal(load_tensors(made.directory.model)["head.weight"], after[1][1])
+    assert (made.progress.best, made.progress.best_loss, made.progress.waited) == (0.5, 1.0, 2)
 
 
 def test_a_skipped_update_leaves_no_trace(trainer):

@@ -211,9 +211,9 @@ class Model(Settings):
 
 
 class EarlyStopping(Settings):
-    """Stop when `training.monitor` has not improved for some evaluations."""
+    """Stop when `training.monitor`, and at equal values the loss, has not improved for some evaluations."""
 
-    patience: Count = Field(description="Evaluations without a better value.")
+    patience: Count = Field(description="Evaluations without a better one.")
 
 
 class Average(Settings):
@@ -266,7 +266,8 @@ class Training(Settings):
         default=None, description="Updates between evaluations; an epoch if not given."
     )
     monitor: str = Field(
-        default="loss", description="What decides the best checkpoint: loss, or one of the metrics."
+        default="loss",
+        description="What decides the best checkpoint: loss, or one of the metrics and of equals the loss.",
     )
     early_stopping: EarlyStopping | None = None
     keep_checkpoints: Count = Field(

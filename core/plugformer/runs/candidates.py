@@ -8,7 +8,7 @@ from torch import nn
 
 from plugformer.configuration.task import Average
 from plugformer.errors import RunError
-from plugformer.runs.files import replacing
+from plugformer.runs.files import RESTORE, replacing
 from plugformer.runs.weights import load_note, own_tensors, write_tensors
 
 
@@ -28,12 +28,13 @@ class Candidates:
         self._average = average
         self._higher_is_better = higher_is_better
 
-    def keep(self, step: int, value: float, model: nn.Module) -> None:
+    def keep(self, step: int, value: float, loss: float, model: nn.Module) -> None:
         """Keeps the parameters of an evaluation, and drops those that can no longer be needed.
 
         Args:
             step: Updates made.
             value: The monitored figure.
+            loss: The validation loss, which decides between equals.
             model: Its parameters at the evaluation.
 
         Raises:
@@ -43,7 +44,7 @@ class Candidates:
             return
         with replacing(self._folder / f"step-{step:08d}.safetensors") as temporary:
             temporary.parent.mkdir(exist_ok=True)
-            write_tensors(own_tensors(model), temporary, note=repr(value))
+            write_tensors(own_tensors(model), temporary, note=f"{value!r} {loss!r}")
         chosen = self.chosen()
         for path in self._all():
             if path not in chosen:
@@ -92,10 +93,19 @@ class Candidates:
     def _all(self) -> list[Path]:
         return sorted(self._folder.glob("step-*.safetensors"))
 
-    def _rank(self, path: Path) -> tuple[bool, float]:
-        """Returns a key that sorts the best first; the earlier of equals comes first, as its file does."""
-        value = float(load_note(path))
-        return math.isnan(value), -value if self._higher_is_better else value
+    def _rank(self, path: Path) -> tuple[bool, float, float]:
+        """Returns a key that sorts the best first; of equals the lower loss, then the earlier."""
+        value, loss = _figures(path)
+        return math.isnan(value), -value if self._higher_is_better else value, loss
+
+
+def _figures(candidate: Path) -> tuple[float, float]:
+    """Returns the monitored figure and the loss; older versions noted no loss."""
+    try:
+        value, loss, *_ = (*map(float, load_note(candidate).split()), math.inf)
+    except ValueError as error:
+        raise RunError(f"{candidate} is damaged: {error}; {RESTORE}") from error
+    return value, loss
 
 
 def step_of(candidate: Path) -> int:

@@ -46,6 +46,7 @@ class Progress:
         epoch: Epoch that the next batch comes from, counted from 0.
         batch: Number of the next batch within its epoch.
         best: Best value of the monitored figure so far.
+        best_loss: The validation loss beside it, which decides between equals; None from older versions.
         waited: Evaluations since then.
         seconds: Wall time of all updates.
         unlogged: What the next line of the log is made of.
@@ -59,6 +60,7 @@ class Progress:
     epoch: int = 0
     batch: int = 0
     best: float | None = None
+    best_loss: float | None = None
     waited: int = 0
     seconds: float = 0.0
     unlogged: Unlogged = field(default_factory=Unlogged)

@@ -40,10 +40,14 @@ class Monitor:
     name: str
     higher_is_better: bool
 
-    def improves(self, evaluation: Evaluation, best: float | None) -> bool:
-        """Returns whether an evaluation beats the best value so far."""
+    def improves(self, evaluation: Evaluation, best: float | None, best_loss: float | None) -> bool:
+        """Returns whether an evaluation beats the best value so far, or equals it at a lower loss."""
         value = self.value(evaluation)
-        return best is None or (value > best if self.higher_is_better else value < best)
+        if best is None:
+            return True
+        if value == best:
+            return best_loss is not None and evaluation.loss < best_loss
+        return value > best if self.higher_is_better else value < best
 
     def value(self, evaluation: Evaluation) -> float:
         """Returns the monitored figure of an evaluation."""
@@ -230,15 +234,20 @@ class Trainer:
 
     def _evaluate(self) -> None:
         evaluation = self.guard.evaluated(self.evaluate)
-        improved = self.monitor.improves(evaluation, self.progress.best)
-        if improved:
-            self.progress.best = self.monitor.value(evaluation)
-            self._save_model()
+        improved = self._improves(evaluation)
         value = self.monitor.value(evaluation)
-        self.processes.on_main(lambda: self.candidates.keep(evaluation.step, value, self.state.model))
+        if improved:
+            self.progress.best, self.progress.best_loss = value, evaluation.loss
+            self._save_model()
+        self.processes.on_main(
+            lambda: self.candidates.keep(evaluation.step, value, evaluation.loss, self.state.model)
+        )
         self.progress.waited = 0 if improved else self.progress.waited + 1
         self._tell("evaluation_ended", complete=True, evaluation=replace(evaluation, best=improved))
         self._save_checkpoint()
+
+    def _improves(self, evaluation: Evaluation) -> bool:
+        return self.monitor.improves(evaluation, self.progress.best, self.progress.best_loss)
 
     def _average(self) -> None:
         """Ends with the mean of the candidates; there are none unless the task asks for an average."""
@@ -251,7 +260,7 @@ class Trainer:
                 "average_evaluated",
                 complete=False,
                 steps=[step_of(path) for path in chosen],
-                evaluation=replace(evaluation, best=self.monitor.improves(evaluation, self.progress.best)),
+                evaluation=replace(evaluation, best=self._improves(evaluation)),
                 single_best=self.progress.best,
             )
         self.processes.on_main(self.candidates.remove)
