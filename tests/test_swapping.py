@@ -12,6 +12,7 @@ from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState
+from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 STEPS = 8
@@ -45,9 +46,7 @@ def losses(registry, tmp_path):
             run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
-            fetch=lambda rows: batch,
-            describe=str,
-            order=lambda epoch: [[0]],
+            stream=PreparedBatches(fetch=lambda rows: batch, describe=str, order=lambda epoch: [[0]]),
             evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([seen], pytest.fail),

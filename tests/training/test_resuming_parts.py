@@ -13,6 +13,7 @@ from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.runs.generators import seed_generators
+from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 STEPS, KILLED = 6, 3
@@ -53,9 +54,11 @@ def assert_exact(registry, tmp_path):
             run=Run(folder, task, model, STEPS, epoch_steps=100),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
-            fetch=lambda rows: batches[rows[0]],
-            describe=str,
-            order=lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
+            stream=PreparedBatches(
+                fetch=lambda rows: batches[rows[0]],
+                describe=str,
+                order=lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
+            ),
             evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([], pytest.fail),

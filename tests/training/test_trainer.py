@@ -11,6 +11,7 @@ from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import load_tensors
+from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 
@@ -53,9 +54,11 @@ def trainer(registry, tiny_task, tmp_path):
             run=Run(directory.path, task, model, steps, epoch_steps=1000),
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
-            fetch=lambda rows: batches[rows[0]],
-            describe=str,
-            order=lambda epoch: [[index] for index in range(len(batches))],
+            stream=PreparedBatches(
+                fetch=lambda rows: batches[rows[0]],
+                describe=str,
+                order=lambda epoch: [[index] for index in range(len(batches))],
+            ),
             evaluate=evaluate,
             monitor=Monitor(monitor, higher_is_better=higher),
             hooks=HookManager([seen], pytest.fail),

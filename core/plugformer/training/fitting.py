@@ -20,6 +20,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
+from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 DEFAULT_EPOCHS = 10
@@ -95,9 +96,9 @@ def _trainer(
         run=Run(trained.directory, task, trained.model, steps, epoch_steps),
         state=TrainingState(trained.model, optimizer.build(trained.model.named_parameters())),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
-        fetch=data.splits["train"].batch,
-        describe=data.splits["train"].described,
-        order=order,
+        stream=PreparedBatches(
+            order=order, fetch=data.splits["train"].batch, describe=data.splits["train"].described
+        ),
         evaluate=validation.evaluate,
         monitor=_monitor(settings.monitor, validation.evaluator.metrics),
         hooks=hooks,

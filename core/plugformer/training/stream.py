@@ -1,42 +1,101 @@
-"""The endless stream of training batches: a function of seed and epoch, so that resuming replays nothing."""
+"""Where training batches come from, without end: a function of seed and place, so that resuming is exact."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import NamedTuple
 
-from plugformer.runs.checkpoint import Progress, TrainingState
+from plugformer.data.batches import Batch
+from plugformer.distributed import Processes
+from plugformer.runs.checkpoint import Progress
 
 Rows = list[int]
 
 
-class BatchStream:
-    """Yields the rows of one batch after the other, epoch after epoch.
+class Share(NamedTuple):
+    """The part of an update that is one process's.
+
+    Attributes:
+        batches: What it computes.
+        spare: A batch to compute in vain, where other processes have one more.
+    """
+
+    batches: list[Batch]
+    spare: list[Batch]
+
+
+class BatchStream(ABC):
+    """Yields the batches of one update after the other.
+
+    The batches of an update depend on their number, on the seed and on the place in the stream, not on how
+    many processes share them.
+    """
+
+    @abstractmethod
+    def next(self, progress: Progress, count: int, processes: Processes) -> Share:
+        """Returns this process's batches of the next update; a meeting of all processes.
+
+        Args:
+            progress: Holds the place in the stream, which moves on.
+            count: Batches of an update, of all processes together.
+            processes: Those that train.
+        """
+
+    @abstractmethod
+    def describe(self, row: int) -> str:
+        """Returns the example of a row of one of the last batches, in words."""
+
+    @abstractmethod
+    def complete(self, progress: Progress, processes: Processes) -> None:
+        """Brings the places of all processes into the progress that is to be saved; a meeting of them."""
+
+
+class PreparedBatches(BatchStream):
+    """Goes through prepared examples, epoch after epoch.
 
     Args:
         order: Returns an epoch's batches, as rows of the training split.
-        state: Holds the place in the stream, which every batch moves on and checkpoints save.
+        fetch: Returns the batch of some rows.
+        describe: Returns the example of a row, in words.
     """
 
-    def __init__(self, order: Callable[[int], list[Rows]], state: TrainingState) -> None:
+    def __init__(
+        self,
+        *,
+        order: Callable[[int], list[Rows]],
+        fetch: Callable[[Rows], Batch],
+        describe: Callable[[int], str],
+    ) -> None:
         self._order = order
-        self._state = state
+        self._fetch = fetch
+        self._describe = describe
         self._epoch = -1
         self._batches: list[Rows] = []
 
-    @property
-    def _progress(self) -> Progress:
-        return self._state.progress
+    def next(self, progress: Progress, count: int, processes: Processes) -> Share:
+        """Returns this process's batches of the next update."""
+        rows = [self._rows(progress) for _ in range(count)]
+        own = [self._fetch(each) for each in processes.share(rows)]
+        idle = len(own) * processes.count < len(rows)
+        return Share(own, [self._fetch(rows[0])] if idle else [])
 
-    def next(self) -> Rows:
+    def describe(self, row: int) -> str:
+        """Returns the example of a row, in words."""
+        return self._describe(row)
+
+    def complete(self, progress: Progress, processes: Processes) -> None:
+        """Does nothing: all processes are at the same place."""
+
+    def _rows(self, progress: Progress) -> Rows:
         """Returns the next batch's rows."""
-        if self._epoch != self._progress.epoch:
-            self._load()
-        if self._progress.batch == len(self._batches):
-            self._progress.epoch += 1
-            self._progress.batch = 0
-            self._load()
-        rows = self._batches[self._progress.batch]
-        self._progress.batch += 1
-        return rows
+        if self._epoch != progress.epoch:
+            self._load(progress.epoch)
+        if progress.batch == len(self._batches):
+            progress.epoch += 1
+            progress.batch = 0
+            self._load(progress.epoch)
+        progress.batch += 1
+        return self._batches[progress.batch - 1]
 
-    def _load(self) -> None:
-        self._epoch = self._progress.epoch
-        self._batches = self._order(self._epoch)
+    def _load(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._batches = self._order(epoch)

@@ -25,7 +25,7 @@ from plugformer.runs.generators import generator_states
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
 from plugformer.training.interruption import Interruption
 from plugformer.training.not_finite import NotFiniteGuard
-from plugformer.training.stream import BatchStream, Rows
+from plugformer.training.stream import BatchStream
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,7 @@ class Trainer:
         run: What is trained, where and how long.
         state: Model, optimizer and progress; restored from a checkpoint where one is resumed.
         schedule: Moves the learning rate.
-        fetch: Returns the batch of some rows of the training split.
-        describe: Returns the example of a row of the training split, in words.
-        order: Returns an epoch's batches, as rows of the training split.
+        stream: Yields the training batches.
         evaluate: Evaluates the model on the validation split after so many updates.
         monitor: Decides the best evaluation.
         hooks: Observers.
@@ -76,9 +74,7 @@ class Trainer:
         run: Run,
         state: TrainingState,
         schedule: Schedule,
-        fetch: Callable[[Rows], Batch],
-        describe: Callable[[int], str],
-        order: Callable[[int], list[Rows]],
+        stream: BatchStream,
         evaluate: Callable[[int], Evaluation],
         monitor: Monitor,
         hooks: HookManager,
@@ -88,7 +84,7 @@ class Trainer:
         self.settings = run.task.training
         self.state = state
         self.schedule = schedule
-        self.fetch = fetch
+        self.stream = stream
         self.evaluate = evaluate
         self.monitor = monitor
         self.hooks = hooks
@@ -97,8 +93,7 @@ class Trainer:
         self.candidates = Candidates(
             self.directory.candidates, self.settings.average, higher_is_better=monitor.higher_is_better
         )
-        self.stream = BatchStream(order, state)
-        self.guard = NotFiniteGuard(run, state, describe, processes)
+        self.guard = NotFiniteGuard(run, state, stream.describe, processes)
         # Experts that no token was sent to have no gradients, in one process or in all.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
         self.accelerator = Accelerator(kwargs_handlers=[unused])
@@ -144,7 +139,7 @@ class Trainer:
         """Makes one update from `accumulation` batches; its loss is the mean over all their targets."""
         started = time.perf_counter()
         generators = generator_states()
-        batches, spare = self._batches()
+        batches, spare = self.stream.next(self.progress, self.settings.accumulation, self.processes)
         model: Model = self.accelerator.unwrap_model(self.model)
         counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
         targets, tokens = map(int, self.processes.total(counts))
@@ -181,13 +176,6 @@ class Trainer:
             left_out=not allowed,
             skipped=self.progress.skipped,
         )
-
-    def _batches(self) -> tuple[list[Batch], list[Batch]]:
-        """Returns this process's batches of an update, and one to compute in vain if others have one more."""
-        rows = [self.stream.next() for _ in range(self.settings.accumulation)]
-        own = [self.fetch(each) for each in self.processes.share(rows)]
-        idle = len(own) * self.processes.count < len(rows)
-        return own, [self.fetch(rows[0])] if idle else []
 
     def _backward(self, batch: Batch, targets: int, *, last: bool, spare: bool) -> Loss:
         """Adds a batch's gradients, of a spare one zeros; processes exchange them with the last one."""
@@ -281,6 +269,7 @@ class Trainer:
 
     def _write_checkpoint(self) -> Path:
         keep = self.settings.keep_checkpoints
+        self.stream.complete(self.progress, self.processes)
         return save_checkpoint(self.directory.checkpoints, self.state, keep, self.processes)
 
     def _save_checkpoint(self) -> None:
