@@ -1,6 +1,8 @@
 """Parameters on disk."""
 
+import os
 import pickle
+import stat
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,13 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_a_place_that_cannot_be_written(tmp_path):
     with pytest.raises(RunError, match=r"none/model\.safetensors cannot be written: .* choose another place"):
         save_tensors({"a": torch.ones(1)}, tmp_path / "none" / "model.safetensors")
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
+def test_files_have_the_mode_that_the_umask_gives(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        save_tensors({"weight": torch.zeros(1)}, tmp_path / "model.safetensors")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model.safetensors").stat().st_mode) == 0o666 & ~umask

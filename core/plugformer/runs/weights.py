@@ -40,10 +40,13 @@ def write_tensors(tensors: dict[str, Tensor], path: Path, *, note: str = "") -> 
     Raises:
         OSError: The place cannot be written (safetensors has an error of its own for that).
     """
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file(
             {name: tensor.cpu() for name, tensor in tensors.items()}, path, {_NOTE: note} if note else None
         )
+        path.chmod(mode)  # as the umask has it: safetensors makes files that their owner alone can read
     except SafetensorError as error:
         raise OSError(str(error)) from error
 
