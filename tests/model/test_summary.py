@@ -48,9 +48,10 @@ def test_operations_by_hand(rows):
     assert table[""].flops == sum(table[path].flops for path in ("encoder", "decoder", "head"))
 
 
-def test_the_decoder_counts_its_projection_of_the_source(rows):
+def test_cross_attention_counts_its_projection_of_the_source(rows):
     _, table = rows
     linear, scores = 2 * WIDTH * WIDTH * 15, 2 * 2 * 3 * 5 * 5 * WIDTH
+    assert table["decoder.layers.0.cross_attention"].flops == 4 * linear + scores
     assert table["decoder"].flops == 2 * (8 * linear + 2 * scores + 2 * 2 * WIDTH * HIDDEN * 15)
 
 

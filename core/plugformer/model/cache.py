@@ -1,5 +1,8 @@
 """What a decoder keeps between steps."""
 
+from collections.abc import Callable
+from functools import cached_property
+
 from jaxtyping import Bool, Int
 from torch import Tensor
 
@@ -7,11 +10,24 @@ from plugformer.interfaces import Padding, PositionalEncoding, Positions, State
 
 
 class LayerCache:
-    """One layer's states: of the source, projected once, and of the target tokens so far."""
+    """One layer's states: of the source, projected once, and of the target tokens so far.
 
-    def __init__(self, source: State) -> None:
-        self.source = source
+    Args:
+        project: Returns the state of the source.
+    """
+
+    def __init__(self, project: Callable[[], State]) -> None:
+        self._project = project
         self.past: State | None = None
+
+    @cached_property
+    def source(self) -> State:
+        """The state of the source; projected when the layer first reads it, so that forward does all the work."""
+        return self._project()
+
+    def afresh(self) -> "LayerCache":
+        """Returns a cache of the same source that has read nothing."""
+        return LayerCache(self._project)
 
     def remember(self, new: State) -> State:
         """Appends new target tokens and returns the state of all of them."""

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.data.batches import Tokens
-from plugformer.interfaces import PositionalEncoding, Positions, Scope, State
+from plugformer.interfaces import PositionalEncoding, Positions, Scope
 from plugformer.model.cache import Cache, LayerCache
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding
@@ -68,7 +68,7 @@ class Decoder(nn.Module):
         recompute = wanted(self, recompute=self.recompute)
         for layer, layer_cache in zip(layers, cache.layers, strict=True):
             if recompute:
-                x = recomputed(partial(_afresh, layer, layer_cache.source, at, scope, cross), x)
+                x = recomputed(partial(_afresh, layer, layer_cache, at, scope, cross), x)
             else:
                 x = layer(x, layer_cache, at, scope, cross)
         output: Tensor = self.final_norm(x)
@@ -77,11 +77,11 @@ class Decoder(nn.Module):
 
 def _afresh(
     layer: DecoderLayer,
-    source: State,
+    cache: LayerCache,
     at: Positions,
     scope: Scope,
     cross: Scope,
     x: Float[Tensor, "batch length width"],
 ) -> Float[Tensor, "batch length width"]:
-    output: Tensor = layer(x, LayerCache(source), at, scope.afresh(), cross.afresh())
+    output: Tensor = layer(x, cache.afresh(), at, scope.afresh(), cross.afresh())
     return output

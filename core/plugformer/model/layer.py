@@ -1,6 +1,7 @@
 """The layers of encoder and decoder: sublayers, each inside a residual connection with its norm."""
 
 from collections.abc import Callable
+from functools import partial
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -97,8 +98,8 @@ class DecoderLayer(nn.Module):
         self.attention_residual, self.cross_attention_residual, self.feed_forward_residual = residuals
 
     def start(self, memory: Float[Tensor, "batch source width"], at: Positions) -> LayerCache:
-        """Returns an empty past beside the projection of the source, which is computed this once."""
-        return LayerCache(self.cross_attention.project(memory, at))
+        """Returns an empty past beside the projection of the source, which the first call computes."""
+        return LayerCache(partial(self.cross_attention.project, memory, at))
 
     def forward(
         self,

@@ -22,8 +22,7 @@ class Row:
         module: The name of its class.
         shape: Shape of its output; empty where that is no tensor.
         parameters: Its own and its children's, each counted once in the whole model.
-        flops: Floating-point operations of a forward pass; a multiplication and an addition are two. The
-            projection of the source for cross-attention counts to the decoder as a whole.
+        flops: Floating-point operations of a forward pass; a multiplication and an addition are two.
     """
 
     path: str
@@ -75,9 +74,6 @@ def _flops_by_path(model: Model, counter: FlopCounterMode) -> dict[str, int]:
     for name, counts in counter.get_flop_counts().items():
         stack, dot, rest = name.partition(".")
         flops[stacks.get(stack, stack) + dot + rest] = sum(counts.values())
-    # A decoder projects the source before its forward pass, outside of any module's.
-    last = list(stacks.values())[-1]
-    flops[last] += flops["Global"] - sum(flops[path] for path in stacks.values())
     return flops
 
 
