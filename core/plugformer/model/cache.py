@@ -22,7 +22,7 @@ class LayerCache:
 
     @cached_property
     def source(self) -> State:
-        """The state of the source; projected when the layer first reads it, so that forward does all the work."""
+        """The state of the source, projected when a layer first reads it: forward does all the work."""
         return self._project()
 
     def afresh(self) -> "LayerCache":
