@@ -26,6 +26,7 @@ def test_what_a_run_leaves_behind(trained):
         "evaluation.json",
         "self_check.json",
         "checkpoints",
+        ".training.lock",
     }
     checkpoints = sorted(path.name for path in (trained.directory / "checkpoints").iterdir())
     assert checkpoints == ["step-00000008", "step-00000010"]
@@ -55,13 +56,15 @@ def test_a_loaded_run_answers_as_it_did(trained):
 
 
 def test_the_best_parameters_count_and_not_the_last(train_tiny, tmp_path, recorder):
-    """Outputs of four characters never are a date: no evaluation beats the first."""
+    """Steps far too long make a model worse again."""
     out = tmp_path / "run"
-    overrides = ["training.monitor=exact_match", "training.keep_checkpoints=9"]
+    overrides = ["training.optimizer={name: adamw, lr: 5}", "training.keep_checkpoints=9"]
     report = train_tiny(out, *overrides, observers=[recorder])
     evaluations = recorder.of("evaluation_ended", "evaluation")
-    assert [evaluation.best for evaluation in evaluations] == [True, False, False]
-    expected = load_tensors(out / "checkpoints/step-00000004/model.safetensors")
+    best = min(evaluations, key=lambda evaluation: evaluation.loss)
+    assert best.step < evaluations[-1].step
+    assert not evaluations[-1].best
+    expected = load_tensors(out / f"checkpoints/step-{best.step:08d}/model.safetensors")
     (run,) = recorder.of("run_ended", "run")
     for model in (run.model, load(out).model):
         state = model.state_dict()

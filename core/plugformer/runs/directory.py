@@ -11,6 +11,7 @@ from packaging.version import InvalidVersion, Version
 import plugformer
 from plugformer.errors import RunError, nearest
 from plugformer.runs.files import RESTORE, read_json, remove_leftovers, replacing, write_json, write_text
+from plugformer.runs.training_lock import training_lock
 
 
 class RunDirectory:
@@ -38,7 +39,9 @@ class RunDirectory:
         with replacing(path) as temporary:
             run = cls(temporary)
             run.checkpoints.mkdir(parents=True)
-            yield run
+            with training_lock(temporary):  # else who makes the same would take it for a leftover
+                yield run
+            cls.require_possible(path)
 
     @staticmethod
     def require_possible(path: Path) -> None:
@@ -47,8 +50,16 @@ class RunDirectory:
         Raises:
             RunError: As `making` does.
         """
-        _make(path)
-        path.rmdir()
+        try:
+            path.mkdir(parents=True)
+            path.rmdir()
+        except FileExistsError as error:
+            raise RunError(
+                f"{path} exists already and is never overwritten: give another --out, "
+                f"or go on with `plugformer train --resume --out {path}`"
+            ) from error
+        except OSError as error:
+            raise RunError(f"{path} cannot be made: {error.strerror or error}; give another --out") from error
 
     @classmethod
     def open(cls, path: Path) -> "RunDirectory":
@@ -185,18 +196,6 @@ class RunDirectory:
                 f"{self.metrics} cannot be written: {error.strerror or error}; "
                 "make room, then go on with --resume"
             ) from error
-
-
-def _make(path: Path) -> None:
-    try:
-        path.mkdir(parents=True)
-    except FileExistsError as error:
-        raise RunError(
-            f"{path} exists already and is never overwritten: give another --out, "
-            f"or go on with `plugformer train --resume --out {path}`"
-        ) from error
-    except OSError as error:
-        raise RunError(f"{path} cannot be made: {error.strerror or error}; give another --out") from error
 
 
 def _logged(line: str) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from plugformer.errors import RunError
+from plugformer.runs.training_lock import is_trained
 
 RESTORE = "take it from a backup or train again"
 """What to do about a damaged file."""
@@ -47,7 +48,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Removes what killed processes left in a folder under temporary names.
+    """Removes what killed processes left in a folder under temporary names; not what one is just making.
 
     Args:
         folder: The folder; it need not exist.
@@ -58,7 +59,7 @@ def remove_leftovers(folder: Path, name: str = "") -> None:
     """
     beginning = f".{name}." if name else "."
     for path in list(folder.iterdir()) if folder.is_dir() else []:
-        if path.name.startswith(beginning) and _TEMPORARY.fullmatch(path.name):
+        if path.name.startswith(beginning) and _TEMPORARY.fullmatch(path.name) and not is_trained(path):
             try:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             except OSError as error:
@@ -86,7 +87,9 @@ def read_json(path: Path) -> Any:
         RunError: It is missing or damaged.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(value, ensure_ascii=False).encode()  # an escaped half of a surrogate pair is no text
+        return value
     except FileNotFoundError:
         raise RunError(f"{path} is missing: the run directory is damaged or incomplete") from None
     except (OSError, ValueError, RecursionError) as error:

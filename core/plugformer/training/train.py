@@ -19,6 +19,7 @@ from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
 from plugformer.runs.requirements import resolve_run
 from plugformer.runs.self_check import check_itself
+from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
 from plugformer.training.fitting import fit
 
@@ -67,9 +68,9 @@ def train(
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
     processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies))
-    return replace(
-        _finish(trained, data, observers, notify, processes), seconds=time.perf_counter() - started
-    )
+    with training_lock(path, processes):
+        report = _finish(trained, data, observers, notify, processes)
+    return replace(report, seconds=time.perf_counter() - started)
 
 
 def resume(
@@ -93,8 +94,8 @@ def resume(
         As `train` does.
 
     Raises:
-        RunError: There is no such run, it is damaged, a component of it is not installed, or a component or
-            the data changed since it began.
+        RunError: There is no such run, it is damaged, another process trains it, a component of it is not
+            installed, or a component or the data changed since it began.
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
@@ -102,21 +103,22 @@ def resume(
     notify = notify if processes.main else _say_nothing
     with processes.together():
         directory = RunDirectory.open(run)
-        resolved = resolve_run(directory, registry)
-        vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
-    data = _prepare(resolved, vocabularies, notify, processes)
-    with processes.together():
-        before, now = directory.lock(), make_lock(resolved.task, resolved.registry, data.hashes)
-        changed = refuse_changes(before, now, allow=allow_changes)
-    if changed:
-        notify("\n  ".join(["going on with other components:", *changed]))
-        changes = [*before.get("changes", []), *changed]
-        processes.on_main(lambda: directory.write_lock({**now, "changes": changes}))
-    model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
-    trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
-    return replace(
-        _finish(trained, data, observers, notify, processes), seconds=time.perf_counter() - started
-    )
+    with training_lock(run, processes):
+        with processes.together():
+            resolved = resolve_run(directory, registry)
+            vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
+        data = _prepare(resolved, vocabularies, notify, processes)
+        with processes.together():
+            before, now = directory.lock(), make_lock(resolved.task, resolved.registry, data.hashes)
+            changed = refuse_changes(before, now, allow=allow_changes)
+        if changed:
+            notify("\n  ".join(["going on with other components:", *changed]))
+            changes = [*before.get("changes", []), *changed]
+            processes.on_main(lambda: directory.write_lock({**now, "changes": changes}))
+        model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
+        trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
+        report = _finish(trained, data, observers, notify, processes)
+    return replace(report, seconds=time.perf_counter() - started)
 
 
 def _say_nothing(_: str) -> None:

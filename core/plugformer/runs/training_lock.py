@@ -1,0 +1,58 @@
+"""One training of a run at a time: a file lock, which the system takes back however the process ends."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from plugformer.distributed import ALONE, Processes
+from plugformer.errors import RunError
+
+NAME = ".training.lock"
+"""Stays in the run directory, empty: who removed it could take it from somebody who is opening it."""
+
+
+@contextmanager
+def training_lock(run: Path, processes: Processes = ALONE) -> Iterator[None]:
+    """Keeps everybody else from training a run; reading it stays possible.
+
+    Args:
+        run: The run directory.
+        processes: Those that train together; the main one holds the lock.
+
+    Raises:
+        RunError: Somebody else trains it, or the directory cannot be written.
+    """
+    lock = FileLock(run / NAME, timeout=0)
+    processes.on_main(lambda: _acquire(lock, run))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def is_trained(run: Path) -> bool:
+    """Returns whether some process holds the lock of a directory; makes no file."""
+    if not (run / NAME).exists():
+        return False
+    try:
+        with FileLock(run / NAME, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _acquire(lock: FileLock, run: Path) -> None:
+    try:
+        with suppress(NotImplementedError):  # a file system without locks, such as some network ones
+            lock.acquire()
+    except Timeout:
+        raise RunError(
+            f"{run} is being trained by another process: wait for its end, stop it, or give another --out"
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"{run / NAME} cannot be locked: {error.strerror or error}; training writes to its run: "
+            f"make {run} writable"
+        ) from error

@@ -1,0 +1,90 @@
+"""A run is trained by one process at a time: real ones, that end in any way."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from plugformer.errors import RunError
+from plugformer.runs.directory import RunDirectory
+from plugformer.runs.files import remove_leftovers
+from plugformer.runs.loading import load
+from plugformer.runs.training_lock import NAME, is_trained, training_lock
+from plugformer.training.train import resume
+
+
+@pytest.fixture
+def start(short_settings):
+    """Starts `plugformer train` in a process of its own, which does not outlive the test."""
+    started = []
+
+    def begin(out, *settings):
+        chosen = [word for setting in short_settings(*settings) for word in ("--set", setting)]
+        command = [sys.executable, "-m", "plugformer", "train", "dates", *chosen, "--out", str(out)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_run_in_training_is_read_but_not_resumed(start, tmp_path):
+    out = tmp_path / "run"
+    process = start(out, "training.steps=100000")
+    deadline = time.monotonic() + 60
+    while not (out / "model.safetensors").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    with pytest.raises(RunError, match=r"run is being trained by another process: wait for its end, stop it"):
+        resume(out, notify=str)
+    assert len(load(out).predict(["May 1, 2001"])) == 1
+    process.kill()
+    process.wait()
+    with training_lock(out):
+        assert is_trained(out)
+    assert not is_trained(out)
+
+
+def test_of_two_that_make_the_same_run_one_wins(start, tmp_path):
+    out = tmp_path / "run"
+    both = [start(out), start(out)]
+    messages = [process.communicate(timeout=60)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], messages
+    (refused,) = [text for process, text in zip(both, messages, strict=True) if process.returncode]
+    assert "Traceback" not in refused
+    assert f"Error: {out} exists already and is never overwritten" in refused
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert RunDirectory.open(out).lock()
+
+
+def test_what_somebody_is_just_making_is_no_leftover(tmp_path):
+    making, left = tmp_path / ".run.01234567", tmp_path / ".run.89abcdef"
+    making.mkdir()
+    left.mkdir()
+    with training_lock(left):
+        pass
+    with training_lock(making):
+        remove_leftovers(tmp_path, "run")
+        assert list(tmp_path.iterdir()) == [making]
+    remove_leftovers(tmp_path, "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_gives_the_lock_back(tmp_path):
+    with pytest.raises(KeyError), training_lock(tmp_path):
+        raise KeyError
+    assert not is_trained(tmp_path)
+
+
+def test_a_lock_elsewhere_is_not_followed(run_copy, tmp_path):
+    (run_copy / NAME).unlink()
+    (run_copy / NAME).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match=r"\.training\.lock cannot be locked: .*make .* writable"):
+        resume(run_copy, notify=str)
+    assert not (tmp_path / "elsewhere").exists()
