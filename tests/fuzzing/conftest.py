@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis.errors import HypothesisWarning
 from plugformer.cache import cache_folder
 from plugformer.errors import PlugformerError
 
-SHORT, LONG = 100, 500
+SHORT, LONG = 100, 1000
 """Cases of one property in the default suite, and in the long one."""
 
 SECONDS = 20
@@ -78,6 +79,21 @@ class Watch:
 
 WATCH = Watch()
 
+CASES: Counter[str] = Counter()
+"""How many each test has tried; fewer than asked for where there are no more."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if CASES:
+        terminalreporter.write_line(f"fuzzed: {CASES.total():,} cases of {len(CASES)} properties")
+
+
+@pytest.fixture
+def deadline() -> Iterator[None]:
+    """Ends a test that takes longer than one case may."""
+    with _limited():
+        yield
+
 
 @pytest.fixture(params=[SHORT, pytest.param(LONG, marks=pytest.mark.long)], ids=["short", "long"])
 def fuzz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fuzz:
@@ -101,6 +117,7 @@ def fuzz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         )
         @given(cases)
         def check(case: object) -> None:
+            CASES[request.node.nodeid] += 1
             with _limited(), WATCH.on(tmp_path, cache_folder()):
                 try:
                     read(case)

@@ -155,7 +155,7 @@ def laughs(levels: int, width: int) -> bytes:
 
 
 @pytest.mark.parametrize("bomb", [laughs(10, 10), laughs(5, 50), laughs(2000, 2)])
-def test_aliases_are_bounded(bomb, tmp_path):
+def test_aliases_are_bounded(bomb, tmp_path, deadline):
     with pytest.raises(
         ConfigurationError, match=r"has more than 50000 values, aliases counted each time|nested deeper"
     ):
@@ -163,6 +163,6 @@ def test_aliases_are_bounded(bomb, tmp_path):
 
 
 @pytest.mark.parametrize("deep", [b"[" * 100_000, b"{a: " * 100_000, b"- " * 100_000, b"? " * 100_000])
-def test_depth_is_bounded(deep, tmp_path):
+def test_depth_is_bounded(deep, tmp_path, deadline):
     with pytest.raises(ConfigurationError, match="is nested deeper than 40 levels"):
         read_mapping(deep, "deep.yaml", tmp_path)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 from tests.fuzzing.mutation import JSON_TOKENS, YAML_TOKENS, altered, as_json, damaged, documents
 
+from plugformer.errors import RunError
 from plugformer.inspection.log import read_history
 from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
@@ -104,6 +105,13 @@ def test_damaged_evaluations(fuzz, run_copy):
         RunDirectory(run_copy).write_evaluation("test", {"loss": 1.0})
 
     fuzz(changed(file.read_bytes(), file.name), use)
+
+
+def test_half_a_surrogate_pair_is_damage(run_copy):
+    """Found by the long run: JSON can escape what no file can hold."""
+    (run_copy / "evaluation.json").write_bytes(b'{"versions": "\\ud800"}')
+    with pytest.raises(RunError, match=r"evaluation\.json is damaged: .*surrogates not allowed"):
+        RunDirectory(run_copy).write_evaluation("test", {"loss": 1.0})
 
 
 def test_damaged_tensors(fuzz, tmp_path):

@@ -15,6 +15,8 @@ from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
+_NEVER_SEEN = "\U0010ffff"
+"""A character that Unicode will never assign: whether unknown ones have a token is seen only as one comes."""
 
 
 class FastTokenizer(Tokenizer):
@@ -139,7 +141,9 @@ def read_pipeline(file: Path) -> tokenizers.Tokenizer:
         RunError: The file is missing or damaged.
     """
     try:
-        return tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
+        pipeline = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
+        pipeline.encode_batch_fast([_NEVER_SEEN], add_special_tokens=False)
+        return pipeline
     except Exception as error:  # the library raises plain Exception for every kind of damage
         reason = f"no such file: {file}" if isinstance(error, FileNotFoundError) else f"{file}: {error}"
         raise RunError(
