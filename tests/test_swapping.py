@@ -12,6 +12,7 @@ from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState
+from plugformer.training.parallel import Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -44,6 +45,7 @@ def losses(registry, tmp_path):
         seen = Losses()
         Trainer(
             run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
+            parallel=Replicated(model),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(fetch=lambda rows: batch, describe=str, order=lambda epoch: [[0]]),

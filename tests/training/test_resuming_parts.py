@@ -13,6 +13,7 @@ from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.runs.generators import seed_generators
+from plugformer.training.parallel import Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -52,6 +53,7 @@ def assert_exact(registry, tmp_path):
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         return Trainer(
             run=Run(folder, task, model, STEPS, epoch_steps=100),
+            parallel=Replicated(model),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(

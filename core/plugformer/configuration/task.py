@@ -246,6 +246,11 @@ class Training(Settings):
         default=False,
         description="Keep only what is between layers and compute each twice: less memory, more time.",
     )
+    shard: bool = Field(
+        default=False,
+        description="Each of several processes keeps a part of parameters, gradients and optimizer state only: "
+        "less memory, more communication.",
+    )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="constant")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(

@@ -70,7 +70,13 @@ class Progress:
 
 @dataclass
 class TrainingState:
-    """What moves while training: the model, the optimizer, the random generators and the progress."""
+    """What moves while training: the model, the optimizer, the random generators and the progress.
+
+    Attributes:
+        model: With all its parameters.
+        optimizer: Its `state_dict` is the same however many processes train; all call it together.
+        progress: How far training has come.
+    """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -91,14 +97,21 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int, processes: Pr
             optimizer keeps what no checkpoint can hold.
     """
     generators = processes.gather(generator_states())
-    return processes.on_main(lambda: _write(folder, state, keep, generators))
+    optimizer = state.optimizer.state_dict()
+    return processes.on_main(lambda: _write(folder, state, keep, optimizer, generators))
 
 
-def _write(folder: Path, state: TrainingState, keep: int, generators: Sequence[Mapping[str, Tensor]]) -> Path:
+def _write(
+    folder: Path,
+    state: TrainingState,
+    keep: int,
+    optimizer_state: Mapping[str, Any],
+    generators: Sequence[Mapping[str, Tensor]],
+) -> Path:
     path = folder / f"step-{state.progress.step:08d}"
     if path.exists():
         return path  # saved at this step already: nothing has moved since
-    optimizer, tensors = split_tensors(state.optimizer.state_dict(), "optimizer")
+    optimizer, tensors = split_tensors(optimizer_state, "optimizer")
     for process, states in enumerate(generators):
         tensors |= {_of(process) + name: tensor for name, tensor in states.items()}
     with replacing(path) as temporary:

@@ -20,6 +20,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
+from plugformer.training.parallel import Parallel, Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -57,11 +58,13 @@ def fit(
         limit=settings.limit,
         samples=settings.samples,
     )
-    trainer = _trainer(trained, data, validation, hooks, processes)
+    parallel = _parallel(trained, notify, processes)
+    trainer = _trainer(trained, data, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
     seed_generators(trained.task.training.seed, processes.index)  # of dropout
     processes.on_main(directory.remove_leftovers)
     resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
+    parallel.spread()
     log.go_on(trainer.progress.unlogged)
     processes.on_main(lambda: directory.rewind_log(trainer.progress.step))
     needed = trainer.progress.best is not None and not trainer.has_ended
@@ -71,13 +74,27 @@ def fit(
     try:
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
-            hooks.call("samples_shown", run=trainer.run, samples=validation.samples())
+            with parallel.whole():
+                samples = validation.samples()
+            hooks.call("samples_shown", run=trainer.run, samples=samples)
         trainer.fit()
     except BaseException as error:
         hooks.call("run_failed", run=trainer.run, error=error)
         raise
     hooks.call("run_ended", run=trainer.run)
     restore(trained.model, load_tensors(directory.model), directory.model)
+    trained.model.to(parallel.accelerator.device)
+
+
+def _parallel(trained: TrainedModel, notify: Callable[[str], None], processes: Processes) -> Parallel:
+    """Returns how the processes hold the model."""
+    if trained.task.training.shard and processes.count > 1:
+        from plugformer.training.sharded import Sharded
+
+        return Sharded(trained.model, processes)
+    if trained.task.training.shard:
+        notify("training.shard: one process alone trains, and has the whole model")
+    return Replicated(trained.model)
 
 
 def _trainer(
@@ -86,6 +103,7 @@ def _trainer(
     validation: Validation,
     hooks: HookManager,
     processes: Processes,
+    parallel: Parallel,
 ) -> Trainer:
     task, registry, settings = trained.task, trained.registry, trained.task.training
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
@@ -94,7 +112,8 @@ def _trainer(
     steps = settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps
     return Trainer(
         run=Run(trained.directory, task, trained.model, steps, epoch_steps),
-        state=TrainingState(trained.model, optimizer.build(trained.model.named_parameters())),
+        parallel=parallel,
+        state=TrainingState(trained.model, optimizer.build(parallel.named_parameters())),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         stream=PreparedBatches(
             order=order, fetch=data.splits["train"].batch, describe=data.splits["train"].described

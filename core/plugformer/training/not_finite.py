@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import NoReturn
 
 from torch import Tensor, nn
@@ -53,7 +54,7 @@ class NotFiniteGuard:
         self,
         loss: float,
         norm: float,
-        model: Model,
+        whole: Callable[[], AbstractContextManager[Model]],
         batches: Sequence[Batch],
         generators: Mapping[str, Tensor],
     ) -> bool:
@@ -62,7 +63,7 @@ class NotFiniteGuard:
         Args:
             loss: Of the update.
             norm: Of its gradients, of any kind; as the loss, the same in all processes.
-            model: Without what distributes it.
+            whole: Returns where the whole model is at hand; that of all processes.
             batches: Those of the update that this process has.
             generators: The states of all random generators before it; they are put back if it is left out.
 
@@ -78,7 +79,8 @@ class NotFiniteGuard:
         restore_generators(generators)
         if self._run.task.training.not_finite == "skip" and progress.skipped_in_a_row < MOST_IN_A_ROW:
             return False
-        cause, batch = find_cause(model, batches)
+        with whole() as model:
+            cause, batch = find_cause(model, batches)
         examples = self._examples(batches if batch is None else [batch])
         causes = self._processes.gather((batch is None, cause, examples))
         _, cause, examples = min(causes, key=lambda found: found[0])  # of the first process that found one

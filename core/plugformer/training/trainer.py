@@ -3,12 +3,10 @@
 import math
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
 from torch import nn
 
 from plugformer.data.batches import Batch
@@ -17,7 +15,7 @@ from plugformer.errors import InterruptedRunError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.interfaces import Schedule
-from plugformer.model.models import Loss, Model, evaluating
+from plugformer.model.models import Loss, evaluating
 from plugformer.runs.candidates import Candidates, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
@@ -25,6 +23,7 @@ from plugformer.runs.generators import generator_states
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
 from plugformer.training.interruption import Interruption
 from plugformer.training.not_finite import NotFiniteGuard
+from plugformer.training.parallel import Parallel
 from plugformer.training.stream import BatchStream
 
 
@@ -59,7 +58,9 @@ class Trainer:
 
     Args:
         run: What is trained, where and how long.
-        state: Model, optimizer and progress; restored from a checkpoint where one is resumed.
+        parallel: The model as the processes hold it while they train.
+        state: The whole model, the optimizer of `parallel`'s parameters, and progress; restored from a
+            checkpoint where one is resumed.
         schedule: Moves the learning rate.
         stream: Yields the training batches.
         evaluate: Evaluates the model on the validation split after so many updates.
@@ -72,6 +73,7 @@ class Trainer:
         self,
         *,
         run: Run,
+        parallel: Parallel,
         state: TrainingState,
         schedule: Schedule,
         stream: BatchStream,
@@ -82,6 +84,7 @@ class Trainer:
     ) -> None:
         self.run = run
         self.settings = run.task.training
+        self.parallel = parallel
         self.state = state
         self.schedule = schedule
         self.stream = stream
@@ -94,12 +97,9 @@ class Trainer:
             self.directory.candidates, self.settings.average, higher_is_better=monitor.higher_is_better
         )
         self.guard = NotFiniteGuard(run, state, stream.describe, processes)
-        # Experts that no token was sent to have no gradients, in one process or in all.
-        unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-        self.accelerator = Accelerator(kwargs_handlers=[unused])
-        self.model: nn.Module
-        self.optimizer: torch.optim.Optimizer
-        self.model, self.optimizer = self.accelerator.prepare(state.model, state.optimizer)
+        self.accelerator = parallel.accelerator
+        self.model = parallel.model
+        self.optimizer: torch.optim.Optimizer = parallel.prepare(state.optimizer)
 
     @property
     def progress(self) -> Progress:
@@ -140,7 +140,7 @@ class Trainer:
         started = time.perf_counter()
         generators = generator_states()
         batches, spare = self.stream.next(self.progress, self.settings.accumulation, self.processes)
-        model: Model = self.accelerator.unwrap_model(self.model)
+        model = self.run.model
         counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
         targets, tokens = map(int, self.processes.total(counts))
         self.progress.step += 1
@@ -158,7 +158,7 @@ class Trainer:
         ][: len(batches)]
         norm = self._clip()
         loss = float(self.processes.total([sum(loss.total.item() for loss in losses)])[0]) / targets
-        if allowed := self.guard.allows(loss, norm, model, batches, generators):
+        if allowed := self.guard.allows(loss, norm, self.parallel.whole, batches, generators):
             self.optimizer.step()
         self.optimizer.zero_grad()
         logged = self.progress.step % self.settings.log_every == 0
@@ -179,8 +179,8 @@ class Trainer:
 
     def _backward(self, batch: Batch, targets: int, *, last: bool, spare: bool) -> Loss:
         """Adds a batch's gradients, of a spare one zeros; processes exchange them with the last one."""
-        with self.accelerator.no_sync(self.model) if not last else nullcontext():
-            loss: Loss = self.model(batch)
+        with self.parallel.exchanging(last=last):
+            loss = self.parallel.loss(batch)
             mean = loss.total / targets + loss.auxiliary / self.settings.accumulation
             # What is exchanged is the mean of the processes' gradients; wanted is their sum.
             self.accelerator.backward(mean * (0 if spare else self.processes.count))
@@ -190,18 +190,17 @@ class Trainer:
         """Limits the gradients if the task says so; returns their norm, which is finite only if they are."""
         if self.settings.gradient_clipping is not None:
             limit = self.settings.gradient_clipping
-            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), limit)
+            norm = self.parallel.complete(self.accelerator.clip_grad_norm_(self.model.parameters(), limit))
         else:
             gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
-            norm = nn.utils.get_total_norm(gradients)
+            norm = self.parallel.complete(nn.utils.get_total_norm(gradients))
             if not norm.isfinite():  # squares overflow earlier; the largest number takes longer to find
-                norm = nn.utils.get_total_norm(gradients, norm_type=math.inf)
+                norm = self.parallel.complete(nn.utils.get_total_norm(gradients, norm_type=math.inf))
         scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
         return 0.0 if scaled else float(norm)
 
     def _accuracy(self, batch: Batch) -> float:
-        model: Model = self.accelerator.unwrap_model(self.model)
-        with evaluating(model):
+        with self.parallel.whole() as model, evaluating(model):
             found = model.likelihoods(batch.to(self.accelerator.device))
         sums = [found.correct.sum().item(), found.targets.sum().item()]
         correct, targets = self.processes.total(sums)
@@ -221,7 +220,8 @@ class Trainer:
         return self.progress.step % every == 0 or self.progress.step == self.run.steps
 
     def _evaluate(self) -> None:
-        evaluation = self.guard.evaluated(self.evaluate)
+        with self.parallel.whole():
+            evaluation = self.guard.evaluated(self.evaluate)
         improved = self._improves(evaluation)
         value = self.monitor.value(evaluation)
         if improved:
@@ -242,7 +242,9 @@ class Trainer:
         if chosen := self.processes.on_main(self.candidates.chosen):
             tensors = mean_tensors(chosen)
             restore(self.state.model, tensors, self.directory.candidates)
-            evaluation = self.guard.evaluated(self.evaluate)
+            self.parallel.spread()
+            with self.parallel.whole():
+                evaluation = self.guard.evaluated(self.evaluate)
             self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
             self._tell(
                 "average_evaluated",
@@ -260,11 +262,12 @@ class Trainer:
                 self.hooks.call(hook, run=self.run, **arguments)
         except (Exception, SpokenFor):
             if complete:
+                self.parallel.gather()
                 self._write_checkpoint()
             raise
 
     def _save_model(self) -> None:
-        tensors = own_tensors(self.accelerator.unwrap_model(self.model))
+        tensors = own_tensors(self.state.model)
         self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
 
     def _write_checkpoint(self) -> Path:
@@ -284,6 +287,7 @@ class Trainer:
             saved: Whether that has been done.
         """
         if not saved:
+            self.parallel.gather()
             self.guard.check_parameters()
             self._save_checkpoint()
         if not self.processes.on_main(self.directory.model.exists):

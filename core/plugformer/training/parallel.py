@@ -1,0 +1,106 @@
+"""How the processes of a training hold its model: here each the whole, in `sharded.py` each a part of it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from torch import Tensor, nn
+
+from plugformer.data.batches import Batch
+from plugformer.model.models import Loss, Model
+
+
+class Parallel(ABC):
+    """A model as the processes that train it hold it.
+
+    Methods are meetings: all processes call them in the same order, and equally often.
+
+    Attributes:
+        accelerator: Knows this process's device and number formats.
+        model: What is trained.
+    """
+
+    accelerator: Accelerator
+    model: nn.Module
+
+    @abstractmethod
+    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
+        """Returns what an optimizer updates, by the names that the model gives."""
+
+    def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """Returns what makes the steps of an optimizer of `named_parameters`."""
+        prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
+        return prepared
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> Loss:
+        """Returns the loss of a batch of this process."""
+
+    @abstractmethod
+    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
+        """Returns where losses and gradients are computed; these become the mean over the processes.
+
+        Args:
+            last: Whether no other batch of the update follows.
+        """
+
+    @abstractmethod
+    def complete(self, norm: Tensor) -> Tensor:
+        """Returns the norm of all gradients, from that of `model`'s."""
+
+    @abstractmethod
+    def gather(self) -> None:
+        """Brings the whole model up to date."""
+
+    @abstractmethod
+    def spread(self) -> None:
+        """Goes on with the parameters that the whole model has been given."""
+
+    @abstractmethod
+    def whole(self) -> AbstractContextManager[Model]:
+        """Returns where each process has the whole model, up to date and on its device, for any use."""
+
+
+class Replicated(Parallel):
+    """Each process has all parameters.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        # Experts that no token was sent to have no gradients, in one process or in all.
+        unused = DistributedDataParallelKwargs(find_unused_parameters=True)
+        self.accelerator = Accelerator(kwargs_handlers=[unused])
+        self.model = self.accelerator.prepare(model)
+        self._whole = model
+
+    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
+        """Returns the model's parameters."""
+        return self._whole.named_parameters()
+
+    def loss(self, batch: Batch) -> Loss:
+        """Returns the loss of a batch."""
+        loss: Loss = self.model(batch)
+        return loss
+
+    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
+        """Returns where gradients add up until the last batch, with whose they are exchanged."""
+        return nullcontext() if last else self.accelerator.no_sync(self.model)
+
+    def complete(self, norm: Tensor) -> Tensor:
+        """Returns the norm as it is."""
+        return norm
+
+    def gather(self) -> None:
+        """Does nothing: the whole model is the one that is trained."""
+
+    def spread(self) -> None:
+        """Does nothing: the whole model is the one that is trained."""
+
+    @contextmanager
+    def whole(self) -> Iterator[Model]:
+        """Yields the model."""
+        yield self._whole

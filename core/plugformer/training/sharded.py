@@ -1,0 +1,184 @@
+"""Fully sharded data parallelism: each process keeps a part of every parameter, gradient and moment."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import deepcopy
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+
+from plugformer.data.batches import Batch
+from plugformer.distributed import Processes
+from plugformer.errors import ConfigurationError
+from plugformer.model.layer import DecoderLayer, EncoderLayer
+from plugformer.model.models import Loss, Model
+from plugformer.runs.weights import own_tensors
+from plugformer.training.parallel import Parallel
+
+
+class Sharded(Parallel):
+    """Each process has a part of each parameter; those of a layer are whole only while it computes.
+
+    ZeRO, Rajbhandari et al. 2020, section 5: https://arxiv.org/abs/1910.02054, as torch's `fully_shard` does
+    it. What belongs to no layer, such as embeddings and the head, tied or not, is whole for all of a pass.
+    Gradients are exchanged after every batch, so that no process ever has all of them.
+
+    Whatever makes another number of passes in each process, as decoding does, needs the whole model. It lies
+    in main memory, and on the device while it is used.
+
+    Args:
+        model: The whole model; a copy of it is trained.
+        processes: Those that train it, more than one.
+
+    Raises:
+        ConfigurationError: A parameter cannot be shared out, or numbers are float16.
+    """
+
+    def __init__(self, model: Model, processes: Processes) -> None:
+        self.accelerator = Accelerator()
+        _refuse(model, self.accelerator)
+        self._whole = model
+        self._processes = processes
+        self.model = deepcopy(model)
+        mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
+        layers = [each for each in self.model.modules() if isinstance(each, EncoderLayer | DecoderLayer)]
+        for unit in [*layers, self.model]:
+            fully_shard(unit, mesh=mesh)
+        for layer in layers:  # after torch's own hooks
+            layer.register_forward_pre_hook(_leaving_no_gradient_out)
+        self.model.register_forward_pre_hook(_agreeing_on_buffers)
+
+    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
+        """Returns this process's parts of the parameters."""
+        return self.model.named_parameters()
+
+    def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """Returns what makes its steps; the optimizer saves and loads a whole state from now on.
+
+        All processes save together, and the main one alone receives the state.
+        """
+        optimizer.register_state_dict_post_hook(self._gathered)
+        optimizer.register_load_state_dict_pre_hook(_spread)
+        return super().prepare(optimizer)
+
+    def loss(self, batch: Batch) -> Loss:
+        """Returns the loss of a batch."""
+        with self.accelerator.autocast():
+            loss: Loss = self.model(batch)
+        return loss
+
+    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:  # noqa: ARG002 (none is kept back)
+        """Returns where every batch's gradients are exchanged."""
+        return nullcontext()
+
+    def complete(self, norm: Tensor) -> Tensor:
+        """Returns the norm over the parts of all processes."""
+        return _joined(norm)
+
+    def gather(self) -> None:
+        """Copies the parts of all processes into the whole model."""
+        whole = self._whole.state_dict()
+        with self._processes.losing_none():
+            for name, part in own_tensors(self.model).items():
+                whole[name].copy_(_joined(part))
+
+    def spread(self) -> None:
+        """Copies this process's parts out of the whole model."""
+        parts = self.model.state_dict()
+        for name, tensor in own_tensors(self._whole).items():
+            _take(parts[name], tensor)
+
+    @contextmanager
+    def whole(self) -> Iterator[Model]:
+        """Yields the whole model."""
+        self.gather()
+        self._whole.to(self.accelerator.device)
+        try:
+            yield self._whole
+        finally:
+            self._whole.to("cpu")
+
+    def _gathered(self, _: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+        """Returns an optimizer's state with whole tensors; in all processes but the main one, without any."""
+
+        def joined(value: object) -> object:
+            whole = _joined(value).cpu() if isinstance(value, DTensor) else value
+            return whole if self._processes.main else None
+
+        with self._processes.losing_none():
+            state = {
+                index: {name: joined(value) for name, value in values.items()}
+                for index, values in saved["state"].items()
+            }
+        return saved | {"state": state}
+
+
+def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
+    """Returns an optimizer's state with parts of those tensors that are as large as their parameters."""
+    state = dict(saved["state"])
+    for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True):
+        for index, parameter in zip(group["params"], own["params"], strict=True):
+            if index in state:
+                state[index] = {name: _part(value, parameter) for name, value in state[index].items()}
+    return saved | {"state": state}
+
+
+def _part(value: object, parameter: Tensor) -> object:
+    if not isinstance(value, Tensor) or value.shape != parameter.shape:
+        return value
+    part = torch.empty_like(parameter, dtype=value.dtype)
+    _take(part, value)
+    return part
+
+
+def _joined(part: Tensor) -> Tensor:
+    """Returns the whole tensor; buffers are no parts."""
+    return part.full_tensor() if isinstance(part, DTensor) else part
+
+
+def _take(part: Tensor, whole: Tensor) -> None:
+    """Copies what belongs there out of a whole tensor, without a word to other processes."""
+    if not isinstance(part, DTensor):
+        part.copy_(whole)
+        return
+    # A tensor with fewer rows than there are processes has nothing for the last of them.
+    chunks = dict(enumerate(whole.chunk(part.device_mesh.size())))
+    part.to_local().copy_(chunks.get(part.device_mesh.get_local_rank(), whole[:0]))
+
+
+def _refuse(model: Model, accelerator: Accelerator) -> None:
+    """Raises ConfigurationError for what torch would refuse without naming the option, or compute wrongly."""
+    if numbers := [name for name, parameter in model.named_parameters() if parameter.dim() == 0]:
+        raise ConfigurationError(
+            f"training.shard: the parameter {numbers[0]} is a single number, which has no parts: give it the "
+            "shape (1,) in its component, or set training.shard to false"
+        )
+    if accelerator.scaler is not None:
+        raise ConfigurationError(
+            "training.shard: the gradients of sharded parameters cannot be scaled as float16 needs it: "
+            "expected mixed precision no or bf16; launch with --mixed_precision bf16"
+        )
+
+
+def _leaving_no_gradient_out(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+    """Makes missing gradients zeros before they are exchanged: experts may have seen no token here alone."""
+
+    def fill(_: Tensor) -> None:
+        for parameter in layer.parameters():
+            if parameter.requires_grad and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+
+    hidden: Tensor = inputs[0]
+    if hidden.requires_grad:
+        hidden.register_hook(fill)  # called when the layer's own gradients are complete
+
+
+def _agreeing_on_buffers(model: nn.Module, _: tuple[Any, ...]) -> None:
+    """Takes over the main process's buffers, as torch's replicated data parallelism does."""
+    for buffer in model.buffers():
+        distributed.broadcast(buffer, src=0)
