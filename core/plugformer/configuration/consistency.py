@@ -17,6 +17,7 @@ _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 def contradictions(task: Task) -> Iterator[Finding]:
     """Yields every contradiction in a task whose single values are all right."""
     yield from _architecture(task)
+    yield from _streaming(task)
     yield from _layers(task)
     yield from _scores(task)
     yield from _monitor(task)
@@ -33,6 +34,21 @@ def _architecture(task: Task) -> Iterator[Finding]:
         )
     elif model.architecture == "encoder-only" and model.decoder != DecoderOverrides():
         yield ("model", "decoder"), "an encoder-only model has no decoder; take these settings out"
+
+
+def _streaming(task: Task) -> Iterator[Finding]:
+    if task.data.streaming is None:
+        return
+    if task.training.steps is None:
+        yield (
+            ("data", "streaming"),
+            "a stream has no length that epochs could be counted by; give training.steps",
+        )
+    if task.data.split is not None:
+        yield (
+            ("data", "split"),
+            "of what is streamed nothing can be taken out; name files for validation and test instead",
+        )
 
 
 def _embeddings(task: Task) -> Iterator[Finding]:

@@ -83,10 +83,28 @@ class Length(Settings):
     )
 
 
+class Streaming(Settings):
+    """Training examples are read while training, pass after pass, instead of being prepared before it.
+
+    For what is too much to prepare. Validation and test splits are prepared as ever.
+    """
+
+    buffer: Count = Field(
+        default=20_000,
+        description="Examples read at a time, for each batch of an update: they are shuffled and make "
+        "batches of like length.",
+    )
+    tokenizer_examples: Count = Field(
+        default=1_000_000,
+        description="Training examples that tokenizers are trained on: the first ones, of all files alike.",
+    )
+
+
 class DataBlock(Component):
     """Where the examples come from."""
 
     split: Split | None = None
+    streaming: Streaming | None = None
     length: Length = Length()
     padding: Literal["batch"] | Count = Field(
         default="batch", description="Pad to the longest example of each batch, or to this many tokens."
@@ -268,7 +286,7 @@ class Training(Settings):
     )
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")
     evaluate_every: Count | None = Field(
-        default=None, description="Updates between evaluations; an epoch if not given."
+        default=None, description="Updates between evaluations; an epoch if not given, 1000 if data are streamed."
     )
     monitor: str = Field(
         default="loss",

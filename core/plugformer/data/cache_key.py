@@ -11,8 +11,8 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel
 
-from plugformer.configuration.task import Component, Task
-from plugformer.data.fingerprints import files_version, fingerprint
+from plugformer.configuration.task import Component, DataBlock, Task
+from plugformer.data.fingerprints import files_version, fingerprint, sampled_version
 from plugformer.interfaces.data import Data, TaskType
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -40,23 +40,27 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
         "python": platform.python_version(),
         "type": task.type,
         "split": task.data.split and task.data.split.model_dump(),
+        "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
         "data": _made_of(Kind.DATA, task.data, registry),
         "version": version,
         "tokenizers": [_made_of(Kind.TOKENIZER, block, registry) for block in tokenizers],
-        "files": [_files_version(Kind.TOKENIZER, block, registry) for block in tokenizers],
+        "files": [files_version(_files(Kind.TOKENIZER, block, registry)) for block in tokenizers],
     }
     return fingerprint(json.dumps(parts, sort_keys=True, default=str))
 
 
-def data_version(data: Data, block: Component, registry: Registry) -> str:
+def data_version(data: Data, block: DataBlock, registry: Registry) -> str:
     """Returns what tells examples of the same options apart: the content of files, and what the data say.
+
+    Of files to be streamed only samples are read.
 
     Args:
         data: The component.
         block: Its name and options.
         registry: Knows its class.
     """
-    return fingerprint(_files_version(Kind.DATA, block, registry), data.version())
+    version = files_version if block.streaming is None else sampled_version
+    return fingerprint(version(_files(Kind.DATA, block, registry)), data.version())
 
 
 def _core() -> dict[str, str]:
@@ -75,22 +79,22 @@ def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]
     return {"name": block.name, "options": block.options, "libraries": libraries, **lock}
 
 
-def _files_version(kind: Kind, block: Component, registry: Registry) -> str:
-    """Returns a hash of the files that a component's options name."""
-    return files_version(_files(checked_options(registry.load(kind, block.name), block.options, block.name)))
+def _files(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
+    """Returns the files that a component's options name."""
+    return _named(checked_options(registry.load(kind, block.name), block.options, block.name))
 
 
-def _files(value: object) -> Iterator[Path]:
+def _named(value: object) -> Iterator[Path]:
     """Yields the files that options name; a folder's content is for `Data.version` to tell."""
     if isinstance(value, Path) and value.is_file():
         yield value
     elif isinstance(value, BaseModel):
-        yield from _files(dict(value))
+        yield from _named(dict(value))
     elif isinstance(value, Mapping):
-        yield from _files(list(value.values()))
+        yield from _named(list(value.values()))
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _files(each)
+            yield from _named(each)
 
 
 def _libraries(distribution: str) -> dict[str, str]:

@@ -1,14 +1,17 @@
 """What happens to examples that are too long: dropped, truncated or refused, and always counted."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from datasets import Dataset
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from plugformer.configuration.task import Length
+from plugformer.configuration.task import Length, Task
+from plugformer.data.encoding import SPECIALS, EncodedSplit, token_columns
 from plugformer.errors import DataError
+from plugformer.interfaces.data import TaskType
 
 
 @dataclass(frozen=True)
@@ -34,29 +37,50 @@ class LengthCount:
         return ", ".join(parts)
 
 
-def limit(
-    split: str, lengths: Mapping[str, Int[ndarray, " rows"]], limits: Mapping[str, int], policy: Length
-) -> tuple[Int[ndarray, " kept"], LengthCount]:
-    """Returns the rows that stay in a split, and what was counted.
+def limited(data: Dataset, task: Task, place: Callable[[int], str]) -> tuple[EncodedSplit, LengthCount]:
+    """Returns examples without those that a task drops for their length, and what was counted.
 
     Args:
-        split: Name of the split.
+        data: As for `EncodedSplit`.
+        task: Says how long a side may be, and what is done with longer ones.
+        place: Returns where a row stands.
+
+    Raises:
+        DataError: An example is too long and the task refuses it.
+    """
+    task_type = TaskType(task.type)
+    columns = token_columns(data, task_type, {})
+    limits = {column: _longest(task, column) for column in columns}
+    lengths = {column: each.lengths for column, each in columns.items()}
+    kept, count = _limit(lengths, limits, task.data.length, place)
+    padding = None if task.data.padding == "batch" else task.data.padding
+    return EncodedSplit(data, task_type, rows=kept, limits=limits, padding=padding), count
+
+
+def _longest(task: Task, column: str) -> int:
+    """Returns the most tokens that a column may have: a model reads one beside the text, a classifier two."""
+    beside = {"source": SPECIALS["source"], "target": 1, "text": SPECIALS["text"]}
+    return min(task.model.max_length - beside[column], task.data.length.max or task.model.max_length)
+
+
+def _limit(
+    lengths: Mapping[str, Int[ndarray, " rows"]],
+    limits: Mapping[str, int],
+    policy: Length,
+    place: Callable[[int], str],
+) -> tuple[Int[ndarray, " kept"], LengthCount]:
+    """Returns the rows that stay, and what was counted.
+
+    Args:
         lengths: Tokens of each side of each row, special tokens not counted.
         limits: The most that each side may have.
         policy: What the task wants done with rows beyond a limit.
-
-    Raises:
-        DataError: There are such rows and the task refuses them, or none remains.
+        place: Returns where a row stands.
     """
     too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
     if policy.over == "refuse" and too_long.any():
-        raise DataError(_refusal(split, lengths, limits, too_long))
+        raise DataError(_refusal(lengths, limits, too_long, place))
     dropped = too_long if policy.over == "drop" else np.zeros_like(too_long)
-    if dropped.all():
-        raise DataError(
-            f"{split}: all of its {len(dropped)} examples are longer than {dict(limits)} tokens; "
-            "raise model.max_length or data.length.max"
-        )
     return np.flatnonzero(~dropped), LengthCount(
         examples=len(too_long),
         dropped=int(dropped.sum()),
@@ -66,15 +90,15 @@ def limit(
 
 
 def _refusal(
-    split: str,
     lengths: Mapping[str, Int[ndarray, " rows"]],
     limits: Mapping[str, int],
     too_long: Bool[ndarray, " rows"],
+    place: Callable[[int], str],
 ) -> str:
     row = int(too_long.argmax())
     side = next(side for side in lengths if lengths[side][row] > limits[side])
     return (
-        f"{split}, example {row + 1}: its {side} has {lengths[side][row]} tokens, the limit is "
-        f"{limits[side]} ({int(too_long.sum())} examples of this split are too long); raise model.max_length "
-        "or data.length.max, or set data.length.over to drop or truncate"
+        f"{place(row)}: its {side} has {lengths[side][row]} tokens, the limit is "
+        f"{limits[side]} ({int(too_long.sum())} of {len(too_long)} examples are too long); raise "
+        "model.max_length or data.length.max, or set data.length.over to drop or truncate"
     )

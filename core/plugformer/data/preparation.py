@@ -1,21 +1,24 @@
 """From a task to examples ready for a model: read, split, tokenized, limited in length."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import datasets
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import ClassLabel, Dataset, DatasetDict, IterableDataset
 
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import Streaming, Task
 from plugformer.data.cache_key import cache_key, data_version
-from plugformer.data.encoding import SPECIALS, EncodedSplit, token_columns
+from plugformer.data.encoding import EncodedSplit
 from plugformer.data.fingerprints import fingerprint
-from plugformer.data.length import LengthCount, limit
+from plugformer.data.length import LengthCount, limited
 from plugformer.data.prepared_entry import PreparedEntry, remove
 from plugformer.data.splitting import split
+from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.data.tokenizing import (
     Tokenizers,
     create_tokenizers,
@@ -35,14 +38,16 @@ class PreparedData:
     """A task's examples as a model reads them.
 
     Attributes:
-        splits: `train`, `validation` and the tests, by name.
+        splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
         source_tokenizer: Of the input.
         target_tokenizer: Of the output; the same object as of the input where it is shared, or where the
             output is a label.
         labels: Names of the classes; none for sequences.
         lengths: What the length limit did to each split; for people to read.
-        hashes: A hash of the content of each split before it was tokenized.
+        hashes: A hash of the content of each split before it was tokenized; of one that is streamed, of the
+            version of the data.
         notices: What people should know about the preparation.
+        streamed: The training examples, if they are streamed.
     """
 
     splits: dict[str, EncodedSplit]
@@ -52,6 +57,7 @@ class PreparedData:
     lengths: dict[str, LengthCount]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
+    streamed: StreamedExamples | None = None
 
 
 def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None) -> PreparedData:
@@ -70,23 +76,54 @@ def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None
         DataError: The data cannot be read, or an example is too long and the task refuses it.
         RegistryError: A component is unknown, or does not give what its interface promises.
     """
+    data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
+    streaming = task.data.streaming
     with _quiet():
-        entry, (source, target), notices = _entry(task, registry, tokenizers)
+        version = partial(data_version, data, task.data, registry)
+        streams = {} if streaming is None else open_streams(data, task)
+        read = partial(_read, data, task) if streaming is None else partial(_read_streams, streams, task)
+        entry, trained, notices = _entry(task, registry, tokenizers, version, read)
         splits, lengths = {}, {}
-        for name, data in entry.splits.items():
-            splits[name], lengths[name] = _limited(name, data, task)
-    labels = entry.splits["train"].features.get("label")
-    names = () if labels is None else tuple(labels.names)
-    return PreparedData(splits, source, target, names, lengths, entry.hashes, (*notices, *entry.notices))
+        for name, examples in entry.splits.items():
+            splits[name], lengths[name] = _limited(name, examples, task)
+    prepared = PreparedData(
+        splits,
+        *trained,
+        labels=_class_names(entry.splits["validation"]),
+        lengths=lengths,
+        hashes=entry.hashes,
+        notices=(*notices, *entry.notices),
+    )
+    if streaming is None:
+        return prepared
+    streamed = StreamedExamples(streams["train"], task, trained, streaming.buffer)
+    return replace(prepared, streamed=streamed, hashes={**entry.hashes, "train": version()})
+
+
+class _Texts(NamedTuple):
+    """Examples as text.
+
+    Attributes:
+        splits: What is to be prepared.
+        train: Returns what tokenizers learn from.
+        notices: What people should know about them.
+    """
+
+    splits: DatasetDict
+    train: Callable[[], Dataset]
+    notices: Sequence[str]
 
 
 def _entry(
-    task: Task, registry: Registry, given: Tokenizers | None
+    task: Task,
+    registry: Registry,
+    given: Tokenizers | None,
+    version: Callable[[], str],
+    read: Callable[[], _Texts],
 ) -> tuple[PreparedEntry, Tokenizers, list[str]]:
     """Returns the prepared examples, made if they are not stored, their tokenizers, and notices of damage."""
-    data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
-    version = data_version(data, task.data, registry)
-    key = cache_key(task, registry, version)
+    before = version()
+    key = cache_key(task, registry, before)
     learned = None if given is None else _learned(given)
     keys = [key] if learned is None else [key, fingerprint(key, *learned.values())]
     notices: list[str] = []
@@ -98,13 +135,13 @@ def _entry(
         except (DataError, RunError) as error:
             notices.append(str(error))
             remove(each)
-    examples = _read(data, task)
-    if data_version(data, task.data, registry) != version:
+    texts = read()
+    if version() != before:
         raise DataError(
             f"data {task.data.name!r} changed while they were read; start again when they are complete"
         )
-    tokenizers = given or learn_tokenizers(task, registry, examples["train"])
-    entry = PreparedEntry.make(keys[-1], examples, TaskType(task.type), tokenizers, data.notices())
+    tokenizers = given or learn_tokenizers(task, registry, texts.train())
+    entry = PreparedEntry.make(keys[-1], texts.splits, TaskType(task.type), tokenizers, texts.notices)
     return entry, tokenizers, notices
 
 
@@ -113,7 +150,20 @@ def _learned(tokenizers: Tokenizers) -> dict[str, str]:
         return save_tokenizers(tokenizers, Path(folder))
 
 
-def _read(component: Data, task: Task) -> DatasetDict:
+def _class_names(data: Dataset) -> tuple[str, ...]:
+    label = data.features.get("label")
+    return () if label is None else tuple(label.names)
+
+
+def _read_streams(streams: Mapping[str, IterableDataset], task: Task) -> _Texts:
+    """Returns all that is not streamed of a task's examples, and the first ones of those that are."""
+    streaming = task.data.streaming or Streaming()
+    splits, notices = stored(streams, task)
+    first = partial(first_examples, streams["train"], streaming.tokenizer_examples, task)
+    return _Texts(splits, first, notices)
+
+
+def _read(component: Data, task: Task) -> _Texts:
     """Returns a task's examples as text, split as the task says.
 
     Raises:
@@ -133,21 +183,18 @@ def _read(component: Data, task: Task) -> DatasetDict:
     splits = split(examples, task.data.split, task_type)
     if task_type is TaskType.CLASSIFICATION:
         _refuse_other_classes(splits)
-    return splits
+    return _Texts(splits, lambda: splits["train"], component.notices())
 
 
 def _limited(name: str, data: Dataset, task: Task) -> tuple[EncodedSplit, LengthCount]:
-    """Applies the task's length limit; a model reads one token beside the text, a classifier two."""
-    task_type, policy = TaskType(task.type), task.data.length
-    beside = {"source": SPECIALS["source"], "target": 1, "text": SPECIALS["text"]}
-    columns = token_columns(data, task_type, {})
-    limits = {
-        column: min(task.model.max_length - beside[column], policy.max or task.model.max_length)
-        for column in columns
-    }
-    kept, count = limit(name, {column: each.lengths for column, each in columns.items()}, limits, policy)
-    padding = None if task.data.padding == "batch" else task.data.padding
-    return EncodedSplit(data, task_type, rows=kept, limits=limits, padding=padding), count
+    """Applies the task's length limit to a split."""
+    split, count = limited(data, task, lambda row: f"{name}, example {row + 1}")
+    if len(split) == 0:
+        raise DataError(
+            f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "
+            f"{count.longest} tokens; raise model.max_length or data.length.max"
+        )
+    return split, count
 
 
 def _refuse_other_classes(examples: DatasetDict) -> None:

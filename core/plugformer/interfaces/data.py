@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from datasets import DatasetDict, IterableDatasetDict
 
 
 class TaskType(StrEnum):
@@ -39,6 +39,26 @@ class Data(ABC):
         Raises:
             DataError: A file is missing, empty or malformed; the message names file and line.
         """
+
+    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+        """Returns the splits unread: examples come as they are asked for, always in the same order.
+
+        Called instead of `load` where a task says `data.streaming`. By default, what `load` has read. Data
+        that are too large for that come from `IterableDataset.from_generator`, or from `load_dataset` with
+        `streaming=True`: `datasets` goes on with them from its `state_dict`. Each file should be a shard:
+        several processes share the shards, and going on passes over what was read of the current one.
+
+        The columns are those of `load`. A row that is to be left out has a text in the column `fault`: what
+        is wrong with it; the column `place` may say where a row stands. `label` is a `datasets.ClassLabel`.
+
+        Raises:
+            ConfigurationError: The data cannot be streamed as they are described.
+            DataError: A file is missing; later, while reading, that a row is malformed.
+        """
+        from datasets import IterableDatasetDict
+
+        splits = self.load(task_type).items()
+        return IterableDatasetDict({name: split.to_iterable_dataset() for name, split in splits})
 
     def version(self) -> str:
         """Returns a text that changes when `load` would give other examples though the options are the same.

@@ -11,6 +11,7 @@ import torch
 from pydantic import ConfigDict, TypeAdapter
 from torch import Tensor, nn
 
+from plugformer.data.blocks import Place
 from plugformer.distributed import ALONE, Processes
 from plugformer.errors import RunError
 from plugformer.runs.checksums import verify_checksums, write_checksums
@@ -44,7 +45,7 @@ class Progress:
     Attributes:
         step: Updates made.
         epoch: Epoch that the next batch comes from, counted from 0.
-        batch: Number of the next batch within its epoch.
+        batch: Number of the next batch within its epoch; 0 if data are streamed.
         best: Best value of the monitored figure so far.
         best_loss: The validation loss beside it, which decides between equals; None from older versions.
         waited: Evaluations since then.
@@ -52,6 +53,7 @@ class Progress:
         unlogged: What the next line of the log is made of.
         skipped: Updates left out because loss or gradients were not finite.
         skipped_in_a_row: How many of them came last, one after the other.
+        places: The places in streamed data, one for each batch of an update; none if data were prepared.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -66,6 +68,7 @@ class Progress:
     unlogged: Unlogged = field(default_factory=Unlogged)
     skipped: int = 0
     skipped_in_a_row: int = 0
+    places: list[Place] = field(default_factory=list)
 
 
 @dataclass

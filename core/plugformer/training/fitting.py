@@ -1,6 +1,7 @@
 """Fitting a model to data: what the training loop is made of, and the observers that watch it."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from jaxtyping import Int
 from numpy import ndarray
@@ -21,11 +22,15 @@ from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
 from plugformer.training.parallel import Parallel, Replicated
-from plugformer.training.stream import PreparedBatches
+from plugformer.training.stream import BatchStream, PreparedBatches
+from plugformer.training.streamed import StreamedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 DEFAULT_EPOCHS = 10
 DEFAULT_BATCH_TOKENS = 4096
+
+STREAMED_EPOCH = 1000
+"""Updates between two evaluations where nobody knows how many an epoch has."""
 
 
 def fit(
@@ -81,6 +86,10 @@ def fit(
     except BaseException as error:
         hooks.call("run_failed", run=trainer.run, error=error)
         raise
+    finally:
+        trainer.stream.close()
+    for notice in trainer.stream.notices(trainer.progress, processes):
+        notify(notice)
     hooks.call("run_ended", run=trainer.run)
     restore(trained.model, load_tensors(directory.model), directory.model)
     trained.model.to(parallel.accelerator.device)
@@ -107,22 +116,29 @@ def _trainer(
 ) -> Trainer:
     task, registry, settings = trained.task, trained.registry, trained.task.training
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
-    order = order_of(settings, data.splits["train"].lengths)
-    epoch_steps = -(-len(order(0)) // settings.accumulation)  # rounded up
+    stream, epoch_steps = _stream(settings, data)
     steps = settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps
     return Trainer(
         run=Run(trained.directory, task, trained.model, steps, epoch_steps),
         parallel=parallel,
         state=TrainingState(trained.model, optimizer.build(parallel.named_parameters())),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
-        stream=PreparedBatches(
-            order=order, fetch=data.splits["train"].batch, describe=data.splits["train"].described
-        ),
+        stream=stream,
         evaluate=validation.evaluate,
         monitor=_monitor(settings.monitor, validation.evaluator.metrics),
         hooks=hooks,
         processes=processes,
     )
+
+
+def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:
+    """Returns the training batches, and the updates that count as an epoch."""
+    if data.streamed is not None:
+        return StreamedBatches(data.streamed, order=partial(order_of, settings)), STREAMED_EPOCH
+    train = data.splits["train"]
+    order = order_of(settings, train.lengths)
+    stream = PreparedBatches(order=order, fetch=train.batch, describe=train.described)
+    return stream, -(-len(order(0)) // settings.accumulation)  # rounded up
 
 
 def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Callable[[int], list[Rows]]:

@@ -52,10 +52,10 @@ def preview(resolved: ResolvedTask) -> Preview:
 
 def _measured(resolved: ResolvedTask) -> tuple[Sizes, Batch, str]:
     data = prepare(resolved.task, resolved.registry)
-    train = data.splits["train"]
-    totals = train.lengths.sum(axis=1)
+    name = "validation" if data.streamed else "train"
+    totals = data.splits[name].lengths.sum(axis=1)
     median = int(np.argsort(totals, kind="stable")[len(totals) // 2])
-    return Vocabularies.of(data).sizes, train.batch([median]), "of the training split"
+    return Vocabularies.of(data).sizes, data.splits[name].batch([median]), f"of the split {name}"
 
 
 def _assumed(task_type: TaskType) -> Batch:

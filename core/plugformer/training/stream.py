@@ -1,7 +1,7 @@
 """Where training batches come from, without end: a function of seed and place, so that resuming is exact."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from plugformer.data.batches import Batch
@@ -48,6 +48,14 @@ class BatchStream(ABC):
     def complete(self, progress: Progress, processes: Processes) -> None:
         """Brings the places of all processes into the progress that is to be saved; a meeting of them."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Ends what goes on in the background."""
+
+    def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:  # noqa: ARG002 (for others)
+        """Returns what people should know of what was read, nothing by default; a meeting of processes."""
+        return ()
+
 
 class PreparedBatches(BatchStream):
     """Goes through prepared examples, epoch after epoch.
@@ -84,6 +92,9 @@ class PreparedBatches(BatchStream):
 
     def complete(self, progress: Progress, processes: Processes) -> None:
         """Does nothing: all processes are at the same place."""
+
+    def close(self) -> None:
+        """Does nothing: there is no background."""
 
     def _rows(self, progress: Progress) -> Rows:
         """Returns the next batch's rows."""

@@ -1,17 +1,19 @@
 """Data sets of the Hugging Face Hub, and folders laid out like them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
+from plugformer_plugins.data.hub_streams import named, streamed
 from plugformer_plugins.data.splits import SplitName
 
 if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict
+    from datasets import Dataset, DatasetDict, IterableDatasetDict
 
 
 class Hub(Data):
@@ -54,13 +56,7 @@ class Hub(Data):
             DataError: The data set cannot be fetched or read, or an example is empty.
         """
         found = self._found
-        chosen = self._splits or {name: name for name in ("train", "validation", "test") if name in found}
-        for name in chosen.values():
-            if name not in found:
-                raise ConfigurationError(
-                    f"data 'hub': {self._dataset} has no split {name!r}{nearest(name, found)}, only "
-                    f"{sorted(found)}; correct data.splits"
-                )
+        chosen = self._chosen(found)
         columns = [self._columns.get(column, column) for column in task_type.columns]
         splits = {split: self._read(found[name], name, columns, task_type) for split, name in chosen.items()}
         bad_rows = BadRows(self._bad_rows)
@@ -68,9 +64,32 @@ class Hub(Data):
         self._notices = bad_rows.notices()
         return examples
 
+    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+        """Returns the splits unread; the data set's files are the shards. Nothing is fetched before.
+
+        Raises:
+            ConfigurationError: A column or split is not there, or labels are no classes.
+            DataError: The data set cannot be found.
+        """
+        from datasets import IterableDatasetDict, load_dataset
+
+        with self._reachable():
+            found = load_dataset(self._dataset, self._configuration, revision=self._revision, streaming=True)
+        columns = [self._columns.get(column, column) for column in task_type.columns]
+        return IterableDatasetDict(
+            {
+                split: streamed(found[name], columns, task_type, f"{self._dataset}, {name}", self._bad_rows)
+                for split, name in self._chosen(found).items()
+            }
+        )
+
     def version(self) -> str:
         """Returns what `datasets` calls this edition of the data set."""
-        return " ".join(f"{name} {data._fingerprint}" for name, data in sorted(self._found.items()))
+        from datasets import load_dataset_builder
+
+        with self._reachable():
+            builder = load_dataset_builder(self._dataset, self._configuration, revision=self._revision)
+        return f"{builder.config.name} {builder.hash}"
 
     def notices(self) -> list[str]:
         """Returns how many bad rows were skipped, and the first of them."""
@@ -81,14 +100,31 @@ class Hub(Data):
         """The data set as it was fetched."""
         from datasets import load_dataset
 
-        try:
+        with self._reachable():
             found = load_dataset(self._dataset, self._configuration, revision=self._revision)
+        return found.flatten()
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        """Inside, any error means that the data set cannot be had."""
+        try:
+            yield
         except Exception as error:  # the library has dozens, from the network to the file system
             raise DataError(
                 f"data 'hub': cannot load {self._dataset!r}: {error}; check its name and "
                 "the network, or give a local folder"
             ) from error
-        return found.flatten()
+
+    def _chosen(self, found: Collection[str]) -> dict[str, str]:
+        """Returns the data set's names of the splits that are wanted."""
+        chosen = self._splits or {name: name for name in ("train", "validation", "test") if name in found}
+        for name in chosen.values():
+            if name not in found:
+                raise ConfigurationError(
+                    f"data 'hub': {self._dataset} has no split {name!r}{nearest(name, found)}, only "
+                    f"{sorted(found)}; correct data.splits"
+                )
+        return chosen
 
     def _labels(self, found: "DatasetDict", column: str) -> list[str] | None:
         """Returns the data set's own names of its classes, if it has some."""
@@ -108,16 +144,9 @@ class Hub(Data):
         first, second = task_type.columns
         for number, example in enumerate(data.select_columns(columns), start=1):
             place = f"{self._dataset}, {name}, row {number}"
-            output = _named(example[columns[1]], data.features[columns[1]])
+            output = named(example[columns[1]], data.features[columns[1]])
             try:
                 text = require_text(example[columns[0]], first, place)
                 yield Example(text, require_text(output, second, place), place)
             except DataError as fault:
                 yield fault
-
-
-def _named(value: Any, feature: Any) -> Any:
-    """Returns a class by its name, a number as text, and anything else as it is."""
-    if hasattr(feature, "int2str") and value is not None and value >= 0:
-        return feature.int2str(value)
-    return str(value) if type(value) is int else value

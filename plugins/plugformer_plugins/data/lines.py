@@ -1,21 +1,22 @@
 """Parallel files: line n of one belongs to line n of the other."""
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from plugformer.data.text_file import read_lines
+from plugformer.data.text_file import check_file, read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.splits import SplitName, one_or_more
+from plugformer_plugins.data.streams import stream
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from datasets import DatasetDict, IterableDatasetDict
 
 
 class Pair(BaseModel):
@@ -57,37 +58,57 @@ class Lines(Data):
             ConfigurationError: The task is not sequence-to-sequence.
             DataError: A file cannot be read, has an empty line, or has more lines than its partner.
         """
-        if task_type is not TaskType.SEQUENCE_TO_SEQUENCE:
-            raise ConfigurationError(
-                f"data 'lines' cannot serve a {task_type} task: it pairs a source with a target; "
-                "use data 'table' for texts with labels"
-            )
+        _require_sequences(task_type)
         bad_rows = BadRows(self._bad_rows)
-        splits = {split: self._read(one_or_more(pairs)) for split, pairs in self._files.items()}
+        splits = {
+            split: chain.from_iterable(map(self._read, one_or_more(pairs)))
+            for split, pairs in self._files.items()
+        }
         examples = build(splits, task_type, bad_rows)
         self._notices = bad_rows.notices()
         return examples
+
+    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+        """Returns the splits unread; each pair of files is a shard.
+
+        Raises:
+            ConfigurationError: The task is not sequence-to-sequence.
+            DataError: A file is missing or empty.
+        """
+        _require_sequences(task_type)
+        pairs = {split: one_or_more(pairs) for split, pairs in self._files.items()}
+        for pair in chain.from_iterable(pairs.values()):
+            check_file(pair.source)
+            check_file(pair.target)
+        return stream(pairs, self._read, task_type, self._bad_rows)
 
     def notices(self) -> list[str]:
         """Returns how many bad rows were skipped, and the first of them."""
         return self._notices
 
-    def _read(self, pairs: list[Pair]) -> Iterator[Example | DataError]:
-        for pair in pairs:
-            lines = zip_longest(self._lines(pair.source), self._lines(pair.target))
-            for number, (one, other) in enumerate(lines, start=1):
-                if one is None or other is None:
-                    raise DataError(_unequal(pair.source, pair.target))
-                place = f"{pair.source}:{number}"
-                try:
-                    text = require_text(one, "source", place)
-                    yield Example(text, require_text(other, "target", f"{pair.target}:{number}"), place)
-                except DataError as fault:
-                    yield fault
+    def _read(self, pair: Pair) -> Iterator[Example | DataError]:
+        lines = zip_longest(self._lines(pair.source), self._lines(pair.target))
+        for number, (one, other) in enumerate(lines, start=1):
+            if one is None or other is None:
+                raise DataError(_unequal(pair.source, pair.target))
+            place = f"{pair.source}:{number}"
+            try:
+                text = require_text(one, "source", place)
+                yield Example(text, require_text(other, "target", f"{pair.target}:{number}"), place)
+            except DataError as fault:
+                yield fault
 
     def _lines(self, file: Path) -> Iterator[str]:
         lines = read_lines(file, strict=self._bad_rows == "refuse")
         return ("".join(line.split()) for line in lines) if self._spaces == "remove" else lines
+
+
+def _require_sequences(task_type: TaskType) -> None:
+    if task_type is not TaskType.SEQUENCE_TO_SEQUENCE:
+        raise ConfigurationError(
+            f"data 'lines' cannot serve a {task_type} task: it pairs a source with a target; "
+            "use data 'table' for texts with labels"
+        )
 
 
 def _unequal(source: Path, target: Path) -> str:

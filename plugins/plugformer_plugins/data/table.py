@@ -1,18 +1,22 @@
 """Tables: separated text, JSON lines, Parquet."""
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from plugformer.data.text_file import check_file
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.splits import SplitName, one_or_more
+from plugformer_plugins.data.streams import stream
 from plugformer_plugins.data.table_reader import Row, read_rows
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from datasets import DatasetDict, IterableDatasetDict
 
 Column = str | int
 
@@ -27,7 +31,7 @@ class Table(Data):
             the first and the second where columns have no names.
         header: Whether the first line of separated text names the columns.
         labels: Names of the classes in order. Files hold the names, or numbers that count from 1, or from 0
-            if 0 occurs. If None, the labels of the training examples.
+            if 0 occurs; names only where data are streamed. If None, the labels of the training examples.
         delimiter: Between columns of separated text: a comma for .csv, a tab for .tsv, .tab and .txt. With
             a tab, double quotes have no meaning.
         bad_rows: Whether a malformed row (not as many columns as others, an empty cell, a label that is no
@@ -68,27 +72,43 @@ class Table(Data):
             DataError: A file or a row is malformed; the message names file and line.
         """
         columns, bad_rows = self._wanted(task_type), BadRows(self._bad_rows)
-        splits = {split: self._read(split, columns) for split in self._files}
+        splits = {
+            split: chain.from_iterable(self._read(file, columns) for file in one_or_more(files))
+            for split, files in self._files.items()
+        }
         examples = build(splits, task_type, bad_rows, self._labels)
         self._notices = bad_rows.notices()
         return examples
+
+    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+        """Returns the splits unread; each file is a shard.
+
+        Raises:
+            ConfigurationError: As for `load`, or `labels` are not given.
+            DataError: A file is missing or empty.
+        """
+        columns = self._wanted(task_type)
+        files = {split: one_or_more(each) for split, each in self._files.items()}
+        for file in chain.from_iterable(files.values()):
+            check_file(file)
+        read = partial(self._read, columns=columns)
+        return stream(files, read, task_type, self._bad_rows, self._labels)
 
     def notices(self) -> list[str]:
         """Returns how many bad rows were skipped, and the first of them."""
         return self._notices
 
-    def _read(self, split: str, columns: dict[str, list[Column]]) -> Iterator[Example | DataError]:
+    def _read(self, file: Path, columns: dict[str, list[Column]]) -> Iterator[Example | DataError]:
         (first, inputs), (second, outputs) = columns.items()
         strict = self._bad_rows == "refuse"
-        for file in one_or_more(self._files[split]):
-            for row in read_rows(file, delimiter=self._delimiter, header=self._header, strict=strict):
-                if isinstance(row, DataError):
-                    yield row
-                    continue
-                try:
-                    yield Example(_joined(row, inputs, first), _joined(row, outputs, second), row.place)
-                except DataError as fault:
-                    yield fault
+        for row in read_rows(file, delimiter=self._delimiter, header=self._header, strict=strict):
+            if isinstance(row, DataError):
+                yield row
+                continue
+            try:
+                yield Example(_joined(row, inputs, first), _joined(row, outputs, second), row.place)
+            except DataError as fault:
+                yield fault
 
     def _wanted(self, task_type: TaskType) -> dict[str, list[Column]]:
         """Returns the table's columns for each column of the task, in the task's order."""

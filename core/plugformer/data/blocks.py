@@ -1,0 +1,195 @@
+"""Streamed examples in blocks: each is read, shuffled and cut into batches as a whole.
+
+What a block holds, and in which order, is a function of the seed and of the place where it begins. That place
+is all that has to be saved: no buffer of examples.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+from pydantic import ConfigDict
+
+from plugformer.data.batches import Batch
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.read_count import Natural, ReadCount
+from plugformer.data.streaming import StreamedExamples
+from plugformer.errors import DataError, RunError
+
+Order = Callable[[Int[ndarray, "examples sides"]], Callable[[int], list[list[int]]]]
+"""From the lengths of some examples and the number of their epoch to batches of them."""
+
+
+@dataclass
+class Place:
+    """A place in one share of the stream.
+
+    Attributes:
+        reader: The state of the stream where the block begins; None at the beginning of a pass.
+        passes: Number of the pass, counted from 0.
+        block: Number of the block in the pass.
+        batch: Number of the next batch in the block.
+        first: Examples of the pass before the block.
+        content: A hash of the block's texts; empty before the first.
+        count: What was read so far, the block included.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    reader: dict[str, Any] | None = None
+    passes: Natural = 0
+    block: Natural = 0
+    batch: Natural = 0
+    first: Natural = 0
+    content: str = ""
+    count: ReadCount = field(default_factory=ReadCount)
+
+
+class Block(NamedTuple):
+    """Examples that were read together.
+
+    Attributes:
+        start: Where they begin; its count is of what was read since the block before.
+        examples: Those that can be used.
+    """
+
+    start: Place
+    examples: EncodedSplit
+
+
+class BlockReader:
+    """Makes batches of one share of the stream, pass after pass; the next block is read in the background.
+
+    Args:
+        examples: The stream.
+        number: Of the share.
+        count: Number of shares.
+        place: Where to go on.
+        order: Makes batches of a block.
+        background: Reads blocks.
+
+    Attributes:
+        place: That of the next batch; replaced or moved on by each.
+
+    Raises:
+        RunError: At the place there are other examples than when it was saved.
+    """
+
+    def __init__(
+        self,
+        examples: StreamedExamples,
+        number: int,
+        count: int,
+        *,
+        place: Place,
+        order: Order,
+        background: Executor,
+    ) -> None:
+        self.place = place
+        self._number = number
+        self._count = count
+        self._order = order
+        self._background = background
+        self._blocks = _Blocks(examples, number, count, place)
+        self._examples: EncodedSplit
+        self._batches: list[list[int]] = []
+        if place.content:
+            self._return()
+        self._next = background.submit(self._blocks.read)
+
+    def next(self) -> Batch:
+        """Returns the next batch; its rows are numbered through the pass and all shares.
+
+        Raises:
+            DataError: A row is malformed, or no example can be used.
+        """
+        if self.place.batch == len(self._batches):
+            block = self._next.result()
+            self._next = self._background.submit(self._blocks.read)
+            self._turn_to(block, replace(block.start, count=self.place.count + block.start.count))
+        rows = self._batches[self.place.batch]
+        self.place.batch += 1
+        numbers = [(self.place.first + row) * self._count + self._number for row in rows]
+        return replace(self._examples.batch(rows), rows=numbers)
+
+    def describe(self, row: int) -> str:
+        """Returns an example of the last batch in words, by its number there."""
+        return self._examples.described(row // self._count - self.place.first)
+
+    def _turn_to(self, block: Block, place: Place) -> None:
+        seed = np.random.SeedSequence([self._number, place.passes, place.block])
+        epoch = int(seed.generate_state(1, np.uint64)[0])
+        self.place, self._examples = place, block.examples
+        self._batches = self._order(block.examples.lengths)(epoch)
+
+    def _return(self) -> None:
+        """Goes on in the middle of a block, which is read again."""
+        share = f"share {self._number + 1} of {self._count} of the training examples"
+        where = f"{share}, pass {self.place.passes + 1}"
+        try:
+            block = self._blocks.read()
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise RunError(
+                f"{where}: the checkpoint's place is none of these data: {type(error).__name__}: {error}; "
+                "put back the data and the version of `datasets` that the run has had, or begin a new one"
+            ) from error
+        self._turn_to(block, self.place)
+        if block.start.content != self.place.content or self.place.batch > len(self._batches):
+            raise RunError(
+                f"{where}: the {len(block.examples):,} examples after the first {self.place.first:,} are not "
+                "those that the run has read there; put the data back to resume exactly, or begin a new run"
+            )
+
+
+class _Blocks:
+    """Cuts a share of the stream into blocks; used by one thread at a time."""
+
+    def __init__(self, examples: StreamedExamples, number: int, count: int, place: Place) -> None:
+        self._examples = examples
+        self._number = number
+        self._count = count
+        self._start = replace(place, batch=0, content="", count=ReadCount())
+        self._open()
+
+    def _open(self) -> None:
+        self._stream = self._examples.share(self._number, self._count)
+        if self._start.reader is not None:
+            self._stream.load_state_dict(self._start.reader)
+        self._rows = iter(self._stream)
+
+    def read(self) -> Block:
+        """Returns the next block with examples that can be used.
+
+        Raises:
+            DataError: A row is malformed, or there is no such example in a whole pass.
+        """
+        count = ReadCount()
+        while True:
+            rows, start = list(islice(self._rows, self._examples.buffer)), self._start
+            sound = list(count.sound(rows))
+            examples = self._examples.encode(sound, count) if sound else None
+            used = 0 if examples is None else len(examples)
+            reader = self._stream.state_dict()
+            self._start = replace(start, reader=reader, block=start.block + 1, first=start.first + used)
+            if not rows:
+                self._begin_again(count)
+            elif examples is not None and used:
+                return Block(replace(start, content=self._examples.hash(rows), count=count), examples)
+
+    def _begin_again(self, count: ReadCount) -> None:
+        """Begins another pass."""
+        if self._start.first == 0:
+            share = f", share {self._number + 1} of {self._count}" if self._count > 1 else ""
+            faults = "".join(f"\n  {fault}" for fault in count.faults)
+            raise DataError(
+                f"train{share}: none of its {count.rows:,} rows can be used ({count}); check the files, "
+                "raise model.max_length or data.length.max, or, if there are fewer examples than shares, "
+                f"lower training.accumulation{faults}"
+            )
+        self._start = Place(passes=self._start.passes + 1)
+        self._open()
