@@ -1,0 +1,419 @@
+"""Streamed examples: shares, blocks, places, bad rows; the plain lists that made the files are the truth."""
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from pydantic import TypeAdapter
+
+from plugformer.configuration.task import Task
+from plugformer.data.blocks import BlockReader, Place
+from plugformer.data.fingerprints import sampled_version
+from plugformer.data.preparation import PreparedData, prepare
+from plugformer.errors import ConfigurationError, DataError, RunError
+from plugformer.interfaces import TaskType
+from plugformer.registry import Registry
+from plugformer.training.fitting import order_of
+
+REGISTRY = Registry.discover()
+Made = list[tuple[str, str]]
+
+
+def sentences(count: int, word: str) -> Made:
+    draw = random.Random(word)  # noqa: S311 (examples, not secrets)
+    lines = [" ".join([f"{word}{number}", *"x" * draw.randrange(6)]) for number in range(count)]
+    return [(line, line.replace(" x", " y")) for line in lines]
+
+
+def write(folder: Path, name: str, pairs: Made) -> dict[str, str]:
+    folder.mkdir(exist_ok=True)
+    for side, lines in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
+        (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return {"source": str(folder / f"{name}.de"), "target": str(folder / f"{name}.en")}
+
+
+def task_of(train: list[dict[str, str]], validation: dict[str, str], **settings: Any) -> Task:
+    """A task that streams; `data` and `training` add to their blocks."""
+    data = {"name": "lines", "files": {"train": train, "validation": validation}, "streaming": {"buffer": 32}}
+    return Task.model_validate(
+        {
+            "type": "sequence-to-sequence",
+            "data": data | settings.pop("data", {}),
+            "tokenizer": "whitespace",
+            "model": {"architecture": "encoder-decoder", "head": "language_model", "max_length": 40},
+            "training": {"steps": 10, "batch_tokens": 60} | settings.pop("training", {}),
+            **settings,
+        }
+    )
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Any:
+    """Makes a task from files with so many pairs each."""
+
+    def made(*counts: int, **settings: Any) -> tuple[Task, Made]:
+        parts = [sentences(count, "abcdefgh"[number]) for number, count in enumerate(counts)]
+        files = [write(tmp_path, f"train{number}", pairs) for number, pairs in enumerate(parts)]
+        task = task_of(files, write(tmp_path, "validation", sentences(9, "v")), **settings)
+        return task, [pair for part in parts for pair in part]
+
+    return made
+
+
+@pytest.fixture
+def background() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+@pytest.fixture
+def reader(background: ThreadPoolExecutor) -> Any:
+    def make_reader(
+        data: PreparedData, task: Task, share: int = 0, shares: int = 1, place: Any = None
+    ) -> Any:
+        assert data.streamed is not None
+        return BlockReader(
+            data.streamed,
+            share,
+            shares,
+            place=place or Place(),
+            order=partial(order_of, task.training),
+            background=background,
+        )
+
+    return make_reader
+
+
+def texts(data: PreparedData, batch: Any) -> Made:
+    sides = (data.source_tokenizer.decode(batch.source.ids.tolist()), batch.target.ids.tolist())
+    return list(zip(sides[0], data.target_tokenizer.decode(sides[1]), strict=True))
+
+
+def a_pass(data: PreparedData, reader: Any) -> list[Made]:
+    """The batches of the pass that the reader is in, up to its last batch."""
+    batches = [texts(data, reader.next())]
+    while True:
+        place, batch = (reader.place.passes, reader.place.block), reader.next()
+        if reader.place.passes > place[0]:
+            reader.place.batch -= 1  # of the pass that has begun; it comes again
+            return batches
+        batches.append(texts(data, batch))
+
+
+@pytest.mark.parametrize("counts", [(100,), (64,), (5,), (40, 1, 30)])
+def test_a_pass_has_every_example_once(make: Any, reader: Any, counts: tuple[int, ...]) -> None:
+    """With a last block that is short, one that is full, one block in all, and blocks across files."""
+    task, made = make(*counts)
+    data = prepare(task, REGISTRY)
+    stream = reader(data, task)
+    first, second = a_pass(data, stream), a_pass(data, stream)
+    for each in (first, second):
+        assert sorted(pair for batch in each for pair in batch) == sorted(made)
+    assert first != second
+
+
+def test_batches_are_of_like_length_and_within_the_budget(make: Any, reader: Any) -> None:
+    task, _ = make(300, data={"streaming": {"buffer": 300}})
+    data = prepare(task, REGISTRY)
+    stream = reader(data, task)
+    batches = [stream.next() for _ in range(20)]
+    assert all(batch.source.ids.numel() + batch.target.ids.numel() <= 60 for batch in batches)
+    padding = [1 - batch.source.real.float().mean().item() for batch in batches]
+    assert sum(padding) / len(padding) < 0.1  # drawn at random, a third would be padding
+
+
+def test_the_seed_decides_the_order(make: Any, reader: Any) -> None:
+    task, _ = make(100)
+    data = prepare(task, REGISTRY)
+    training = task.training.model_copy(update={"seed": 2})
+    other = task.model_copy(update={"training": training})
+    runs = [[texts(data, r.next()) for _ in range(5)] for r in (reader(data, task), reader(data, task))]
+    assert runs[0] == runs[1]
+    changed = reader(data, other)
+    assert [texts(data, changed.next()) for _ in range(5)] != runs[0]
+
+
+@pytest.mark.parametrize(("counts", "shares"), [((100,), 2), ((50, 40, 7), 2), ((30, 20), 3), ((40, 41), 2)])
+def test_shares_are_disjoint_and_together_all(
+    make: Any, reader: Any, counts: tuple[int, ...], shares: int
+) -> None:
+    task, made = make(*counts)
+    data = prepare(task, REGISTRY)
+    parts = [
+        {pair for batch in a_pass(data, reader(data, task, share, shares)) for pair in batch}
+        for share in range(shares)
+    ]
+    assert sum(map(len, parts)) == len(made)
+    assert set.union(*parts) == set(made)
+    if len(counts) >= shares:  # files of their own
+        words = [{source[0] for source, _ in part} for part in parts]
+        assert not words[0] & words[1]
+
+
+@pytest.mark.parametrize(("counts", "shares"), [((75,), 1), ((40, 30, 20), 2), ((90,), 2)])
+def test_going_on_from_any_place_is_exact(
+    make: Any, reader: Any, counts: tuple[int, ...], shares: int
+) -> None:
+    """From the first and the last batch of a block, from its middle, and from another pass."""
+    task, _ = make(*counts)
+    data = prepare(task, REGISTRY)
+    whole = reader(data, task, shares - 1, shares)
+    places, batches = [], []
+    while whole.place.passes < 2:
+        places.append(json.dumps(asdict(whole.place)))
+        batches.append(whole.next())
+    assert len(batches) > 8
+    for number, place in list(enumerate(places))[::3]:
+        saved = TypeAdapter(Place).validate_json(place, strict=True)
+        resumed = reader(data, task, shares - 1, shares, saved)
+        for expected in batches[number : number + 7]:
+            batch = resumed.next()
+            assert batch.rows == expected.rows
+            assert batch.source.ids.equal(expected.source.ids)
+            assert batch.target.ids.equal(expected.target.ids)
+        expected_count = json.loads(places[min(number + 7, len(places) - 1)])["count"]
+        if number + 7 < len(places):
+            assert asdict(resumed.place.count) == expected_count
+
+
+def test_a_row_is_described(make: Any, reader: Any) -> None:
+    task, _ = make(50)
+    data = prepare(task, REGISTRY)
+    stream = reader(data, task, 1, 2)
+    for _ in range(12):
+        batch = stream.next()
+        source, target = texts(data, batch)[-1]
+        assert stream.describe(batch.rows[-1]) == f"{source!r} -> {target!r}"
+
+
+def test_other_data_at_the_place_are_noticed(make: Any, reader: Any, tmp_path: Path) -> None:
+    task, made = make(100)
+    data = prepare(task, REGISTRY)
+    stream = reader(data, task)
+    while stream.place.block < 1:
+        stream.next()
+    write(tmp_path, "train0", [*made[:40], ("another", "line"), *made[41:]])
+    with pytest.raises(
+        RunError, match=r"pass 1: the 32 examples after the first 32 are not those that the run"
+    ):
+        reader(data, task, place=stream.place)
+
+
+def test_a_place_in_other_data_is_refused(make: Any, reader: Any) -> None:
+    task, _ = make(100)
+    data = prepare(task, REGISTRY)
+    place = Place(reader={"examples_iterable": {"shard": "none"}, "epoch": 0}, block=1, content="abc")
+    with pytest.raises(RunError, match="place is none of these data"):
+        reader(data, task, place=place)
+
+
+def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -> None:
+    task, made = make(100)
+    made[69] = ("something", " ")
+    write(tmp_path, "train0", made)
+    task = task.model_copy(
+        update={
+            "data": task.data.model_copy(
+                update={"streaming": task.data.streaming.model_copy(update={"tokenizer_examples": 50})}
+            )
+        }
+    )
+    data = prepare(task, REGISTRY)
+    with pytest.raises(DataError, match=r"train0.en:70: the target is empty, expected text; fill it in"):
+        a_pass(data, reader(data, task))
+
+
+def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path) -> None:
+    task, made = make(100, data={"bad_rows": "skip"})
+    made[69] = ("something", " ")
+    write(tmp_path, "train0", made)
+    data = prepare(task, REGISTRY)
+    stream = reader(data, task)
+    found = a_pass(data, stream)
+    assert sum(map(len, found)) == 99
+    (notice,) = stream.place.count.notices("train")
+    assert notice.startswith("train: bad rows skipped: 1; the first:\n  ")
+    assert "train0.en:70: the target is empty" in notice
+
+
+def test_what_is_too_long_is_dropped_and_counted(make: Any, reader: Any) -> None:
+    task, made = make(64, data={"length": {"max": 3, "over": "drop"}})
+    data = prepare(task, REGISTRY)
+    stream = reader(data, task)
+    long = [len(source.split()) > 3 for source, _ in made]
+    kept = [pair for pair, dropped in zip(made, long, strict=True) if not dropped]
+    assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(kept)
+    count = stream.place.count  # of that pass, and of the first block of another one
+    assert (count.rows, count.dropped, count.longest) == (64 + 32, sum(long) + sum(long[:32]), 6)
+    assert str(count) == f"96 examples, longest side 6 tokens, {count.dropped} dropped"
+
+
+def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_path: Path) -> None:
+    task, _ = make(64, data={"length": {"max": 5}})
+    write(tmp_path, "validation", [("v", "v")])
+    write(tmp_path, "train0", [("a", "b")] * 40 + [("a b c d e f", "b")])
+    data = prepare(task, REGISTRY)
+    with pytest.raises(DataError, match=r"train0.de:41: its source has 6 tokens, the limit is 5 \(1 of 9 "):
+        a_pass(data, reader(data, task))
+
+
+def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> None:
+    task, _ = make(40, data={"length": {"max": 1, "over": "drop"}})
+    write(tmp_path, "validation", [("v", "v")])
+    write(tmp_path, "train0", [("a b", "c d")] * 40)
+    data = prepare(task, REGISTRY)
+    with pytest.raises(
+        DataError, match=r"train: none of its 40 rows can be used \(40 examples.*40 dropped\)"
+    ):
+        reader(data, task).next()
+
+
+def test_a_share_without_examples(make: Any, reader: Any) -> None:
+    task, _ = make(3)
+    data = prepare(task, REGISTRY)
+    with pytest.raises(DataError, match=r"share 4 of 4: none of its 0 rows .* lower training\.accumulation"):
+        reader(data, task, 3, 4).next()
+
+
+def test_an_empty_stream(make: Any, tmp_path: Path) -> None:
+    task, _ = make(3, data={"bad_rows": "skip"})
+    write(tmp_path, "train0", [(" ", "x")] * 3)
+    with pytest.raises(DataError, match=r"split 'train' has no examples of 3 rows; check its files\n.*de:1"):
+        prepare(task, REGISTRY)
+    (tmp_path / "train0.de").write_text("")
+    with pytest.raises(DataError, match=r"train0.de: is empty, expected at least one line"):
+        prepare(task, REGISTRY)
+
+
+def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> None:
+    task, _ = make(30, 30, data={"streaming": {"tokenizer_examples": 10}})
+    data = prepare(task, REGISTRY)
+    words = ["a0", "a4", "a5", "b0", "b4", "b5"]
+    encoded = data.source_tokenizer.encode(words)
+    known = [
+        word
+        for word, numbers in zip(words, encoded, strict=True)
+        if data.source_tokenizer.decode([numbers]) == [word]
+    ]
+    assert known == ["a0", "a4", "b0", "b4"]
+
+
+def test_only_what_is_not_streamed_is_prepared(make: Any) -> None:
+    task, _ = make(30)
+    data = prepare(task, REGISTRY)
+    assert list(data.splits) == ["validation"]
+    assert sorted(data.hashes) == ["train", "validation"]
+    again = prepare(task, REGISTRY)
+    assert again.hashes == data.hashes
+
+
+ROWS = [{"text": f"word {number}", "label": ("no", "yes")[number % 2]} for number in range(40)]
+
+
+def labelled(tmp_path: Path, **data: Any) -> Task:
+    lines = [json.dumps(row) + "\n" for row in ROWS]
+    with gzip.open(tmp_path / "train.jsonl.gz", "wt") as file:
+        file.writelines(lines)
+    (tmp_path / "validation.jsonl").write_text("".join(lines[:10]))
+    files = {"train": str(tmp_path / "train.jsonl.gz"), "validation": str(tmp_path / "validation.jsonl")}
+    return Task.model_validate(
+        {
+            "type": "classification",
+            "data": {"name": "table", "files": files, "labels": ["yes", "no"], "streaming": {"buffer": 16}}
+            | data,
+            "tokenizer": "whitespace",
+            "model": {"architecture": "encoder-only", "head": "classifier"},
+            "training": {"steps": 5, "batch_size": 4},
+        }
+    )
+
+
+def test_labels(tmp_path: Path, reader: Any) -> None:
+    task = labelled(tmp_path)
+    data = prepare(task, REGISTRY)
+    assert data.labels == ("yes", "no")
+    stream = reader(data, task)
+    for _ in range(8):
+        batch = stream.next()
+        words = data.source_tokenizer.decode(batch.source.ids.tolist())
+        expected = [1 - int(words.split()[1]) % 2 for words in words]
+        assert batch.labels.tolist() == expected
+
+
+def test_labels_must_be_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"the classes are not known .* name them in data\.labels"):
+        prepare(labelled(tmp_path, labels=None), REGISTRY)
+    with pytest.raises(DataError, match=r"jsonl:1: unknown label 'no'; expected one of .'yes', 'maybe'"):
+        prepare(labelled(tmp_path, labels=["yes", "maybe"]), REGISTRY)
+
+
+def test_a_data_set_laid_out_as_on_the_hub(
+    tmp_path: Path, reader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    place, made = tmp_path / "set", [sentences(40, "a"), sentences(30, "b")]
+    place.mkdir()
+    for name, pairs in (("train-0", made[0]), ("train-1", made[1]), ("validation", made[0][:5])):
+        rows = ({"translation": {"de": source, "en": target}} for source, target in pairs)
+        (place / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    data_block = {
+        "name": "hub",
+        "dataset": str(place),
+        "columns": {"source": "translation.de", "target": "translation.en"},
+        "streaming": {"buffer": 32},
+    }
+    task = task_of([], {})
+    task = Task.model_validate({**task.model_dump(exclude={"data"}), "data": data_block})
+    data = prepare(task, REGISTRY)
+    stream = reader(data, task)
+    assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(made[0] + made[1])
+    assert stream.place.count.rows == 70 + 32  # and the first block of another pass
+    stream.next()
+    saved = TypeAdapter(Place).validate_json(json.dumps(asdict(stream.place)), strict=True)
+    resumed = reader(data, task, place=saved)
+    assert [resumed.next().rows for _ in range(5)] == [stream.next().rows for _ in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "message"),
+    [
+        ([{"text": "x", "label": 0}], {}, ConfigurationError, r"name them in data\.labels"),
+        (
+            [{"text": "x", "label": 0}],
+            {"columns": {"text": "txt"}},
+            ConfigurationError,
+            "no column 'txt' .did",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_data_set_is_named(
+    tmp_path: Path, rows: Any, options: Any, error: type[Exception], message: str
+) -> None:
+    (tmp_path / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(error, match=message):
+        REGISTRY.create("data", "hub", dataset=str(tmp_path), **options).stream(TaskType.CLASSIFICATION)
+
+
+def test_the_sampled_version_of_files(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"abc")
+    large.write_bytes(bytes(20_000_000))
+    before = sampled_version([small, large])
+    assert sampled_version([small, large]) == before
+    small.write_bytes(b"abd")
+    assert sampled_version([small, large]) != before
+    small.write_bytes(b"abc")
+    with large.open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"x")
+    assert sampled_version([small, large]) != before
+    large.write_bytes(bytes(20_000_001))
+    assert sampled_version([small, large]) != before

@@ -1,0 +1,130 @@
+"""Training on streamed data: resuming is exact, and processes that share a stream train as one."""
+
+import json
+import signal
+
+import pytest
+import torch
+
+from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
+from plugformer.hooks import hookimpl
+from plugformer.runs.weights import load_tensors
+from plugformer.training.train import resume, train
+
+LENGTHS = (3, 7, 4, 9, 2, 6)
+
+
+@pytest.fixture
+def task(tmp_path):
+    """A task with two training files of 50 and 31 pairs; 12 updates make passes of their own over each."""
+    pairs = [
+        (f"{n % 7} {n} " + "a " * LENGTHS[n % 6], f"{n % 5} " + "b " * LENGTHS[n % 6]) for n in range(90)
+    ]
+    for name, part in (("one", pairs[:50]), ("two", pairs[50:81]), ("validation", pairs[81:])):
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in part))
+    (tmp_path / "task.yaml").write_text(
+        """
+type: sequence-to-sequence
+data:
+  name: table
+  files: {train: [one.tsv, two.tsv], validation: validation.tsv}
+  header: false
+  streaming: {buffer: 20}
+tokenizer: characters
+model: {architecture: encoder-decoder, width: 16, heads: 2, layers: 1, hidden_width: 32, dropout: 0.2,
+        head: language_model, max_length: 40}
+training: {steps: 12, batch_tokens: 200, accumulation: 2, log_every: 1, evaluate_every: 5}
+decoding: {max_length: 3}
+evaluation: {limit: 2, samples: 0}
+"""
+    )
+    return str(tmp_path / "task.yaml")
+
+
+class Interrupter:
+    def __init__(self, *steps):
+        self.steps = steps
+
+    @hookimpl
+    def step_ended(self, update):
+        if update.step in self.steps:
+            signal.raise_signal(signal.SIGINT)
+
+
+def end(out):
+    """Returns everything that training left, but for times."""
+    (last,) = sorted((out / "checkpoints").iterdir())[-1:]
+    progress = json.loads((last / "state.json").read_text())["progress"]
+    for each in (progress, progress["unlogged"]):
+        each.pop("seconds")
+    log = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    log = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in log]
+    tensors = {**load_tensors(last / "model.safetensors"), **load_tensors(last / "optimizer.safetensors")}
+    return progress, log, tensors
+
+
+def assert_same_end(one, other):
+    (progress, log, tensors), (progress_, log_, tensors_) = end(one), end(other)
+    assert (progress, log) == (progress_, log_)
+    assert tensors.keys() == tensors_.keys()
+    assert all(torch.equal(tensors[name], tensors_[name]) for name in tensors)
+
+
+def test_resumed_equals_uninterrupted(task, tmp_path):
+    """Interrupted in the middle of a block, where an evaluation is due, and in another pass."""
+    notices = []
+    train(task, out=tmp_path / "whole", notify=notices.append)
+    places = end(tmp_path / "whole")[0]["places"]
+    assert [place["passes"] > 0 for place in places] == [True, True]
+    rows = sum(place["count"]["rows"] for place in places)
+    assert f"train: read {rows} examples, longest side" in "\n".join(notices)
+    out = tmp_path / "run"
+    with pytest.raises(InterruptedRunError, match="after update 1 of 12"):
+        train(task, out=out, observers=[Interrupter(1)], notify=str)
+    for step in (2, 5, 11):
+        with pytest.raises(InterruptedRunError, match=f"after update {step} of 12"):
+            resume(out, observers=[Interrupter(step)], notify=str)
+        assert any(place["batch"] > 0 for place in end(out)[0]["places"])
+    resume(out, notify=str)
+    assert_same_end(out, tmp_path / "whole")
+
+
+def test_changed_data_are_refused(task, tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(InterruptedRunError):
+        train(task, out=out, observers=[Interrupter(3)], notify=str)
+    file = tmp_path / "two.tsv"
+    file.write_text(file.read_text().replace("a a", "a b"))
+    with pytest.raises(RunError, match=r"begun with other components or data:\n  train: "):
+        resume(out, notify=str)
+
+
+def test_another_number_of_batches_is_refused(task, tmp_path):
+    out = tmp_path / "run"
+    with pytest.raises(InterruptedRunError):
+        train(task, out=out, observers=[Interrupter(3)], notify=str)
+    file = out / "task.yaml"
+    file.write_text(file.read_text().replace("accumulation: 2", "accumulation: 3"))
+    with pytest.raises(RunError, match=r"places for 2 batches of an update, the task makes 3; put training"):
+        resume(out, notify=str)
+
+
+def test_any_data_can_be_streamed(train_tiny, tmp_path):
+    notices = []
+    report = train_tiny(tmp_path / "run", "data.streaming={buffer: 25}", notify=notices.append)
+    assert report.split == "test"
+    assert any(notice.startswith("train: read ") for notice in notices)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.steps=null", r"data\.streaming: a stream has no length .* give training\.steps"),
+        ("data.split={validation: 0.1}", r"data\.split: of what is streamed nothing can be taken out"),
+        ("data.streaming={bufer: 3}", r"data\.streaming\.bufer: .* 'buffer'"),
+    ],
+)
+def test_what_a_stream_needs_is_said_before_anything_is_read(task, tmp_path, override, message):
+    with pytest.raises(ConfigurationError, match=message):
+        train(task, overrides=[override], out=tmp_path / "run", notify=str)
+    assert not (tmp_path / "run").exists()
