@@ -44,7 +44,10 @@ def pretrained_options(folder: Path) -> dict[str, object]:
 def hub_options(folder: Path) -> dict[str, object]:
     data = folder / "data"
     data.mkdir()
-    rows = [{"text": "good", "label": "1"}, {"text": "bad", "label": "0"}]
+    rows = [
+        {"text": "good", "label": "1", "source": "a", "target": "b"},
+        {"text": "bad", "label": "0", "source": "c", "target": "d"},
+    ]
     for split in ("train", "test"):
         (data / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return {"dataset": str(data)}
@@ -58,7 +61,7 @@ def lines_options(folder: Path) -> dict[str, object]:
 
 def table_options(folder: Path) -> dict[str, object]:
     (folder / "train.csv").write_text("text,label,source,target\ngood,yes,a,b\nbad,no,c,d\n")
-    return {"files": {"train": str(folder / "train.csv")}}
+    return {"files": {"train": str(folder / "train.csv")}, "labels": ["no", "yes"]}
 
 
 @pytest.mark.parametrize("path", BUILT_IN)

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDatasetDict, Value
 
 from plugformer.errors import DataError
 from plugformer.interfaces import Data, TaskType
@@ -80,6 +80,27 @@ class NumbersItsVersion(Pairs):
         return 3
 
 
+class StreamsBackwards(Pairs):
+    def stream(self, task_type):
+        splits = self.load(task_type).items()
+        return IterableDatasetDict(
+            {name: split.select(range(len(split))[::-1]).to_iterable_dataset() for name, split in splits}
+        )
+
+
+class StreamsTheRestAnew(Pairs):
+    def stream(self, task_type):
+        splits = super().stream(task_type)
+        for split in splits.values():
+            split.load_state_dict = lambda state: None
+        return splits
+
+
+class StreamsLessSplits(Pairs):
+    def stream(self, task_type):
+        return IterableDatasetDict({"train": super().stream(task_type)["train"]})
+
+
 MUTANTS = [
     (ServesNothing, "serves_a_type_of_task", "it serves no type of task: not today"),
     (WithoutTrain, "splits_have_their_names", "there is no train split, only validation"),
@@ -88,6 +109,9 @@ MUTANTS = [
     (NumberedLabels, "examples_fit_the_task", "has no column source|expected a ClassLabel"),
     (WithoutColumns, "examples_fit_the_task", r"no column source, target, only \['input', 'output'\]"),
     (Shuffles, "loading_is_repeatable", "the target column of split 'train' holds something else"),
+    (StreamsBackwards, "a_stream_has_the_same_examples", "'train' holds other examples than loaded"),
+    (StreamsTheRestAnew, "a_stream_has_the_same_examples", "goes on with other examples from its saved"),
+    (StreamsLessSplits, "a_stream_has_the_same_examples", r"the splits are \['train'\], not"),
     (HashesWithTheProcess, "version_is_repeatable", "in another process, the version is"),
     (ForgetsItsVersion, "version_is_repeatable", "after loading, the version is 'two' instead of 'none'"),
     (NumbersItsVersion, "version_is_repeatable", "the version is 3, expected a text"),
@@ -100,7 +124,7 @@ def test_is_caught(assert_caught, mutant, check, words):
 
 
 def test_sound_data_pass():
-    assert run(Pairs).summary() == "5 of 5 checks passed"
+    assert run(Pairs).summary() == "6 of 6 checks passed"
 
 
 def test_every_check_of_data_catches_one():

@@ -1,7 +1,10 @@
 """The contract of data: see plugformer.interfaces.data."""
 
+import json
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -13,9 +16,12 @@ from plugformer.testing.processes import in_another_process
 from plugformer.testing.subject import Subject
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict
+    from datasets import DatasetDict, IterableDataset, IterableDatasetDict
 
 TYPES = tuple(TaskType)
+
+_STREAMED = 200
+"""Examples of each split that are compared with those of its stream."""
 
 
 @check()
@@ -73,6 +79,24 @@ def loading_is_repeatable(subject: Subject, task_type: TaskType) -> None:
             )
 
 
+@check(TYPES)
+def a_stream_has_the_same_examples(subject: Subject, task_type: TaskType) -> None:
+    """Streamed, every split has the examples that load gives, and goes on exactly from a saved state."""
+    splits = _loaded(subject, task_type)
+    streams, again = (_streamed(subject, task_type) for _ in range(2))
+    require(list(streams) == list(splits), f"streamed, the splits are {list(streams)}, not {list(splits)}")
+    for name, split in splits.items():
+        columns = [column for column in (*task_type.columns, "references") if column in split.column_names]
+        expected = [{column: row[column] for column in columns} for row in islice(split, _STREAMED)]
+        rows, half = _sound(streams[name], columns), len(expected) // 2
+        found = list(islice(rows, half))
+        again[name].load_state_dict(json.loads(json.dumps(streams[name].state_dict())))
+        rest = list(islice(rows, len(expected) - half))
+        resumed = list(islice(_sound(again[name], columns), len(rest)))
+        require(found + rest == expected, f"streamed, split {name!r} holds other examples than loaded")
+        require(resumed == rest, f"split {name!r} goes on with other examples from its saved state")
+
+
 @check()
 def version_is_repeatable(subject: Subject) -> None:
     """The version is a text, and the same in another object, after loading, and in another process."""
@@ -110,6 +134,23 @@ def _loaded(subject: Subject, task_type: TaskType) -> "DatasetDict":
     if isinstance(splits, str):
         raise NotApplicable(splits)
     return splits
+
+
+def _streamed(subject: Subject, task_type: TaskType) -> "IterableDatasetDict":
+    """Returns the streams of new data.
+
+    Raises:
+        NotApplicable: The component cannot stream what it loads, such as classes that nobody has named.
+    """
+    data: Data = subject.create()
+    try:
+        return data.stream(task_type)
+    except ConfigurationError as refusal:
+        raise NotApplicable(str(refusal)) from refusal
+
+
+def _sound(stream: "IterableDataset", columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    return ({column: row[column] for column in columns} for row in stream if not row.get("fault"))
 
 
 def _require_sequences(name: str, split: Any) -> tuple[str, ...]:
@@ -150,5 +191,6 @@ CHECKS = (
     splits_have_their_names,
     examples_fit_the_task,
     loading_is_repeatable,
+    a_stream_has_the_same_examples,
     version_is_repeatable,
 )
