@@ -35,7 +35,9 @@ def stream(
     """
     from datasets import IterableDataset, IterableDatasetDict
 
-    features = class_features(labels) if task_type is TaskType.CLASSIFICATION else None
+    classified = task_type is TaskType.CLASSIFICATION
+    features = class_features(labels) if classified else None
+    classes = {name: number for number, name in enumerate(labels or ()) if classified}
     return IterableDatasetDict(
         {
             split: IterableDataset.from_generator(
@@ -46,7 +48,7 @@ def stream(
                     "read": read,
                     "columns": task_type.columns,
                     "strict": bad_rows == "refuse",
-                    "classes": {name: number for number, name in enumerate(labels or ())},
+                    "classes": classes,
                 },
             )
             for split, each in shards.items()
