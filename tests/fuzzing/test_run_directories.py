@@ -107,6 +107,24 @@ def test_damaged_evaluations(fuzz, run_copy):
     fuzz(changed(file.read_bytes(), file.name), use)
 
 
+def test_an_event_that_is_no_name_is_left_out(run_copy):
+    """Found by the long run."""
+    directory = RunDirectory(run_copy)
+    directory.candidates.mkdir()
+    directory.metrics.write_bytes(b'{"event": [], "step": 1}\n{"event": "average", "step": 1}\n')
+    directory.rewind_log(5)
+    assert directory.metrics.read_bytes() == b'{"event": [], "step": 1}\n'
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "x", None])
+def test_a_version_that_is_none_is_damage(run_copy, registry, version):
+    lock = json.loads((run_copy / "lock.json").read_bytes())
+    lock["versions"]["plugformer"] = version
+    (run_copy / "lock.json").write_text(json.dumps(lock))
+    with pytest.raises(RunError, match=r"lock\.json is damaged"):
+        load(run_copy, registry)
+
+
 def test_half_a_surrogate_pair_is_damage(run_copy):
     """Found by the long run: JSON can escape what no file can hold."""
     (run_copy / "evaluation.json").write_bytes(b'{"versions": "\\ud800"}')

@@ -53,6 +53,7 @@ def test_plugformer_itself_comes_first(install) -> None:
         ("components: {nrom: {}}", {}, "unknown kind 'nrom' (did you mean 'norm'?)"),
         ("plugformer: '>=99'", {}, f"needs plugformer >=99; installed is {plugformer.__version__}"),
         ("plugformer: soon", {}, "'soon' is not a version specifier"),
+        pytest.param(f"plugformer: '>={'9' * 5000}'", {}, "9' is not a version specifier", id="digits"),
     ],
 )
 def test_a_broken_plugin_is_quarantined(install, manifest, options, cause) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 import plugformer
 from plugformer.errors import RunError, nearest
@@ -77,7 +77,7 @@ class RunDirectory:
         version = run.lock()["versions"].get("plugformer", plugformer.__version__)
         try:
             newer = Version(version) > Version(plugformer.__version__)
-        except (InvalidVersion, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise RunError(f"{path / 'lock.json'} is damaged: {error}; {RESTORE}") from error
         if newer:
             raise RunError(
@@ -174,7 +174,7 @@ class RunDirectory:
         """
         if self.metrics.exists():
             lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-            stale = {"average"} if self.candidates.exists() else set()
+            stale = ["average"] if self.candidates.exists() else []
             kept = [
                 line
                 for line in lines
