@@ -1,6 +1,18 @@
-"""`python -m plugformer`, as `accelerate launch -m plugformer` needs it."""
+"""The program: `plugformer`, or `python -m plugformer`, as `torchrun -m plugformer` needs it."""
 
-from plugformer.commands.main import main
+import sys
+
+
+def main() -> None:
+    """Runs a command and exits; Ctrl-C while commands are still being imported ends like any other."""
+    try:
+        from plugformer.commands.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from plugformer.training import interruption
 from plugformer.training.interruption import Interruption
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
@@ -20,19 +21,29 @@ def usual_handler():
 
 @pytest.mark.parametrize("number", HANDLED)
 def test_the_first_signal_asks(number):
-    interruption = Interruption()
-    with interruption.watched():
-        assert interruption.requested is None
+    asked = Interruption()
+    with asked.watched():
+        assert asked.requested is None
         signal.raise_signal(number)
-        assert interruption.requested == number.name
+        assert asked.requested == number.name
 
 
-def test_the_second_signal_acts_as_usual():
-    interruption = Interruption()
-    with interruption.watched():
+def test_the_second_signal_acts_as_usual(monkeypatch):
+    monkeypatch.setattr(interruption, "ONE_REQUEST", 0.0)
+    asked = Interruption()
+    with asked.watched():
         signal.raise_signal(signal.SIGTERM)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+def test_signals_that_come_together_are_one_request():
+    """Ctrl-C in a terminal reaches the launcher and its processes, and the launcher sends them another."""
+    asked = Interruption()
+    with asked.watched():
+        for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):
+            signal.raise_signal(number)
+        assert asked.requested == "SIGINT"
 
 
 @pytest.mark.parametrize("asked", [True, False])

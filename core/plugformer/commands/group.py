@@ -1,5 +1,6 @@
 """The command group: Plugformer's own commands, and those of plugins, which are loaded when called."""
 
+import os
 from typing import Any
 
 import typer
@@ -58,7 +59,8 @@ class CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise InterruptedRunError("interrupted") from None
+            first = os.environ.get("RANK", "0") == "0"  # of the processes that a launcher has started
+            raise InterruptedRunError("interrupted" if first else "") from None
 
 
 def _ready(ctx: Any) -> list[Entry]:

@@ -2,9 +2,13 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+ONE_REQUEST = 1.0
+"""Seconds in which all signals are one request: a launcher passes on what the terminal has sent already."""
 
 
 class Interruption:
@@ -19,7 +23,7 @@ class Interruption:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Inside, the first SIGINT or SIGTERM sets `requested`; the second acts as usual."""
+        """Inside, the first SIGINT or SIGTERM sets `requested`; one that comes later acts as usual."""
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread may set handlers; a notebook's worker keeps its own
             return
@@ -33,6 +37,10 @@ class Interruption:
                 signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (Python's signature)
-        self.requested = signal.Signals(number).name
-        for each, handler in self._usual.items():
-            signal.signal(each, handler)
+        now = time.monotonic()
+        if self.requested is None:
+            self.requested, self._since = signal.Signals(number).name, now
+        elif now - self._since > ONE_REQUEST:
+            for each, handler in self._usual.items():
+                signal.signal(each, handler)
+            signal.raise_signal(number)

@@ -1,0 +1,50 @@
+"""Ctrl-C in the terminal of a launcher, which reaches all of its processes, and which it passes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from plugformer.runs.directory import RunDirectory
+
+TORCHRUN = ["torchrun", "--nproc_per_node", "2"]
+ACCELERATE = ["accelerate", "launch", "--multi_gpu", "--num_processes", "2"]
+LISTEN = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+START = "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
+def test_interrupting_a_launcher_saves(launcher, short_settings, tmp_path):
+    out = tmp_path / "run"
+    chosen = [word for each in short_settings("training.steps=100000") for word in ("--set", each)]
+    program = [Path(sys.executable).with_name(launcher[0]), *launcher[1:], "-m", "plugformer"]
+    command = [*program, "train", "dates", *chosen, "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", LISTEN + START, *command],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 90
+        while not (out / "model.safetensors").exists():
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, messages = process.communicate(timeout=60)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode in (1, 130)  # torchrun ends with a traceback of its own, and with 1
+    assert messages.count("all saved in") == 1, messages
+    assert messages.count("stopped by SIGINT after update") == 1
+    assert "InterruptedRunError" not in messages
+    assert list(RunDirectory.open(out).checkpoints.iterdir())
