@@ -3,10 +3,11 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from plugformer.errors import nearest
 from plugformer.problems import Key, Problem
@@ -46,6 +47,22 @@ _EXPECTED: dict[str, str] = {
 _KEY = "[key]"  # how pydantic marks an error in a dictionary's key
 _UNKNOWN_KEY = {"extra_forbidden", "invalid_key"}
 _OWN_WORDS = {"value_error", "assertion_error"}
+
+
+@dataclass(frozen=True)
+class InWords:
+    """Says in words what a pattern asks for: `Annotated[str, Field(pattern=...), InWords(...)]`.
+
+    Attributes:
+        expected: Continues "expected ".
+    """
+
+    expected: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(source), custom_error_type="in_words", custom_error_message=self.expected
+        )
 
 
 def explain(

@@ -90,7 +90,7 @@ from plugformer.errors import ConfigurationError, PlugformerError
         ("data: {padding: 0}", "data.padding: expected 'batch' or at least 1, found 0"),
         (
             "decoding: {max_length: sauce+3}",
-            r"max_length: expected a whole number or text of the form ^source\+\d+$, found 'sauce+3'",
+            "max_length: expected a whole number or source+NUMBER, found 'sauce+3'",
         ),
         # Names of components, wherever they may stand.
         (

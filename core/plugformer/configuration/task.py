@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from plugformer.explanations import InWords
+
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 # Sizes have limits beyond any model's, so that a slip of the keyboard is refused and not built.
@@ -286,7 +288,8 @@ class Training(Settings):
     )
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")
     evaluate_every: Count | None = Field(
-        default=None, description="Updates between evaluations; an epoch if not given, 1000 if data are streamed."
+        default=None,
+        description="Updates between evaluations; an epoch if not given, 1000 if data are streamed.",
     )
     monitor: str = Field(
         default="loss",
@@ -307,7 +310,7 @@ class DecodingBlock(Component):
     """How outputs are searched, and what every output must respect."""
 
     name: str = "greedy"
-    max_length: Count | Annotated[str, Field(pattern=r"^source\+\d+$")] = Field(
+    max_length: Count | Annotated[str, Field(pattern=r"^source\+\d+$"), InWords("source+NUMBER")] = Field(
         default="source+50",
         description="Longest output in tokens: a number, or relative to the source as source+5.",
     )

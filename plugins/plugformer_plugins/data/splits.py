@@ -4,7 +4,13 @@ from typing import Annotated, TypeVar
 
 from pydantic import Field
 
-SplitName = Annotated[str, Field(pattern=r"^(train|validation|test\w*)$")]
+from plugformer.explanations import InWords
+
+SplitName = Annotated[
+    str,
+    Field(pattern=r"^(train|validation|test\w*)$"),
+    InWords("'train' or 'validation' or a name that starts with 'test'"),
+]
 """`train`, `validation`, or a name that starts with `test`."""
 
 T = TypeVar("T")
