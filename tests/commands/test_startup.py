@@ -76,7 +76,10 @@ def test_a_full_disk_behind_standard_output_is_named():
         done = subprocess.run(
             [sys.executable, "-m", "plugformer", "list"], stdout=full, stderr=subprocess.PIPE, check=False
         )
-    assert (done.returncode, done.stderr) == (2, b"Error: [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"Error: standard output cannot be written: No space left on device\n",
+    )
 
 
 def test_the_benchmark_measures_a_command(monkeypatch):

@@ -4,6 +4,7 @@ Exit status: 0, or 2 for anything that the user or a plugin caused, 130 for Ctrl
 output has gone.
 """
 
+import errno
 import os
 import re
 import sys
@@ -30,6 +31,7 @@ from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError
 
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _PLACE = re.compile(r"(.+:\d+:\d+|--set \S.*?)  ")
 """How `problems.Origin` begins a line."""
 
@@ -72,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         _leave(1)
     except OSError as error:  # a full disk behind standard output, a file that vanished
-        _leave(2, f"Error: {error}")
+        _leave(2, _complaint(error))
     except SystemExit as end:  # of a command that is done, or of Typer about a mistake
         _leave(end.code)
 
@@ -85,10 +87,17 @@ def _leave(status: str | int | None, message: str = "") -> NoReturn:
         # What is left in the buffer has nowhere to go; Python would try again at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         gone = isinstance(error, BrokenPipeError)
-        status, message = (1, message) if gone else (2, message or f"Error: standard output: {error}")
+        status, message = (1, message) if gone else (2, message or _complaint(error))
     if message:
         typer.echo(message, err=True)
     sys.exit(status)
+
+
+def _complaint(error: OSError) -> str:
+    """Returns what the user reads about a file; what was open already has no name in the error."""
+    if error.filename is None and error.errno in _UNWRITABLE:
+        return f"Error: standard output cannot be written: {error.strerror}"
+    return f"Error: {error}"
 
 
 def _message(error: PlugformerError) -> str:
