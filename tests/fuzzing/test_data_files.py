@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.fuzzing.mutation import BYTES, JSON_TOKENS, SCALARS, as_json, damaged, documents
 
 from plugformer.data.text_file import read_lines
+from plugformer.errors import DataError
 from plugformer.interfaces import TaskType
 from plugformer_plugins.data.lines import Lines
 from plugformer_plugins.data.table import Table
@@ -78,6 +79,13 @@ CONTENTS = {
 @pytest.mark.parametrize("suffix", sorted(CONTENTS))
 def test_damaged_tables(fuzz, read, suffix):
     fuzz(st.tuples(CONTENTS[suffix], st.booleans()), lambda case: read(case[0], suffix, case[1]))
+
+
+def test_a_column_whose_name_is_no_text(tmp_path):
+    """Found by the long run."""
+    (tmp_path / "data.parquet").write_bytes(PARQUET[0].replace(b"text", b"t\x85xt"))
+    with pytest.raises(DataError, match=r"data\.parquet: not a readable Parquet file: 'utf-8' codec"):
+        Table(files={"train": tmp_path / "data.parquet"}).load(TaskType.CLASSIFICATION)
 
 
 def test_any_bytes_as_a_table(fuzz, read):

@@ -111,7 +111,7 @@ def _parquet(file: Path) -> Iterator[Row | DataError]:
                     yield DataError(f"{place}: a text is not UTF-8: {cells}; write the file again")
                 else:
                     yield Row(_numbered(list(cells.values())) | cells, place)
-    except (ArrowException, OSError, EOFError, zlib.error) as error:
+    except (ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"{file}: not a readable Parquet file: {error}; write it again") from error
 
 
