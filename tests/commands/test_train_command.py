@@ -9,7 +9,7 @@ import pytest
 from plugformer.commands import scores
 from plugformer.commands.scores import print_report
 from plugformer.evaluation.report import Report
-from plugformer.evaluation.self_check import Comparison, SelfCheck
+from plugformer.evaluation.self_check_result import Comparison, SelfCheck
 from plugformer.training import train as training
 
 FURTHER = Report(Path("runs/a"), "test_2", {"exact_match": {"value": 0.5, "low": 0.4, "high": 0.6}}, 10, 1.0)

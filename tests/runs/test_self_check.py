@@ -11,7 +11,7 @@ from plugformer.data.batches import Padding
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.evaluation.agreement import outputs_apart, padded
-from plugformer.evaluation.self_check import Comparison
+from plugformer.evaluation.self_check_result import Comparison
 from plugformer.interfaces import END, Hypothesis, PerPosition, Positions, Scope
 from plugformer.model.models import evaluating
 from plugformer.runs.loading import TrainedModel, load

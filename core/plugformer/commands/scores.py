@@ -12,7 +12,7 @@ from plugformer.commands.table import print_table, terminal_width
 
 if TYPE_CHECKING:
     from plugformer.evaluation.report import Report, Score
-    from plugformer.evaluation.self_check import SelfCheck
+    from plugformer.evaluation.self_check_result import SelfCheck
 
 
 def print_report(report: "Report", *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NotRequired, TypedDict
 
 from numpy import ndarray
 
-from plugformer.evaluation.self_check import SelfCheck
+from plugformer.evaluation.self_check_result import SelfCheck
 from plugformer.interfaces import Metric, Table
 
 

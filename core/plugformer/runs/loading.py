@@ -14,7 +14,7 @@ from plugformer.errors import DataError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, Prediction, Predictor, SequencePredictor
 from plugformer.evaluation.report import Report
-from plugformer.evaluation.self_check import SelfCheck
+from plugformer.evaluation.self_check_result import SelfCheck
 from plugformer.interfaces import TaskType
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble

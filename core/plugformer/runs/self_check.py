@@ -20,7 +20,7 @@ from plugformer.evaluation.agreement import (
     padded,
 )
 from plugformer.evaluation.predictor import SequencePredictor
-from plugformer.evaluation.self_check import Comparison, SelfCheck
+from plugformer.evaluation.self_check_result import Comparison, SelfCheck
 from plugformer.interfaces import Hypothesis
 from plugformer.kinds import Kind
 from plugformer.model.models import EncoderDecoder, Model, evaluating

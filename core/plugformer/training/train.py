@@ -11,7 +11,7 @@ from plugformer.configuration import ResolvedTask, dump, resolve, validate
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.distributed import Processes
 from plugformer.evaluation.report import Report
-from plugformer.evaluation.self_check import SelfCheck
+from plugformer.evaluation.self_check_result import SelfCheck
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
