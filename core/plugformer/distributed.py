@@ -52,8 +52,15 @@ class Processes:
         """Returns the processes that a launcher has started with this one.
 
         Raises:
-            ConfigurationError: The launcher was asked for several, but has started one.
+            ConfigurationError: The launcher was asked for several, but has started one; or it was asked to
+                shard the model itself.
         """
+        if os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"):
+            raise ConfigurationError(
+                "`accelerate launch` was asked to shard the model (--use_fsdp, or its configuration file), "
+                "which does not know the model's layers\n  launch with --multi_gpu and without --use_fsdp, "
+                "and train with `--set training.shard=true`"
+            )
         if _one_of_one():
             raise ConfigurationError(
                 "`accelerate launch --cpu` was asked for several processes and has started one: it needs "

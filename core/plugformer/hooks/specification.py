@@ -29,7 +29,8 @@ class Run:
     Attributes:
         directory: Where it is saved.
         task: What is trained, fully resolved.
-        model: The model; observers look, they do not touch.
+        model: The model; observers look, they do not touch. With `training.shard`, parameters
+            are those of the last evaluation, checkpoint or logged update.
         steps: Updates in the whole training.
         epoch_steps: Updates in an epoch.
     """

@@ -1,0 +1,84 @@
+"""Several processes that train one model on the CPU: starting them, and what they leave behind."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from plugformer.runs.weights import load_tensors
+
+LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass
+class Ended:
+    status: int
+    output: str
+    messages: str
+
+
+@contextmanager
+def launched(count, *command):
+    """Starts processes as torchrun does, which itself would take as long again to start."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    processes = []
+    for rank in range(count):
+        values = (str(rank), str(rank), str(count), str(count), "127.0.0.1", port)
+        environment = {**os.environ, **dict(zip(LAUNCHED, values, strict=True)), "OMP_NUM_THREADS": "1"}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, *command],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def ends(processes, timeout=60):
+    found = [process.communicate(timeout=timeout) for process in processes]
+    return [Ended(each.returncode, *texts) for each, texts in zip(processes, found, strict=True)]
+
+
+def train_command(settings, out, *arguments):
+    chosen = [word for setting in settings for word in ("--set", setting)]
+    return ["-m", "plugformer", "train", "dates", *chosen, "--out", str(out), *arguments]
+
+
+def lines(out):
+    log = out / "metrics.jsonl"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def wait_for(out, step):
+    """Returns when a run has logged an update."""
+    deadline = time.monotonic() + 60
+    while not any(line["step"] >= step for line in lines(out)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def checkpoint(out):
+    (last,) = sorted((out / "checkpoints").iterdir())[-1:]
+    return {**load_tensors(last / "model.safetensors"), **load_tensors(last / "optimizer.safetensors")}
+
+
+def differences(one, other):
+    """Returns the largest difference between the numbers of two runs, those of generators left out."""
+    mine, yours = checkpoint(one), checkpoint(other)
+    names = [name for name in mine if "generator/" not in name]
+    assert names == [name for name in yours if "generator/" not in name]
+    return max((mine[name].double() - yours[name].double()).abs().max().item() for name in names)

@@ -1,0 +1,220 @@
+"""Processes that keep a part of the model each: their parts, and that nothing else differs."""
+
+import signal
+
+import pytest
+import torch
+from tests.training.processes import checkpoint, differences, ends, launched, lines, train_command, wait_for
+from torch import nn
+
+from plugformer.distributed import ALONE
+from plugformer.errors import ConfigurationError
+from plugformer.runs.loading import load
+
+SHARD = "training.shard=true"
+EVERYTHING = (
+    SHARD,
+    "model.embeddings={shared: true, tied: true}",
+    "model.feed_forward={name: moe, experts: 3}",
+    "training.steps=4",
+    "training.evaluate_every=2",
+    "training.log_every=2",
+    "training.accumulation=4",
+    "training.gradient_checkpointing=true",
+    "training.gradient_clipping=0.1",
+    "training.average={checkpoints: 2}",
+    # Else Adam makes steps of rounding errors, and steps of one size whatever the size of gradients.
+    "training.optimizer={name: adamw, lr: 0.01, epsilon: 0.01}",
+)
+
+TRAIN = """
+import sys
+from pathlib import Path
+from torch.distributed.tensor import DTensor, Shard
+from plugformer.training import fitting
+from plugformer.training.train import train
+
+made = []
+
+
+class Kept(fitting.Trainer):
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        made.append(self)
+
+
+fitting.Trainer = Kept
+train("dates", overrides=sys.argv[2:], out=Path(sys.argv[1]), notify=str)
+(trainer,) = made
+parameters = list(trainer.model.parameters())
+states = [trainer.state.optimizer.state[each] for each in parameters]
+moments = [each[name] for each in states for name in ("exp_avg", "exp_avg_sq")]
+for each in parameters + moments:
+    assert isinstance(each, DTensor)
+    assert each.placements == (Shard(0),)
+    assert abs(each.to_local().shape[0] - each.shape[0] / 2) <= 0.5
+assert sum(each.to_local().numel() for each in parameters) < 0.51 * sum(each.numel() for each in parameters)
+assert [name for name, _ in trainer.model.named_parameters()] == [
+    name for name, _ in trainer.state.model.named_parameters()
+]
+"""
+
+
+def test_two_parts_train_as_one_whole(train_tiny, short_settings, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    notices = []
+    train_tiny(one, *EVERYTHING, "model.dropout=0.0", notify=notices.append)
+    assert "training.shard: one process alone trains, and has the whole model" in notices
+    settings = short_settings(*EVERYTHING, "model.dropout=0.0")
+    with launched(2, "-c", TRAIN, str(two), *settings) as processes:
+        for process in ends(processes):
+            assert process.status == 0, process.messages
+    assert differences(one, two) < 1e-6
+    mine, yours = (load(each).model.state_dict() for each in (one, two))
+    torch.testing.assert_close(mine, yours, atol=1e-6, rtol=0)
+    for mine, yours in zip(lines(one), lines(two), strict=True):
+        assert mine["event"] == yours["event"]
+        assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
+
+
+STEP = """
+from copy import deepcopy
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+from plugformer.configuration import resolve, validate
+from plugformer.data.batches import Ragged, collate_pairs
+from plugformer.distributed import Processes
+from plugformer.model.assembly import Sizes, assemble
+from plugformer.registry import Registry
+from plugformer.training.sharded import Sharded
+
+group = Processes.join()
+
+
+class Choosy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(16, 16) for _ in range(3))
+        self.register_buffer("calls", torch.zeros(1))
+        self.chosen = group.index
+
+    def forward(self, x):
+        self.calls += 1 + self.chosen
+        return self.experts[self.chosen](x)
+
+
+task = validate(resolve("dates", ["model.width=16", "model.layers=1", "model.dropout=0"])).task
+model = assemble(task, Sizes(12, 12), Registry.discover()).double()
+torch.manual_seed(1)
+for layer in (*model.encoder.layers, *model.decoder.layers):
+    layer.feed_forward = Choosy().double()
+rows = [[[4, 5, 6], [7]], [[8, 9, 10, 11]]]
+batches = [collate_pairs(Ragged.of(each), Ragged.of(each)) for each in rows]
+
+plain = deepcopy(model)
+for chosen, batch in enumerate(batches):
+    for layer in (*plain.encoder.layers, *plain.decoder.layers):
+        layer.feed_forward.chosen = chosen
+    plain(batch).total.backward()
+
+sharded = Sharded(model, group)
+for last in (False, True):
+    with sharded.exchanging(last=last):
+        (sharded.loss(batches[group.index]).total * group.count / 2).backward()
+gradients = {name: each.grad for name, each in sharded.named_parameters()}
+for name, each in plain.named_parameters():
+    expected = torch.zeros_like(each) if each.grad is None else each.grad
+    torch.testing.assert_close(gradients[name].full_tensor(), expected, msg=name)
+norm = nn.utils.get_total_norm(gradients.values())
+expected = nn.utils.get_total_norm([each.grad for each in plain.parameters() if each.grad is not None])
+torch.testing.assert_close(sharded.complete(norm), expected)
+
+(calls,) = [each.item() for name, each in sharded.model.named_buffers() if name.startswith("encoder")]
+assert calls == [2, 3][group.index], "the first call's number is the main process's"
+with torch.no_grad():
+    for each in sharded.model.parameters():
+        each += 1
+before = deepcopy(model)
+with sharded.whole() as whole:
+    for old, new in zip(before.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(new, old + 1)
+        new.data -= 1
+sharded.spread()
+sharded.gather()
+for old, new in zip(before.parameters(), model.parameters(), strict=True):
+    torch.testing.assert_close(new, old)
+"""
+
+
+def test_gradients_are_sums_also_where_a_process_has_none():
+    with launched(2, "-c", STEP) as processes:
+        for process in ends(processes):
+            assert process.status == 0, process.messages
+
+
+def test_what_cannot_be_shared_out_is_refused(tiny_model):
+    from plugformer.training.sharded import Sharded
+
+    model = tiny_model()
+    model.encoder.layers[0].temperature = nn.Parameter(torch.ones(()))
+    with pytest.raises(ConfigurationError, match=r"encoder\.layers\.0\.temperature is a single number"):
+        Sharded(model, ALONE)
+
+
+@pytest.mark.long
+def test_resumed_equals_uninterrupted(short_settings, tmp_path):
+    """With dropout, whose draws differ between processes; the signal reaches only one of them."""
+    settings = short_settings(
+        SHARD, "training.steps=80", "training.evaluate_every=40", "training.log_every=8"
+    )
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    with launched(2, *train_command(settings, whole)) as processes:
+        assert [each.status for each in ends(processes)] == [0, 0]
+    with launched(2, *train_command(settings, parts)) as processes:
+        wait_for(parts, 8)
+        processes[1].send_signal(signal.SIGTERM)
+        assert [each.status for each in ends(processes)] == [130, 130]
+    with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
+        assert [each.status for each in ends(processes)] == [0, 0]
+    mine, yours = checkpoint(whole), checkpoint(parts)
+    assert mine.keys() == yours.keys()
+    assert all(torch.equal(mine[name], yours[name]) for name in mine)
+
+
+@pytest.mark.long
+def test_another_number_of_processes_goes_on(train_tiny, short_settings, tmp_path):
+    """One whole model becomes two parts, three, and one whole again."""
+    others = ("accumulation=6", "average=null", "gradient_clipping=null")
+    settings = (*EVERYTHING, "model.dropout=0.0", *(f"training.{each}" for each in others))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train_tiny(whole, *settings, "training.steps=8")
+    command = train_command(short_settings(*settings, "training.steps=2"), parts)
+    for step, count in {2: 1, 4: 2, 6: 3, 8: 1}.items():
+        with launched(count, *command) as processes:
+            for process in ends(processes):
+                assert process.status == 0, process.messages
+        task = parts / "task.yaml"
+        task.write_text(task.read_text().replace(f"steps: {step}\n", f"steps: {step + 2}\n"))
+        command = ["-m", "plugformer", "train", "--resume", "--out", str(parts)]
+    assert differences(whole, parts) < 1e-6
+
+
+@pytest.mark.long
+def test_the_end_of_one_ends_the_others(short_settings, tmp_path):
+    out = tmp_path / "run"
+    with launched(2, *train_command(short_settings(SHARD, "training.steps=100000"), out)) as processes:
+        wait_for(out, 3)
+        processes[1].kill()
+        main, _ = ends(processes)
+    assert main.status == 2
+    assert "Error: process 0 of 2 has lost another one, which has ended or does not answer" in main.messages
+
+
+@pytest.mark.long
+def test_the_cause_of_what_is_not_finite_is_found(short_settings, tmp_path):
+    settings = short_settings(SHARD, "training.optimizer={name: adamw, lr: 1.0e30}")
+    with launched(2, *train_command(settings, tmp_path / "run")) as processes:
+        main, other = ends(processes)
+    assert (main.status, other.status) == (2, 2)
+    assert "the first output that is not finite is that of" in main.messages
