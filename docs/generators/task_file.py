@@ -16,6 +16,7 @@ _PLACES: tuple[tuple[str, ...], ...] = (
     (),
     ("data",),
     ("data", "split"),
+    ("data", "streaming"),
     ("data", "length"),
     ("tokenizer",),
     ("model",),
