@@ -1,10 +1,12 @@
 """Training on streamed data: resuming is exact, and processes that share a stream train as one."""
 
 import json
+import shutil
 import signal
 
 import pytest
 import torch
+from tests.training.processes import differences, ends, launched
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer.hooks import hookimpl
@@ -87,6 +89,52 @@ def test_resumed_equals_uninterrupted(task, tmp_path):
         assert any(place["batch"] > 0 for place in end(out)[0]["places"])
     resume(out, notify=str)
     assert_same_end(out, tmp_path / "whole")
+
+
+def test_processes_share_a_stream_and_train_as_one(task, tmp_path):
+    """Each reads the file of its own batch of an update."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    smooth = "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}"
+    still = ["model.dropout=0.0", smooth]
+    train(task, overrides=still, out=one, notify=str)
+    chosen = [word for setting in still for word in ("--set", setting)]
+    command = ["-m", "plugformer", "train", task, *chosen, "--out", str(two)]
+    with launched(2, *command) as processes:
+        assert [each.status for each in ends(processes)] == [0, 0]
+    assert differences(one, two) < 1e-6
+    assert end(one)[0]["places"] == end(two)[0]["places"]
+
+
+@pytest.mark.long
+def test_another_number_of_processes_goes_on_with_the_same_batches(task, tmp_path):
+    """Three, of which one is idle, after one that had both shares."""
+    still = ["model.dropout=0.0", "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}"]
+    one, two = tmp_path / "one", tmp_path / "two"
+    train(task, overrides=still, out=one, notify=str)
+    shutil.copytree(one, two)
+    shutil.rmtree(max((two / "checkpoints").iterdir()))
+    with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(two)) as processes:
+        main, *_ = ends(processes)
+    assert main.status == 0, main.messages
+    assert differences(one, two) < 1e-6
+    assert end(one)[0]["places"] == end(two)[0]["places"]
+
+
+@pytest.mark.long
+def test_a_bad_row_in_the_share_of_one_process_ends_all(task, tmp_path):
+    (tmp_path / "two.tsv").write_text("a\tb\n" * 30 + "a\t \n")
+    steps = [
+        "--set",
+        "data.streaming={buffer: 20, tokenizer_examples: 20}",
+        "--set",
+        "training.batch_size=20",
+    ]
+    command = ["-m", "plugformer", "train", task, "--set", "training.batch_tokens=null", *steps]
+    with launched(2, *command, "--out", str(tmp_path / "run")) as processes:
+        main, other = ends(processes)
+    assert (main.status, other.status) == (2, 2)
+    assert "process 1 of 2: " in main.messages
+    assert "two.tsv:31: the target is empty" in main.messages
 
 
 def test_changed_data_are_refused(task, tmp_path):
