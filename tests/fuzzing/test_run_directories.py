@@ -13,7 +13,7 @@ from plugformer.errors import RunError
 from plugformer.inspection.log import read_history
 from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
-from plugformer.runs.checksums import CHECKSUMS, write_checksums
+from plugformer.runs.checksums import CHECKSUMS, verify_checksums, write_checksums
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_note, load_tensors
@@ -105,6 +105,14 @@ def test_damaged_evaluations(fuzz, run_copy):
         RunDirectory(run_copy).write_evaluation("test", {"loss": 1.0})
 
     fuzz(changed(file.read_bytes(), file.name), use)
+
+
+def test_a_checksum_of_what_can_be_no_file(run_copy):
+    """Found by the long run."""
+    last = sorted((run_copy / "checkpoints").glob("step-*"))[-1]
+    (last / CHECKSUMS).write_text(json.dumps({"\0": ""}))
+    with pytest.raises(RunError, match="cannot be read: embedded null byte"):
+        verify_checksums(last)
 
 
 def test_an_event_that_is_no_name_is_left_out(run_copy):

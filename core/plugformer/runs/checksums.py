@@ -35,8 +35,8 @@ def verify_checksums(folder: Path) -> None:
             found = _sha256(path)
         except FileNotFoundError:
             raise RunError(f"{path} is missing") from None
-        except OSError as error:
-            raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+        except (OSError, ValueError) as error:  # ValueError: a name with a null character
+            raise RunError(f"{str(path)!r} cannot be read: {error}") from error
         if found != sums[name]:
             raise RunError(
                 f"{path} is damaged: {path.stat().st_size:,} bytes with SHA-256 {found[:12]}..., "
