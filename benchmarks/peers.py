@@ -172,14 +172,3 @@ def x_transformers_loss(model: nn.Module, source: Ids, target: Ids) -> Tensor:
     """Returns the loss that the model computes of whole targets."""
     loss: Tensor = model(source, target, mask=source != PADDING)
     return loss
-
-
-SYSTEMS = {
-    system.name: system
-    for system in (
-        System("plugformer", plugformer, plugformer_loss),
-        System("torch.nn.Transformer", TorchTransformer, torch_loss),
-        System("Marian", marian, marian_loss),
-        System("x-transformers", x_transformers, x_transformers_loss),
-    )
-}

@@ -2,28 +2,32 @@
 
     PLUGFORMER_DATA=... python benchmarks/training.py --rounds 5 --json training.json
 
-The sentence pairs are Multi30k's. Every system takes shuffled batches of 64 of the same pairs; one more row
-is Plugformer on batches of like lengths with as many target tokens per update. Every round runs each system
-for some updates in turn, so that what else the machine does falls on all alike, and measures the matrix
-products. Memory is that of a process which trains one system alone.
+The sentence pairs are Multi30k's. Every system takes shuffled batches of 64 of the same pairs; Plugformer and
+the same model written by hand, also take batches of like lengths with as many target tokens per update. Every
+round runs each system for some updates in turn, so that what else the machine does falls on all alike, and
+measures the rate of plain matrix products; the share of it counts the products that a model really makes.
+Memory is that of a process which trains one system alone. How figures grow with length and width: growth.py.
 """
 
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import truediv
 from pathlib import Path
 
 import numpy as np
 import torch
-from peers import LONGEST, SYSTEMS, VOCABULARY, WIDTH, Ids, System
+from machine import matrix_rate, peak_memory
+from peers import LONGEST, VOCABULARY, WIDTH, Ids, System
+from systems import SYSTEMS
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.data.batches import Ragged, pad
 from plugformer.data.order import sized_batches, token_batches
@@ -32,7 +36,8 @@ from plugformer.interfaces import PADDING
 from plugformer.registry import Registry
 
 BATCH = 64
-SORTED = "plugformer, like lengths"
+LIKE_LENGTHS = ", like lengths"
+REFERENCE = "Marian"
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Trainee:
         torch.manual_seed(1)
         self.system = system
         self.model: nn.Module = system.build()
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-4, betas=(0.9, 0.98))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=3e-4, betas=(0.9, 0.98), fused=True)
         self._batches = self._endless(pairs, batches)
 
     def rate(self, updates: int) -> float:
@@ -109,36 +114,41 @@ class Trainee:
                 yield pairs.batch(rows)
 
 
-def matrix_rate(seconds: float = 0.5) -> float:
-    """Returns GFLOP/s of a matrix product with the model's width."""
-    a, b = torch.randn(1024, WIDTH), torch.randn(WIDTH, 4 * WIDTH)
-    count, started = 0, time.perf_counter()
-    while time.perf_counter() - started < seconds:
-        for _ in range(20):
-            a @ b
-        count += 20
-    return count * 2 * 1024 * WIDTH * 4 * WIDTH / (time.perf_counter() - started) / 1e9
+def products(name: str, pairs: Pairs, batches: list[list[int]]) -> float:
+    """Returns the GFLOP that a system's matrix products take for one target token."""
+    model = SYSTEMS[name].build()
+    targets = 0
+    with FlopCounterMode(display=False) as counter:
+        for rows in batches[:4]:
+            source, target = pairs.batch(rows)
+            SYSTEMS[name].loss(model, source, target).backward()
+            targets += int((target[:, 1:] != PADDING).sum())
+    return counter.get_total_flops() / targets / 1e9
 
 
 def measured(pairs: Pairs, names: list[str], rounds: int, updates: int) -> dict[str, dict[str, float]]:
     """Returns the figures of each system, medians over the rounds."""
-    trainees = {name: Trainee(SYSTEMS[name], pairs, pairs.shuffled()) for name in names}
-    trainees[SORTED] = Trainee(SYSTEMS["plugformer"], pairs, pairs.of_like_length())
+    batches = {name: pairs.shuffled() for name in names}
+    for name in {"plugformer", "the same by hand"} & set(names):
+        batches[name + LIKE_LENGTHS] = pairs.of_like_length()
+    systems = {name: name.removesuffix(LIKE_LENGTHS) for name in batches}
+    trainees = {name: Trainee(SYSTEMS[systems[name]], pairs, batches[name]) for name in batches}
     for trainee in trainees.values():
         trainee.rate(3)
     rates: dict[str, list[float]] = {name: [] for name in trainees}
-    products = []
+    machine = []
     for number in range(rounds):
-        products.append(matrix_rate())
+        machine.append(matrix_rate(WIDTH))
         for name, trainee in trainees.items():
             rates[name].append(trainee.rate(updates))
         print(f"round {number + 1} of {rounds}", file=sys.stderr)
-    reference = rates.get("Marian") or rates["torch.nn.Transformer"]
+    work = {name: products(systems[name], pairs, batches[name]) for name in batches}
     return {
         name: {
             "tokens_per_second": statistics.median(values),
-            "ratio": statistics.median(one / other for one, other in zip(values, reference, strict=True)),
-            "matrix_gflops": statistics.median(products),
+            "ratio": statistics.median(map(truediv, values, rates[REFERENCE])),
+            "share_of_matrix_rate": statistics.median(map(truediv, values, machine)) * work[name],
+            "matrix_gflops": statistics.median(machine),
         }
         for name, values in rates.items()
     }
@@ -157,14 +167,10 @@ def memory(name: str, pairs: Pairs) -> float:
 
 def _print_memory(name: str) -> None:
     pairs = Pairs(*json.load(sys.stdin))
-    base = _peak()
-    batches = pairs.of_like_length() if name == SORTED else pairs.shuffled()
-    Trainee(SYSTEMS["plugformer" if name == SORTED else name], pairs, batches).rate(10)
-    print(_peak() - base)
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    base = peak_memory()
+    batches = pairs.of_like_length() if name.endswith(LIKE_LENGTHS) else pairs.shuffled()
+    Trainee(SYSTEMS[name.removesuffix(LIKE_LENGTHS)], pairs, batches).rate(10)
+    print(peak_memory() - base)
 
 
 def main() -> None:
@@ -180,12 +186,17 @@ def main() -> None:
         _print_memory(arguments.memory_of)
         return
     pairs = multi30k()
+    if REFERENCE not in arguments.systems:
+        parser.error(f"--systems needs {REFERENCE}: all others are compared with it")
     table = measured(pairs, arguments.systems, arguments.rounds, arguments.updates)
     for name, row in table.items():
         row["memory_mb"] = memory(name, pairs)
-    print(f"{'system':26}  target tokens/s  x Marian  peak memory MB")
+    print(f"{'system':30}  target tokens/s  x {REFERENCE}  share of matrix rate  peak memory MB")
     for name, row in table.items():
-        print(f"{name:26}  {row['tokens_per_second']:15.0f}  {row['ratio']:8.2f}  {row['memory_mb']:14.0f}")
+        print(
+            f"{name:30}  {row['tokens_per_second']:15.0f}  {row['ratio']:8.2f}  "
+            f"{row['share_of_matrix_rate']:20.0%}  {row['memory_mb']:14.0f}"
+        )
     if arguments.json:
         arguments.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
 

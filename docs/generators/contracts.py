@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from generators.markdown import code, definition, is_marked, is_property, methods, prose, signature
 from plugformer.interfaces import (
@@ -15,7 +15,9 @@ from plugformer.interfaces import (
     Session,
     State,
     Table,
+    linear_cross_entropy,
     softmax_attention,
+    take_tokens,
 )
 from plugformer.kinds import INTERFACES
 from plugformer.registry.loading import load_attribute
@@ -32,6 +34,8 @@ _GIVEN: tuple[type, ...] = (
     Table,
 )
 
+_SHARED: tuple[Callable[..., object], ...] = (softmax_attention, linear_cross_entropy, take_tokens)
+
 
 def contracts() -> str:
     """Returns a section for each kind: what it is, what it must define, what it may override."""
@@ -40,14 +44,16 @@ def contracts() -> str:
 
 
 def collaborators() -> str:
-    """Returns a section for each object that the core hands to components, and for the shared softmax."""
+    """Returns a section for each object that the core hands to components, and for each shared function."""
     sections = [f"### {cls.__name__}\n\n{_class(cls)}" for cls in _GIVEN]
-    function = ast.parse(inspect.getsource(softmax_attention)).body[0]
-    if isinstance(function, ast.FunctionDef):
-        sections.append(
-            f"### softmax_attention\n\n{signature(function)}\n\n{prose(softmax_attention.__doc__)}"
-        )
-    return "\n\n".join(sections)
+    return "\n\n".join([*sections, *map(_function, _SHARED)])
+
+
+def _function(function: Callable[..., object]) -> str:
+    tree = ast.parse(inspect.getsource(function)).body[0]
+    if not isinstance(tree, ast.FunctionDef):
+        raise TypeError(f"{function} is no function")
+    return f"### {tree.name}\n\n{signature(tree)}\n\n{prose(function.__doc__)}"
 
 
 def _interface(interface: type) -> str:

@@ -63,3 +63,11 @@ def test_dtype_stays(dtype):
 
 def test_a_rate_near_one_still_scales():
     assert drop(0.9999999, torch.ones(SIZE)).isfinite().all()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_added(rate):
+    x, y = torch.randn(2, 1001, dtype=torch.float64)
+    torch.manual_seed(1)
+    found = Dropout(rate).added(x, y)
+    torch.testing.assert_close(found, x + drop(rate, y))

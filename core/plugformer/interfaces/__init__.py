@@ -6,10 +6,12 @@ from plugformer.interfaces.data import Data, TaskType
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Head
+from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, Table
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
+from plugformer.interfaces.real_tokens import take_tokens
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
 from plugformer.interfaces.softmax_attention import softmax_attention
@@ -48,5 +50,7 @@ __all__ = [
     "Table",
     "TaskType",
     "Tokenizer",
+    "linear_cross_entropy",
     "softmax_attention",
+    "take_tokens",
 ]

@@ -30,11 +30,25 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return dropout(x, self.rate)
+        kept, scale = self._kept(x)
+        output: Tensor = x * kept.mul_(scale)
+        return output
+
+    def added(self, x: Float[Tensor, "*shape"], y: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Returns `x + self(y)`, in one pass where that is possible."""
+        if not self.training or self.rate == 0 or x.device.type != "cpu":
+            dropped: Tensor = self(y)
+            return x + dropped
+        kept, scale = self._kept(y)
+        return torch.addcmul(x, y, kept, value=scale)
+
+    def _kept(self, x: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], float]:
+        """Returns one where an element is kept and zero elsewhere, and what to multiply the kept ones by."""
         dropped = min(round(self.rate * LEVELS), LEVELS - 1)
         numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
-        mask = (levels >= dropped - LEVELS // 2).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
-        return x * mask
+        # In place, because a comparison with a boolean result is not vectorised.
+        return levels.ge_(dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
 
     def extra_repr(self) -> str:
         """Shows the rate when the model is printed."""

@@ -6,7 +6,7 @@ from functools import partial
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, FeedForward, Norm, Padding, Positions, Scope
+from plugformer.interfaces import Attention, FeedForward, Norm, Padding, Positions, Scope, take_tokens
 from plugformer.model.cache import LayerCache
 from plugformer.model.dropout import Dropout
 
@@ -25,8 +25,7 @@ class PreNorm(nn.Module):
         self, x: Float[Tensor, "batch length width"], sublayer: Sublayer
     ) -> Float[Tensor, "batch length width"]:
         """Adds to `x` what the sublayer makes of its normalised value."""
-        output: Tensor = x + self.dropout(sublayer(self.norm(x)))
-        return output
+        return self.dropout.added(x, sublayer(self.norm(x)))
 
 
 class PostNorm(PreNorm):
@@ -36,7 +35,7 @@ class PostNorm(PreNorm):
         self, x: Float[Tensor, "batch length width"], sublayer: Sublayer
     ) -> Float[Tensor, "batch length width"]:
         """Normalises the sum of `x` and what the sublayer makes of it."""
-        output: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        output: Tensor = self.norm(self.dropout.added(x, sublayer(x)))
         return output
 
 
@@ -135,5 +134,5 @@ def at_real_tokens(
         everywhere: Tensor = network(tokens)
         return everywhere.reshape(x.shape)
     rows = at.once("rows of real tokens", lambda: at.real.flatten().nonzero().squeeze(1))
-    output: Tensor = network(tokens.index_select(0, rows))
+    output: Tensor = network(take_tokens(tokens, rows))
     return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)

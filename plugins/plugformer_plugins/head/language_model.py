@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext
+from plugformer.interfaces import Head, HeadContext, linear_cross_entropy, take_tokens
 
 
 class LanguageModel(Head):
@@ -64,7 +64,12 @@ class LanguageModel(Head):
 
         Logits are computed at real targets only; in training mode the loss is smoothed.
         """
-        logits = functional.linear(hidden[real], self.weight, self.bias)  # (real targets, outputs)
-        smoothing = self.label_smoothing if self.training else 0.0
-        loss = functional.cross_entropy(logits, targets[real], reduction="sum", label_smoothing=smoothing)
+        rows = real.flatten().nonzero().squeeze(1)
+        loss = linear_cross_entropy(
+            take_tokens(hidden.flatten(0, 1), rows),
+            self.weight,
+            targets.flatten().index_select(0, rows),
+            bias=self.bias,
+            label_smoothing=self.label_smoothing if self.training else 0.0,
+        )
         return loss, real.sum()

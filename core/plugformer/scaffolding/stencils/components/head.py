@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, linear
+from torch.nn.functional import linear
 
-from plugformer.interfaces import Head, HeadContext
+from plugformer.interfaces import Head, HeadContext, linear_cross_entropy
 
 
 class NewComponent(Head):
@@ -56,6 +56,10 @@ class NewComponent(Head):
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the real targets, smoothed in training, and their number."""
-        logits = linear(hidden[real], self.weight) * self.scale  # (real targets, outputs)
-        smoothing = self.label_smoothing if self.training else 0.0
-        return cross_entropy(logits, targets[real], reduction="sum", label_smoothing=smoothing), real.sum()
+        loss = linear_cross_entropy(
+            hidden[real] * self.scale,  # (real targets, width)
+            self.weight,
+            targets[real],
+            label_smoothing=self.label_smoothing if self.training else 0.0,
+        )
+        return loss, real.sum()

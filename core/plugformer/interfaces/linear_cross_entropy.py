@@ -1,0 +1,107 @@
+"""The cross-entropy of a linear map, without the scores of all targets in memory."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+SCORES = 2**23
+"""How many scores are computed at a time: 32 MB of float32, enough for products at full speed."""
+
+
+def linear_cross_entropy(
+    hidden: Float[Tensor, "targets width"],
+    weight: Float[Tensor, "outputs width"],
+    targets: Int[Tensor, " targets"],
+    *,
+    bias: Float[Tensor, " outputs"] | None = None,
+    label_smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """Returns the summed cross-entropy, in nats, of the scores `hidden @ weight.T + bias`.
+
+    Equal to `torch.nn.functional.cross_entropy(..., reduction="sum")` of these scores. They are computed a
+    piece at a time and turned in place into their own gradient, softmax minus target, so that memory does not
+    grow with targets times outputs: Cut Your Losses in Large-Vocabulary Language Models, Wijmans et al. 2024,
+    section 3, https://arxiv.org/abs/2411.09009, describes the problem. Gradients are computed in the forward
+    pass, where the scores are at hand; there are no second derivatives.
+
+    Args:
+        hidden: What the scores are computed from.
+        weight: A row for each output.
+        targets: The right outputs.
+        bias: Added to the scores.
+        label_smoothing: Share of each target that is spread evenly over all outputs.
+    """
+    rows = max(SCORES // len(weight), 1)
+    if torch.is_grad_enabled():
+        total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, rows)[0]
+        return total
+    losses = [
+        functional.cross_entropy(
+            _precise(functional.linear(some, weight, bias)),
+            right,
+            reduction="sum",
+            label_smoothing=label_smoothing,
+        )
+        for some, right in zip(hidden.split(rows), targets.split(rows), strict=True)
+    ]
+    return torch.stack(losses).sum()
+
+
+class _Gradients(torch.autograd.Function):
+    """The loss, and its gradients as further outputs, which the backward pass scales."""
+
+    @staticmethod
+    def forward(
+        hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, rows: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        of_weight, of_bias = weight, None if bias is None else torch.zeros_like(bias)
+        losses, of_hidden = [], []
+        for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
+            scores = functional.linear(some, weight, bias)
+            loss, of_scores = _loss_and_gradient(_precise(scores), right[:, None], smoothing)
+            of_scores = of_scores.to(scores.dtype)
+            losses.append(loss)
+            of_hidden.append(of_scores @ weight)
+            product = (of_scores.T @ some).to(weight.dtype)
+            of_weight = product if len(losses) == 1 else of_weight.add_(product)
+            if of_bias is not None:
+                of_bias += of_scores.sum(dim=0)
+        return torch.stack(losses).sum(), torch.cat(of_hidden).to(hidden.dtype), of_weight, of_bias
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor | None, ...]) -> None:
+        gradients = [each for each in output[1:] if each is not None]
+        ctx.save_for_backward(*gradients)
+        ctx.mark_non_differentiable(*gradients)
+        ctx.biased = inputs[2] is not None
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_total: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+        # In place: an output as large as the weight is slow to allocate. A second pass is refused by torch.
+        scaled = [each.mul_(of_total) for each in ctx.saved_tensors]
+        return *scaled, *([] if ctx.biased else [None]), None, None, None
+
+
+def _precise(scores: Float[Tensor, "targets outputs"]) -> Float[Tensor, "targets outputs"]:
+    """Returns scores of half precision as float32: their exponentials are added up."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _loss_and_gradient(
+    scores: Float[Tensor, "targets outputs"], right: Int[Tensor, "targets 1"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, "targets outputs"]]:
+    """Returns the summed loss, and its gradient in the memory of the scores."""
+    largest = scores.amax(dim=1, keepdim=True)
+    wanted = (1 - smoothing) * scores.gather(1, right).sum()
+    if smoothing:
+        wanted = wanted + smoothing / scores.shape[1] * scores.sum()
+    exponentials = scores.sub_(largest).exp_()
+    sums = exponentials.sum(dim=1, keepdim=True)
+    loss = (sums.log() + largest).sum() - wanted
+    gradient = exponentials.div_(sums).sub_(smoothing / scores.shape[1])
+    return loss, gradient.scatter_add_(1, right, gradient.new_full((), smoothing - 1).expand_as(right))

@@ -1,0 +1,88 @@
+"""linear_cross_entropy equals PyTorch's linear map followed by its cross-entropy, value and gradients."""
+
+import sys
+
+import pytest
+import torch
+from torch.nn import functional
+
+from plugformer.interfaces import linear_cross_entropy
+
+
+def inputs(targets=7, outputs=11, width=5, dtype=torch.float64, *, bias=True):
+    generator = torch.Generator().manual_seed(1)
+    shapes = [(targets, width), (outputs, width), (outputs,)]
+    hidden, weight, added = (
+        torch.randn(shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes
+    )
+    return hidden, weight, added if bias else None, torch.randint(outputs, (targets,), generator=generator)
+
+
+def reference(hidden, weight, bias, targets, smoothing):
+    scores = functional.linear(hidden, weight, bias)
+    return functional.cross_entropy(scores, targets, reduction="sum", label_smoothing=smoothing)
+
+
+def gradients(loss, *of):
+    return torch.autograd.grad(loss * 0.37, [each for each in of if each is not None])
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 7])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [False, True])
+def test_value_and_gradients(monkeypatch, pieces, smoothing, bias):
+    hidden, weight, added, targets = inputs(bias=bias)
+    monkeypatch.setattr(sys.modules[linear_cross_entropy.__module__], "SCORES", 11 * -(-7 // pieces))
+    loss = linear_cross_entropy(hidden, weight, targets, bias=added, label_smoothing=smoothing)
+    expected = reference(hidden, weight, added, targets, smoothing)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(
+        gradients(loss, hidden, weight, added), gradients(expected, hidden, weight, added)
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_value_without_gradients(monkeypatch, smoothing):
+    hidden, weight, added, targets = inputs()
+    monkeypatch.setattr(sys.modules[linear_cross_entropy.__module__], "SCORES", 22)
+    with torch.inference_mode():
+        loss = linear_cross_entropy(hidden, weight, targets, bias=added, label_smoothing=smoothing)
+        torch.testing.assert_close(loss, reference(hidden, weight, added, targets, smoothing))
+
+
+def test_large_scores_stay_finite():
+    hidden, weight, _, targets = inputs(bias=False)
+    loss = linear_cross_entropy(hidden * 1e4, weight, targets)
+    torch.testing.assert_close(loss, reference(hidden * 1e4, weight, None, targets, 0.0))
+
+
+def test_no_targets():
+    hidden, weight, added, targets = inputs(targets=0)
+    loss = linear_cross_entropy(hidden, weight, targets, bias=added)
+    assert loss.item() == 0
+    assert all(each.eq(0).all() for each in gradients(loss, hidden, weight, added))
+
+
+def test_half_precision_under_autocast():
+    hidden, weight, added, targets = inputs(dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = linear_cross_entropy(hidden, weight, targets, bias=added)
+    assert loss.dtype == torch.float32
+    expected = reference(hidden, weight, added, targets, 0.0)
+    torch.testing.assert_close(loss, expected, rtol=0.01, atol=0)
+    for found, right in zip(
+        gradients(loss, hidden, weight, added), gradients(expected, hidden, weight, added), strict=True
+    ):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, right, rtol=0.05, atol=0.02)
+
+
+def test_scores_are_not_kept():
+    """Nothing that the backward pass holds has a row for each target and a column for each output."""
+    hidden, weight, _, targets = inputs(targets=64, outputs=512, bias=False)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda each: kept.append(each.shape) or each, lambda each: each
+    ):
+        linear_cross_entropy(hidden, weight, targets)
+    assert set(kept) == {(64, 5), (512, 5)}
