@@ -268,7 +268,7 @@ class Training(Settings):
     )
     shard: bool = Field(
         default=False,
-        description="Each of several processes keeps a part of parameters, gradients and optimizer state only: "
+        description="Each of several processes keeps a part of parameters, gradients and optimizer state: "
         "less memory, more communication.",
     )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
