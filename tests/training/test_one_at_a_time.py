@@ -9,9 +9,8 @@ import pytest
 
 from plugformer.errors import RunError
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import remove_leftovers
 from plugformer.runs.loading import load
-from plugformer.runs.training_lock import NAME, is_trained, training_lock
+from plugformer.runs.training_lock import NAME, training_lock
 from plugformer.training.train import resume
 
 
@@ -46,9 +45,8 @@ def test_a_run_in_training_is_read_but_not_resumed(start, tmp_path):
     assert len(load(out).predict(["May 1, 2001"])) == 1
     process.kill()
     process.wait()
-    with training_lock(out):
-        assert is_trained(out)
-    assert not is_trained(out)
+    with training_lock(out), pytest.raises(RunError, match="trained by another"), training_lock(out):
+        pass
 
 
 def test_of_two_that_make_the_same_run_one_wins(start, tmp_path):
@@ -63,23 +61,22 @@ def test_of_two_that_make_the_same_run_one_wins(start, tmp_path):
     assert RunDirectory.open(out).lock()
 
 
-def test_what_somebody_is_just_making_is_no_leftover(tmp_path):
-    making, left = tmp_path / ".run.01234567", tmp_path / ".run.89abcdef"
-    making.mkdir()
-    left.mkdir()
-    with training_lock(left):
-        pass
-    with training_lock(making):
-        remove_leftovers(tmp_path, "run")
-        assert list(tmp_path.iterdir()) == [making]
-    remove_leftovers(tmp_path, "run")
-    assert list(tmp_path.iterdir()) == []
+def test_who_is_overtaken_while_making_a_run_is_refused(tmp_path):
+    out = tmp_path / "run"
+    overtaken = pytest.raises(RunError, match="run exists already and is never overwritten")
+    with overtaken, RunDirectory.making(out) as slow:
+        with RunDirectory.making(out) as fast:
+            fast.write_task("fast")
+        slow.write_task("slow")
+    assert (out / "task.yaml").read_text() == "fast"
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_an_error_gives_the_lock_back(tmp_path):
     with pytest.raises(KeyError), training_lock(tmp_path):
         raise KeyError
-    assert not is_trained(tmp_path)
+    with training_lock(tmp_path):
+        pass
 
 
 def test_a_lock_elsewhere_is_not_followed(run_copy, tmp_path):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from packaging.version import Version
 import plugformer
 from plugformer.errors import RunError, nearest
 from plugformer.runs.files import RESTORE, read_json, remove_leftovers, replacing, write_json, write_text
-from plugformer.runs.training_lock import training_lock
 
 
 class RunDirectory:
@@ -35,13 +34,18 @@ class RunDirectory:
             RunError: It exists already, or cannot be made.
         """
         cls.require_possible(path)
-        remove_leftovers(path.parent, path.name)
-        with replacing(path) as temporary:
-            run = cls(temporary)
-            run.checkpoints.mkdir(parents=True)
-            with training_lock(temporary):  # else who makes the same would take it for a leftover
+        try:
+            with replacing(path) as temporary:
+                run = cls(temporary)
+                run.checkpoints.mkdir(parents=True)
                 yield run
-            cls.require_possible(path)
+        except RunError:
+            cls.require_possible(path)  # says it if somebody else has made the same meanwhile
+            raise
+        with suppress(
+            RunError
+        ):  # and no sooner: of those who make the same, one has won, and some still write
+            remove_leftovers(path.parent, path.name)
 
     @staticmethod
     def require_possible(path: Path) -> None:

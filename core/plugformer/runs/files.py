@@ -11,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 from plugformer.errors import RunError
-from plugformer.runs.training_lock import is_trained
 
 RESTORE = "take it from a backup or train again"
 """What to do about a damaged file."""
@@ -48,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Removes what killed processes left in a folder under temporary names; not what one is just making.
+    """Removes what killed processes left in a folder under temporary names.
 
     Args:
         folder: The folder; it need not exist.
@@ -59,7 +58,7 @@ def remove_leftovers(folder: Path, name: str = "") -> None:
     """
     beginning = f".{name}." if name else "."
     for path in list(folder.iterdir()) if folder.is_dir() else []:
-        if path.name.startswith(beginning) and _TEMPORARY.fullmatch(path.name) and not is_trained(path):
+        if path.name.startswith(beginning) and _TEMPORARY.fullmatch(path.name):
             try:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             except OSError as error:
