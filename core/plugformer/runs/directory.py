@@ -42,9 +42,8 @@ class RunDirectory:
         except RunError:
             cls.require_possible(path)  # says it if somebody else has made the same meanwhile
             raise
-        with suppress(
-            RunError
-        ):  # and no sooner: of those who make the same, one has won, and some still write
+        # No sooner: of those who make the same one has won now, and the others, who may still write, cannot.
+        with suppress(RunError):
             remove_leftovers(path.parent, path.name)
 
     @staticmethod
