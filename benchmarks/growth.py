@@ -13,6 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -24,52 +26,63 @@ from plugformer.data.batches import Tokens
 from plugformer.interfaces import Padding
 from plugformer.model.assembly import Sizes, assemble
 
-LAYERS, HEADS, VOCABULARY = 3, 4, 8000
+HEADS, VOCABULARY = 4, 8000
 LENGTHS, WIDTHS = (128, 512, 2048, 8192), (128, 256, 512, 1024)
 LENGTH, WIDTH = 512, 256
 
 Step = Callable[[], Tensor]
 
 
-def plugformer(position: str, length: int, width: int) -> tuple[nn.Module, Step]:
+@dataclass(frozen=True)
+class Size:
+    """What is measured: sizes, and further settings of Plugformer's encoders."""
+
+    length: int
+    width: int
+    layers: int
+    settings: list[str]
+
+
+def plugformer(position: str, size: Size) -> tuple[nn.Module, Step]:
     """Returns Plugformer's encoder and what computes one sequence."""
     settings = [
-        f"model.width={width}",
-        f"model.layers={LAYERS}",
+        f"model.width={size.width}",
+        f"model.layers={size.layers}",
         f"model.heads={HEADS}",
-        f"model.hidden_width={4 * width}",
-        f"model.max_length={length}",
+        f"model.hidden_width={4 * size.width}",
+        f"model.max_length={size.length}",
         f"model.position={position}",
         "model.dropout=0.1",
     ]
-    task = validate(resolve("dates", settings))
+    task = validate(resolve("dates", [*settings, *size.settings]))
     encoder = assemble(task.task, Sizes(VOCABULARY, VOCABULARY), task.registry).train().encoder
-    ids = torch.randint(4, VOCABULARY, (1, length))
+    ids = torch.randint(4, VOCABULARY, (1, size.length))
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)
     return encoder, lambda: encoder(tokens).hidden.square().mean()
 
 
-def torch_encoder(length: int, width: int) -> tuple[nn.Module, Step]:
+def torch_encoder(size: Size) -> tuple[nn.Module, Step]:
     """Returns torch's encoder and what computes one sequence."""
-    layer = nn.TransformerEncoderLayer(width, HEADS, 4 * width, 0.1, batch_first=True, norm_first=True)
-    model = nn.ModuleList(
-        [nn.Embedding(VOCABULARY, width), nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)]
-    ).train()
-    ids = torch.randint(4, VOCABULARY, (1, length))
+    layer = nn.TransformerEncoderLayer(
+        size.width, HEADS, 4 * size.width, 0.1, batch_first=True, norm_first=True
+    )
+    encoder = nn.TransformerEncoder(layer, size.layers, enable_nested_tensor=False)
+    model = nn.ModuleList([nn.Embedding(VOCABULARY, size.width), encoder]).train()
+    ids = torch.randint(4, VOCABULARY, (1, size.length))
     return model, lambda: model[1](model[0](ids)).square().mean()
 
 
-ENCODERS: dict[str, Callable[[int, int], tuple[nn.Module, Step]]] = {
-    "plugformer, sinusoidal": lambda length, width: plugformer("sinusoidal", length, width),
-    "plugformer, rope": lambda length, width: plugformer("rope", length, width),
-    "plugformer, alibi": lambda length, width: plugformer("alibi", length, width),
+ENCODERS: dict[str, Callable[[Size], tuple[nn.Module, Step]]] = {
+    "plugformer, sinusoidal": partial(plugformer, "sinusoidal"),
+    "plugformer, rope": partial(plugformer, "rope"),
+    "plugformer, alibi": partial(plugformer, "alibi"),
     "torch.nn.TransformerEncoder": torch_encoder,
 }
 
 
-def measure(name: str, length: int, width: int) -> None:
+def measure(name: str, size: Size) -> None:
     """Prints seconds of a step, and the memory in MB that it takes."""
-    model, step = ENCODERS[name](length, width)
+    model, step = ENCODERS[name](size)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     before, seconds = peak_memory(), []
@@ -84,18 +97,26 @@ def main() -> None:
     """Measures every encoder at every size and prints one table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--one", nargs=3, metavar=("NAME", "LENGTH", "WIDTH"), help=argparse.SUPPRESS)
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS), choices=list(ENCODERS))
+    parser.add_argument("--lengths", nargs="*", type=int, default=LENGTHS)
+    parser.add_argument("--widths", nargs="*", type=int, default=WIDTHS)
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for Plugformer")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        name, length, width = arguments.one
-        measure(name, int(length), int(width))
+        size = Size(arguments.lengths[0], arguments.widths[0], arguments.layers, arguments.set)
+        measure(arguments.encoders[0], size)
         return
-    sizes = [*((length, WIDTH) for length in LENGTHS), *((LENGTH, width) for width in WIDTHS)]
+    sizes = [(length, WIDTH) for length in arguments.lengths]
+    sizes += [(LENGTH, width) for width in arguments.widths]
+    further = ["--layers", str(arguments.layers), *(f"--set={each}" for each in arguments.set)]
     rows = []
     print(f"{'encoder':28}  length  width  seconds  memory MB")
-    for name in ENCODERS:
+    for name in arguments.encoders:
         for length, width in sizes:
-            command = [sys.executable, __file__, "--one", name, str(length), str(width)]
+            command = [sys.executable, __file__, "--one", *further, "--encoders", name]
+            command += ["--lengths", str(length), "--widths", str(width)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             rows.append({"encoder": name, "length": length, "width": width, **found})
             print(f"{name:28}  {length:6}  {width:5}  {found['seconds']:7.3f}  {found['memory_mb']:9.0f}")
