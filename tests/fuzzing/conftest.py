@@ -115,7 +115,7 @@ def fuzz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             max_examples=request.param,
             deadline=None,  # the alarm is the deadline, and it ends what does not end by itself
             database=None,
-            derandomize="PLUGFORMER_FUZZ_ANEW" not in os.environ,  # what must be green does not depend on luck
+            derandomize="PLUGFORMER_FUZZ_ANEW" not in os.environ,  # else nothing depends on luck
             suppress_health_check=list(HealthCheck),
             print_blob=True,
         )
