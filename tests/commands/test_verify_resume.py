@@ -131,7 +131,7 @@ def test_parts_that_keep_their_state_in_buffers_are_exact(verify):
     outcome = verify(
         "model.feed_forward=saving", "training.accumulation=2", "model.dropout=0.2", steps=8, kills=2
     )
-    assert outcome.status == 0, outcome.err
+    assert outcome.status == 0, outcome.err + outcome.out
     found = json.loads(outcome.out)
     assert (found["exact"], found["difference"], found["repeatable"]) == (True, None, None)
     assert len(found["killed"]) == 2

@@ -3,6 +3,8 @@
 import json
 import pickle
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -106,6 +108,15 @@ def test_a_directory_is_there_once_its_first_files_are(tmp_path):
         assert not (tmp_path / "run").exists()
     assert (tmp_path / "run" / "task.yaml").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"run", ".other.0123abcd"}
+
+
+def test_whoever_is_killed_while_trying_a_name_does_not_take_it(tmp_path, monkeypatch):
+    with monkeypatch.context() as killed, pytest.raises(SystemExit):
+        killed.setattr(Path, "rmdir", lambda path: sys.exit())
+        RunDirectory.require_possible(tmp_path / "run")
+    with RunDirectory.making(tmp_path / "run") as directory:
+        directory.write_task("type: classification")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_where_no_run_can_be_written_is_said_before_data_are_read(train_tiny, tmp_path):

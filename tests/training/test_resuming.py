@@ -174,6 +174,15 @@ def test_what_a_killed_process_left_is_removed(run_copy):
     assert {path.name for path in run_copy.rglob(".*")} == {".mine", ".training.lock"}
 
 
+def test_checkpoints_that_a_killed_process_was_about_to_remove_go(run_copy, trained):
+    """Even where the training has ended, so that no other checkpoint follows."""
+    kept = sorted((run_copy / "checkpoints").iterdir())
+    shutil.copytree(kept[0], run_copy / "checkpoints" / "step-00000002")
+    resume(run_copy, notify=str)
+    assert sorted((run_copy / "checkpoints").iterdir()) == kept
+    assert_same_end(run_copy, trained.directory)
+
+
 def test_a_disk_that_fills_up_while_saving(train_tiny, trained, tmp_path, monkeypatch):
     """The message says what to do; with room made again, the run ends as if nothing had happened."""
 

@@ -16,6 +16,7 @@ from plugformer.model.initialization import Initialization, initialize, random_s
 from plugformer.model.layer import DecoderLayer, EncoderLayer, PostNorm, PreNorm, Residual
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model
 from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_decoder, plan_encoder
+from plugformer.model.vector_functions import settle_vector_functions
 from plugformer.registry import Registry
 
 RESIDUALS: dict[str, type[Residual]] = {"pre": PreNorm, "post": PostNorm}
@@ -41,6 +42,7 @@ def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
         ConfigurationError: A component refuses its options or the model's sizes.
         RegistryError: A component cannot be loaded.
     """
+    settle_vector_functions()
     seed = task.training.seed
     with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
         model = ARCHITECTURES[task.model.architecture](Builder(task, registry), sizes)

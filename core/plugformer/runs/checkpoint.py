@@ -124,9 +124,14 @@ def _write(
         record = {"progress": asdict(state.progress), "optimizer": optimizer, "processes": len(generators)}
         (temporary / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         write_checksums(temporary)
+    drop_old(folder, keep)
+    return path
+
+
+def drop_old(folder: Path, keep: int) -> None:
+    """Removes all checkpoints in `folder` but the newest `keep`."""
     for old in sorted(folder.glob("step-*"))[:-keep]:
         _remove(old)
-    return path
 
 
 def load_checkpoint(

@@ -1,6 +1,7 @@
 """Run directories: what a training leaves behind."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,7 +11,15 @@ from packaging.version import Version
 
 import plugformer
 from plugformer.errors import RunError, nearest
-from plugformer.runs.files import RESTORE, read_json, remove_leftovers, replacing, write_json, write_text
+from plugformer.runs.files import (
+    RESTORE,
+    read_json,
+    remove_leftovers,
+    replacing,
+    temporary_name,
+    write_json,
+    write_text,
+)
 
 
 class RunDirectory:
@@ -53,14 +62,15 @@ class RunDirectory:
         Raises:
             RunError: As `making` does.
         """
-        try:
-            path.mkdir(parents=True)
-            path.rmdir()
-        except FileExistsError as error:
+        if os.path.lexists(path):
             raise RunError(
                 f"{path} exists already and is never overwritten: give another --out, "
                 f"or go on with `plugformer train --resume --out {path}`"
-            ) from error
+            )
+        attempt = temporary_name(path)  # under its own name it would be in the way of whoever is killed here
+        try:
+            attempt.mkdir(parents=True)
+            attempt.rmdir()
         except OSError as error:
             raise RunError(f"{path} cannot be made: {error.strerror or error}; give another --out") from error
 

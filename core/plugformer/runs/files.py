@@ -16,7 +16,7 @@ RESTORE = "take it from a backup or train again"
 """What to do about a damaged file."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}|\.step-\d+|\.candidates")
-"""Names that `replacing` makes, and those of folders on their way out."""
+"""Names that `temporary_name` makes, and those of folders on their way out."""
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         RunError: The disk is full or the place cannot be written; `path` is as it was.
     """
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}")
+    temporary = temporary_name(path)
     try:
         yield temporary
         for file in (*temporary.rglob("*"), temporary):
@@ -44,6 +44,11 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         _remove(temporary)
         raise
+
+
+def temporary_name(path: Path) -> Path:
+    """Returns a name beside `path` that nobody else takes; `remove_leftovers` knows it."""
+    return path.with_name(f".{path.name}.{uuid4().hex[:8]}")
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:

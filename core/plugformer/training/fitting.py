@@ -16,7 +16,7 @@ from plugformer.hooks.metrics_log import MetricsLog
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import Metric
 from plugformer.kinds import Kind
-from plugformer.runs.checkpoint import TrainingState, load_checkpoint
+from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
@@ -69,6 +69,8 @@ def fit(
     seed_generators(trained.task.training.seed, processes.index)  # of dropout
     processes.on_main(directory.remove_leftovers)
     resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
+    keep = trained.task.training.keep_checkpoints
+    processes.on_main(lambda: drop_old(directory.checkpoints, keep))  # whoever was killed may not have
     parallel.spread()
     log.go_on(trainer.progress.unlogged)
     processes.on_main(lambda: directory.rewind_log(trainer.progress.step))

@@ -1,0 +1,28 @@
+"""What a process computes first is computed as later, however busy the machine is."""
+
+import torch
+
+from plugformer.model.vector_functions import FUNCTIONS, settle_vector_functions
+
+
+def test_each_is_called_on_one_number_before_a_model_is_there(tiny_model, monkeypatch):
+    """The race itself cannot be made to happen: of 180 processes on a busy machine it was lost by five."""
+    calls = set()
+
+    def recorded(name):
+        function = getattr(torch, name)
+
+        def record(tensor):
+            calls.add((name, tensor.dtype, tensor.numel()))
+            return function(tensor)
+
+        return record
+
+    for name in FUNCTIONS:
+        monkeypatch.setattr(torch, name, recorded(name))
+    settle_vector_functions.cache_clear()
+    tiny_model()
+    assert calls >= {(name, dtype, 1) for name in FUNCTIONS for dtype in (torch.float32, torch.float64)}
+    calls.clear()
+    settle_vector_functions()
+    assert not calls
