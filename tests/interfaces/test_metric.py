@@ -17,7 +17,7 @@ class Median(OutputMetric):
 
 
 def test_a_metric_belongs_to_a_family():
-    with pytest.raises(TypeError, match="Neither derives from Metric itself, not OutputMetric or Likelihood"):
+    with pytest.raises(TypeError, match="Neither derives from Metric itself, not OutputMetric, SourceM"):
 
         class Neither(Metric):
             pass

@@ -10,7 +10,9 @@ from plugformer.interfaces import Optimizer, OutputMetric, Schedule, Table
 from plugformer.kinds import Kind
 from plugformer.testing.runner import checks_of
 from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
 from plugformer_plugins.metric.perplexity import Perplexity
+from plugformer_plugins.metric.same_length import SameLength
 
 
 class OneDimension(ExactMatch):
@@ -74,6 +76,16 @@ class TwoLines(ExactMatch):
 class RaggedTable(ExactMatch):
     def table(self, predictions, references):
         return Table("hits", ["right", "wrong"], {"right": [1]})
+
+
+class OtherLength(SameLength):
+    def hit(self, source, prediction):
+        return not super().hit(source, prediction)
+
+
+class RaggedSourceTable(MirroredRepeats):
+    def table(self, sources, predictions, references):
+        return Table("mirrored", ["yes", "no"], {"with a repeat": [len(sources)]})
 
 
 class PerplexityUpwards(Perplexity):
@@ -249,6 +261,13 @@ MUTANTS = [
         RaggedTable,
         "reports_can_show_what_stands_beside_the_score",
         r"row 'right' is \[1\], expected a whole number for each column",
+    ),
+    (Kind.METRIC, OtherLength, "right_predictions_score_best", "though higher is better"),
+    (
+        Kind.METRIC,
+        RaggedSourceTable,
+        "reports_can_show_what_stands_beside_the_score",
+        r"row 'with a repeat' is \[1\], expected a whole number for each column",
     ),
     (Kind.METRIC, PerplexityUpwards, "right_predictions_score_best", "though higher is better"),
     (Kind.METRIC, LastExample, "the_order_of_examples_does_not_matter", "in another order"),

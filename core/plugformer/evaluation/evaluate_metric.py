@@ -9,7 +9,7 @@ from datasets import Features, Value
 from datasets import List as ListOf
 
 from plugformer.evaluation.report import Score, scored
-from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 
 
 class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
@@ -52,6 +52,20 @@ class OfflineOutputMetric(OfflineMetric):
             self.metric.signature(references),
             self.metric.table(predictions, references),
         )
+
+
+class OfflineSourceMetric(OfflineMetric):
+    """Takes `compute(sources=[...], predictions=[...], references=[[...], ...])`."""
+
+    columns: ClassVar = {"sources": Value("string"), **OfflineOutputMetric.columns}
+    inputs = "Sources, texts that answer them, and for each text a list of references."
+    metric: SourceMetric
+
+    def _compute(
+        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Score:
+        statistics = np.asarray(self.metric.statistics(sources, predictions, references))
+        return scored(self.metric, statistics, table=self.metric.table(sources, predictions, references))
 
 
 class OfflineLikelihoodMetric(OfflineMetric):

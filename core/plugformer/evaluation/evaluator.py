@@ -12,10 +12,11 @@ from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.distributed import ALONE, Processes
-from plugformer.evaluation.offline import score, score_likelihoods
+from plugformer.evaluation.answers import Answers
+from plugformer.evaluation.offline import score_likelihoods
 from plugformer.evaluation.predictor import Prediction, Predictor
 from plugformer.evaluation.report import Report, Score
-from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.model.models import evaluating
 
 
@@ -52,9 +53,11 @@ class Evaluator:
     processes: Processes = ALONE
 
     @property
-    def output_metrics(self) -> dict[str, OutputMetric]:
+    def output_metrics(self) -> dict[str, OutputMetric | SourceMetric]:
         """The metrics that need decoding."""
-        return {name: each for name, each in self.metrics.items() if isinstance(each, OutputMetric)}
+        return {
+            name: each for name, each in self.metrics.items() if isinstance(each, OutputMetric | SourceMetric)
+        }
 
     @property
     def likelihood_metrics(self) -> dict[str, LikelihoodMetric]:
@@ -88,11 +91,11 @@ class Evaluator:
             answers: The model's answers to them.
             right: How probable the right answers to all examples are.
         """
-        outputs, references = _texts(split, rows, answers)
+        texts = Answers.to(split, rows, answers)
 
         def aggregates() -> dict[str, float]:
             statistics = {
-                **{name: each.statistics(outputs, references) for name, each in self.output_metrics.items()},
+                **{name: texts.statistics(each) for name, each in self.output_metrics.items()},
                 **{name: each.statistics(*right) for name, each in self.likelihood_metrics.items()},
             }
             return {name: metric.aggregate(statistics[name]) for name, metric in self.metrics.items()}
@@ -120,14 +123,7 @@ class Evaluator:
         if not self.output_metrics:
             return {}
         rows = range(len(split))
-        texts = _texts(split, rows, self.answers(split, rows))
+        texts = Answers.to(split, rows, self.answers(split, rows))
         return self.processes.on_main(
-            lambda: {name: score(metric, *texts) for name, metric in self.output_metrics.items()}
+            lambda: {name: texts.score(metric) for name, metric in self.output_metrics.items()}
         )
-
-
-def _texts(
-    split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction]
-) -> tuple[list[str], list[list[str]]]:
-    """Returns what was answered to some examples, and their references."""
-    return [answer.output for answer in answers], [split.references(row) for row in rows]

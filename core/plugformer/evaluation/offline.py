@@ -8,7 +8,7 @@ from numpy import ndarray
 
 from plugformer.errors import DataError
 from plugformer.evaluation.report import Score
-from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 
 
 def score(metric: OutputMetric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
@@ -28,6 +28,27 @@ def score(metric: OutputMetric, predictions: Sequence[str], references: Sequence
     with TemporaryDirectory() as folder:
         found: Score = OfflineOutputMetric(metric, folder).compute(
             predictions=predictions, references=references
+        )
+    return found
+
+
+def score_with_sources(
+    metric: SourceMetric,
+    sources: Sequence[str],
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> Score:
+    """Returns the score of a model's own answers; arguments as of `SourceMetric.statistics`.
+
+    Raises:
+        DataError: There is no example.
+    """
+    _refuse_nothing(metric, len(predictions))
+    from plugformer.evaluation.evaluate_metric import OfflineSourceMetric  # slow: only when scoring
+
+    with TemporaryDirectory() as folder:
+        found: Score = OfflineSourceMetric(metric, folder).compute(
+            sources=sources, predictions=predictions, references=references
         )
     return found
 

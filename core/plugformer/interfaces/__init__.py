@@ -7,7 +7,7 @@ from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Head
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
-from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, Table
+from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
@@ -46,6 +46,7 @@ __all__ = [
     "Schedule",
     "Scope",
     "Session",
+    "SourceMetric",
     "State",
     "Table",
     "TaskType",

@@ -27,10 +27,10 @@ class Table:
 class Metric(ABC):
     """Statistics for each example, and an aggregate over them.
 
-    Metrics come in two families, by what they are computed from: derive a component from `OutputMetric` or
-    from `LikelihoodMetric`. It is constructed as `SomeMetric(**options)`. Because an aggregate is computed
-    from statistics of single examples, intervals and paired comparisons need no new predictions. The core
-    offers every metric as an offline `evaluate.Metric`.
+    Metrics come in three families, by what they are computed from: derive a component from `OutputMetric`,
+    `SourceMetric` or `LikelihoodMetric`. It is constructed as `SomeMetric(**options)`. Because an aggregate
+    is computed from statistics of single examples, intervals and paired comparisons need no new predictions.
+    The core offers every metric as an offline `evaluate.Metric`.
     """
 
     higher_is_better: bool = True
@@ -40,7 +40,8 @@ class Metric(ABC):
         super().__init_subclass__()
         if Metric in cls.__bases__ and cls.__module__ != __name__:
             raise TypeError(
-                f"{cls.__name__} derives from Metric itself, not OutputMetric or LikelihoodMetric"
+                f"{cls.__name__} derives from Metric itself, "
+                "not OutputMetric, SourceMetric or LikelihoodMetric"
             )
 
     @abstractmethod
@@ -96,6 +97,31 @@ class OutputMetric(Metric):
     def table(
         self,
         predictions: Sequence[str],  # noqa: ARG002 (a default)
+        references: Sequence[Sequence[str]],  # noqa: ARG002
+    ) -> Table | None:
+        """Returns numbers that reports show beside the score; by default none."""
+        return None
+
+
+class SourceMetric(Metric):
+    """A metric of the outputs that a model gives by itself, beside the inputs that they answer."""
+
+    @abstractmethod
+    def statistics(
+        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Float[ndarray, "examples statistics"]:
+        """Returns each example's statistics, under the same conditions as those of an `OutputMetric`.
+
+        Args:
+            sources: What was to be answered.
+            predictions: One output for each example.
+            references: One or more right answers for each example.
+        """
+
+    def table(
+        self,
+        sources: Sequence[str],  # noqa: ARG002 (a default)
+        predictions: Sequence[str],  # noqa: ARG002
         references: Sequence[Sequence[str]],  # noqa: ARG002
     ) -> Table | None:
         """Returns numbers that reports show beside the score; by default none."""

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.testing.check import check, require
 from plugformer.testing.subject import Subject
 
@@ -17,6 +17,7 @@ from plugformer.testing.subject import Subject
 class Scored:
     """Predictions and the references of each.
 
+    A metric that reads sources sees them as answers of a task whose first right answer is its source.
     A metric of likelihoods sees them as a model that finds the words of a right answer probable (0.9 each)
     and, where a prediction is wrong, none of them (0.1 each).
     """
@@ -28,6 +29,10 @@ class Scored:
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Returns what a metric of outputs is given."""
         return list(self.predictions), [list(each) for each in self.references]
+
+    def with_sources(self) -> tuple[list[str], list[str], list[list[str]]]:
+        """Returns what a metric of outputs beside their sources is given."""
+        return [each[0] for each in self.references], *self.texts()
 
     def likelihoods(self) -> tuple[Float[ndarray, " examples"], Int[ndarray, " n"], Int[ndarray, " n"]]:
         """Returns what a metric of likelihoods is given: log-probabilities, targets, correct targets."""
@@ -167,9 +172,11 @@ def any_joint_reference_counts(subject: Subject, place: int) -> None:
 def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored) -> None:
     """A signature is one line of text; a table has a whole number for each column in every row."""
     metric: Metric = subject.create()
-    if not isinstance(metric, OutputMetric):
-        return
-    signature, table = metric.signature(case.texts()[1]), metric.table(*case.texts())
+    signature, table = "", None
+    if isinstance(metric, OutputMetric):
+        signature, table = metric.signature(case.texts()[1]), metric.table(*case.texts())
+    elif isinstance(metric, SourceMetric):
+        table = metric.table(*case.with_sources())
     require(
         isinstance(signature, str) and len(signature.splitlines()) <= 1,
         f"the signature {signature!r} is not one line of text",
@@ -183,9 +190,11 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
 
 
 def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statistics"]:
-    """Returns the statistics of a metric of either family."""
+    """Returns the statistics of a metric of any family."""
     if isinstance(metric, OutputMetric):
         return metric.statistics(*case.texts())
+    if isinstance(metric, SourceMetric):
+        return metric.statistics(*case.with_sources())
     return cast("LikelihoodMetric", metric).statistics(*case.likelihoods())
 
 

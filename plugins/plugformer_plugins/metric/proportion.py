@@ -1,30 +1,17 @@
 """What metrics have in common that count hits: the share of hits, with Wilson's interval."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import OutputMetric
+from plugformer.interfaces import OutputMetric, SourceMetric
 
 
-class Proportion(OutputMetric):
-    """The share of examples that are right, one statistic each: 1 for a hit, 0 for a miss."""
-
-    @abstractmethod
-    def hit(self, prediction: str, references: Sequence[str]) -> bool:
-        """Returns whether a prediction is right."""
-
-    def statistics(
-        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
-    ) -> Float[ndarray, "examples 1"]:
-        """Returns 1 or 0 for each example."""
-        pairs = zip(predictions, references, strict=True)
-        return np.array([[float(self.hit(prediction, answers))] for prediction, answers in pairs]).reshape(
-            -1, 1
-        )
+class Hits:
+    """The share of hits among examples of one statistic each: 1 for a hit, 0 for a miss."""
 
     def aggregate(self, statistics: Float[ndarray, "examples 1"]) -> float:
         """Returns the share of hits."""
@@ -40,3 +27,38 @@ class Proportion(OutputMetric):
         result = binomtest(int(statistics.sum()), len(statistics))
         ends = result.proportion_ci(confidence_level=level, method="wilson")
         return float(ends.low), float(ends.high)
+
+
+class Proportion(Hits, OutputMetric):
+    """The share of examples that are right."""
+
+    @abstractmethod
+    def hit(self, prediction: str, references: Sequence[str]) -> bool:
+        """Returns whether a prediction is right."""
+
+    def statistics(
+        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Float[ndarray, "examples 1"]:
+        """Returns 1 or 0 for each example."""
+        return _column(self.hit(*pair) for pair in zip(predictions, references, strict=True))
+
+
+class SourceProportion(Hits, SourceMetric):
+    """The share of examples whose output fits its source, whatever the references are."""
+
+    @abstractmethod
+    def hit(self, source: str, prediction: str) -> bool:
+        """Returns whether a prediction fits."""
+
+    def statistics(
+        self,
+        sources: Sequence[str],
+        predictions: Sequence[str],
+        references: Sequence[Sequence[str]],  # noqa: ARG002 (not compared)
+    ) -> Float[ndarray, "examples 1"]:
+        """Returns 1 or 0 for each example."""
+        return _column(self.hit(*pair) for pair in zip(sources, predictions, strict=True))
+
+
+def _column(hits: Iterable[bool]) -> Float[ndarray, "examples 1"]:
+    return np.array([[float(hit)] for hit in hits]).reshape(-1, 1)

@@ -1,0 +1,46 @@
+"""What a model has answered to the examples of a split, as metrics of outputs read it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+from jaxtyping import Float
+from numpy import ndarray
+
+from plugformer.data.encoding import EncodedSplit
+from plugformer.evaluation.offline import score, score_with_sources
+from plugformer.evaluation.predictor import Prediction
+from plugformer.evaluation.report import Score
+from plugformer.interfaces import OutputMetric, SourceMetric
+
+
+class Answers(NamedTuple):
+    """Texts, example by example; see `SourceMetric.statistics`."""
+
+    sources: list[str]
+    predictions: list[str]
+    references: list[list[str]]
+
+    @classmethod
+    def to(cls, split: EncodedSplit, rows: Sequence[int], predictions: Sequence[Prediction]) -> Self:
+        """Returns what was answered to some examples of a split."""
+        return cls(
+            [split.input(row) for row in rows],
+            [prediction.output for prediction in predictions],
+            [split.references(row) for row in rows],
+        )
+
+    def statistics(self, metric: OutputMetric | SourceMetric) -> Float[ndarray, "examples statistics"]:
+        """Returns a metric's statistics of each example."""
+        if isinstance(metric, SourceMetric):
+            return metric.statistics(*self)
+        return metric.statistics(self.predictions, self.references)
+
+    def score(self, metric: OutputMetric | SourceMetric) -> Score:
+        """Returns a metric's score.
+
+        Raises:
+            DataError: There is no example.
+        """
+        if isinstance(metric, SourceMetric):
+            return score_with_sources(metric, *self)
+        return score(metric, self.predictions, self.references)

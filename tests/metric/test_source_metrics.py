@@ -1,0 +1,67 @@
+"""Metrics of outputs beside their sources: length, and the repeats of couplets."""
+
+import pytest
+
+from plugformer.data.encoding import EncodedSplit
+from plugformer.evaluation.answers import Answers
+from plugformer.evaluation.offline import score_with_sources
+from plugformer.evaluation.predictor import Prediction
+from plugformer.interfaces import TaskType
+from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
+from plugformer_plugins.metric.same_length import SameLength
+from plugformer_plugins.tokenizer.characters import Characters
+
+FIRST = "上海自来水来自海上"
+
+
+@pytest.mark.parametrize(
+    ("source", "prediction", "mirrored"),
+    [
+        (FIRST, "山西悬空寺空悬西山", True),  # the traditional answer
+        (FIRST, "山西悬空寺空悬西水", False),  # one repeat is missing
+        (FIRST, "山西悬空山空悬西山", False),  # one is too many
+        (FIRST, "山西悬空寺空悬西", False),
+        (FIRST, FIRST, True),
+        ("晚风摇树树还挺", "晨露润花花更红", True),
+        ("晚风摇树树还挺", "晨露润花更红红", False),  # repeated at other places
+        ("晚风摇", "晨露润", True),
+        ("晚风摇", "晨露露", False),
+        ("ab，ab，", "cd，cd，", True),
+        ("aab", "xxyz", False),
+        ("", "", True),
+    ],
+)
+def test_mirrored_repeats(source: str, prediction: str, mirrored: bool) -> None:
+    assert MirroredRepeats().hit(source, prediction) is mirrored
+    places = [(one, other) for other in range(len(source)) for one in range(other)]
+    by_definition = len(source) == len(prediction) and all(
+        (source[one] == source[other]) == (prediction[one] == prediction[other]) for one, other in places
+    )
+    assert by_definition is mirrored
+
+
+def test_the_share_of_mirrored_repeats_has_a_table() -> None:
+    sources = ["aab", "aab", "abc", "abc", "abc"]
+    found = score_with_sources(MirroredRepeats(), sources, ["xxy", "xyz", "xyz", "uvw", "x"], [[""]] * 5)
+    assert found["value"] == pytest.approx(3 / 5)
+    assert found["table"]["columns"] == ["mirrored", "not"]
+    assert found["table"]["rows"] == {"with a repeat": [1, 1], "without": [2, 1]}
+
+
+def test_length_is_counted_in_characters() -> None:
+    found = score_with_sources(SameLength(), ["晚风", "ab", "abc"], ["ab", "晚 风", ""], [["abc"]] * 3)
+    assert found["value"] == pytest.approx(1 / 3)
+    assert 0 < found["low"] < found["value"] < found["high"] < 1
+
+
+def test_every_answer_stands_beside_its_own_source() -> None:
+    tokenizer = Characters()
+    tokenizer.train(["abcd"])
+    split = EncodedSplit.of_texts(["a", "bb", "ccc", "dddd"], tokenizer, TaskType.CLASSIFICATION)
+    split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
+    answers = Answers.to(split, [3, 1], [Prediction("wxyz", 0.0), Prediction("u", 0.0)])
+    assert answers == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])
+    assert answers.statistics(SameLength()).tolist() == [[1.0], [0.0]]
+    assert answers.score(SameLength())["value"] == 0.5
+    assert answers.statistics(ExactMatch()).tolist() == [[0.0], [0.0]]
