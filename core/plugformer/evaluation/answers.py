@@ -1,7 +1,7 @@
 """What a model has answered to the examples of a split, as metrics of outputs read it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from jaxtyping import Float
 from numpy import ndarray
@@ -21,7 +21,7 @@ class Answers(NamedTuple):
     references: list[list[str]]
 
     @classmethod
-    def to(cls, split: EncodedSplit, rows: Sequence[int], predictions: Sequence[Prediction]) -> Self:
+    def to(cls, split: EncodedSplit, rows: Sequence[int], predictions: Sequence[Prediction]) -> "Answers":
         """Returns what was answered to some examples of a split."""
         return cls(
             [split.input(row) for row in rows],
