@@ -67,17 +67,9 @@ def fit(
     trainer = _trainer(trained, data, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
     seed_generators(trained.task.training.seed, processes.index)  # of dropout
-    processes.on_main(directory.remove_leftovers)
-    resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
-    keep = trained.task.training.keep_checkpoints
-    processes.on_main(lambda: drop_old(directory.checkpoints, keep))  # whoever was killed may not have
+    _take_up(trainer, directory, notify, processes)
     parallel.spread()
     log.go_on(trainer.progress.unlogged)
-    processes.on_main(lambda: directory.rewind_log(trainer.progress.step))
-    needed = trainer.progress.best is not None and not trainer.has_ended
-    processes.on_main(lambda: trainer.candidates.rewind(trainer.progress.step, needed=needed))
-    if resumed:
-        notify(f"resumed after update {trainer.progress.step} of {trainer.run.steps}")
     try:
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
@@ -95,6 +87,21 @@ def fit(
     hooks.call("run_ended", run=trainer.run)
     restore(trained.model, load_tensors(directory.model), directory.model)
     trained.model.to(parallel.accelerator.device)
+
+
+def _take_up(
+    trainer: Trainer, directory: RunDirectory, notify: Callable[[str], None], processes: Processes
+) -> None:
+    """Restores the last checkpoint, if there is one, and removes what a killed process left behind."""
+    processes.on_main(directory.remove_leftovers)
+    resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
+    step = trainer.progress.step
+    needed = trainer.progress.best is not None and not trainer.has_ended
+    processes.on_main(lambda: drop_old(directory.checkpoints, trainer.settings.keep_checkpoints))
+    processes.on_main(lambda: directory.rewind_log(step))
+    processes.on_main(lambda: trainer.candidates.rewind(step, needed=needed))
+    if resumed:
+        notify(f"resumed after update {step} of {trainer.run.steps}")
 
 
 def _parallel(trained: TrainedModel, notify: Callable[[str], None], processes: Processes) -> Parallel:
