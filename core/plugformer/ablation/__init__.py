@@ -1,0 +1,1 @@
+"""Ablation studies: arms that differ in one part, trained fairly, compared with statistics, and reported."""
