@@ -1,0 +1,163 @@
+"""Two arms side by side: the tests that their cells allow, and what is to be said where there are none."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf, isfinite, nan, sqrt
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from plugformer.ablation.statistics.bootstrap import Bootstrap
+from plugformer.ablation.statistics.student import StudentT, paired, together
+
+_EXTREMES = (0.0, 1.0, 100.0)
+"""Where metrics of this field have their floor or ceiling: shares, perplexity, scores in percent."""
+
+_ROUNDING = 1e-12
+"""Relative differences below this are the rounding of sums, not differences."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What one arm scored.
+
+    Attributes:
+        scores: By seed; cells that failed are missing.
+        resampled: By seed, the scores on test sets drawn with replacement, the same ones for every cell.
+            Empty where there are no statistics of examples.
+        examples: Number of test examples.
+    """
+
+    scores: Mapping[int, float]
+    resampled: Mapping[int, Float[ndarray, " resamples"]] = field(default_factory=dict)
+    examples: int = 0
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """An arm minus its baseline.
+
+    Attributes:
+        difference: The mean over the seeds that both have; None without any.
+        pairs: How many seeds these are.
+        seeds: The test over seeds; None with less than two, or if all differences are the same.
+        examples: The test over examples; None if they cannot be paired.
+        total: The test whose error is that of seeds and examples together.
+        identical: Whether the arms scored the same with every seed.
+        notes: What keeps this from being an ordinary comparison.
+    """
+
+    difference: float | None
+    pairs: int
+    seeds: StudentT | None = None
+    examples: Bootstrap | None = None
+    total: StudentT | None = None
+    identical: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def decidable(self) -> bool:
+        """Whether the difference can be tested over seeds and over examples."""
+        return self.identical or (self.pairs > 1 and self.examples is not None)
+
+    @property
+    def p(self) -> float | None:
+        """The largest of the tests' p; None if the difference cannot be tested."""
+        if not self.decidable:
+            return None
+        return 1.0 if self.identical else max(test.p for test in self._tests)
+
+    @property
+    def effect_size(self) -> float | None:
+        """The mean of the paired differences in their own deviations: d_z of Cohen (1988), section 2.3.5."""
+        if self.seeds is None:
+            return None
+        return self.seeds.difference / (self.seeds.error * sqrt(self.pairs))
+
+    def interval(self, level: float) -> tuple[float, float] | None:
+        """Returns the hull of the tests' intervals; None if there are none."""
+        if not self._tests:
+            return None
+        lows, highs = zip(*(test.interval(level) for test in self._tests), strict=True)
+        return min(lows), max(highs)
+
+    def detectable(self, alpha: float) -> float | None:
+        """Returns the smallest difference that every test finds with a power of 80 %.
+
+        None if the difference cannot be tested, or if nothing varied from which to tell.
+        """
+        if not self.decidable or self.examples is None:
+            return None
+        tests = [test for test in (self.seeds, self.examples.student, self.total) if test is not None]
+        largest = max(test.detectable(alpha) for test in tests)
+        return largest if 0 < largest < np.inf else None
+
+    @property
+    def _tests(self) -> list[StudentT | Bootstrap]:
+        return [test for test in (self.seeds, self.examples, self.total) if test is not None]
+
+
+def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
+    """Compares an arm with its baseline, pair by pair of the same seed.
+
+    Args:
+        arm: What the arm scored.
+        baseline: What it is compared with.
+        seeds: The study's; those without a finite score in both arms are left out, and counted in the notes.
+    """
+    common = [seed for seed in seeds if _scored(arm, seed) and _scored(baseline, seed)]
+    notes = []
+    if len(common) < len(seeds):
+        notes.append(f"{len(common)} of {len(seeds)} seeds have a score in both arms")
+    if not common:
+        return Contrast(None, 0, notes=(*notes, "no verdict without a pair of scores"))
+    ours, theirs = (np.array([each.scores[seed] for seed in common]) for each in (arm, baseline))
+    difference = float((ours - theirs).mean())
+    same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
+    over_seeds = None if same else paired(ours - theirs)
+    over_examples = _over_examples(arm, baseline, common, difference)
+    total = None
+    if over_examples is not None:
+        total = over_examples.student if over_seeds is None else together(over_seeds, over_examples.student)
+    return Contrast(
+        difference,
+        len(common),
+        over_seeds,
+        over_examples,
+        None if len(common) == 1 else total,
+        identical=same and len(common) > 1 and abs(difference) <= _ROUNDING * np.abs(theirs).max(),
+        notes=(*notes, *_cases(ours, theirs, same=same, paired_examples=over_examples is not None)),
+    )
+
+
+def _scored(trials: Trials, seed: int) -> bool:
+    return isfinite(trials.scores.get(seed, nan))
+
+
+def _over_examples(
+    arm: Trials, baseline: Trials, seeds: Sequence[int], difference: float
+) -> Bootstrap | None:
+    """Returns the bootstrap of the mean difference over some seeds, if all cells have the same examples."""
+    complete = all(seed in each.resampled for seed in seeds for each in (arm, baseline))
+    if not complete or arm.examples != baseline.examples or arm.examples < 2:
+        return None
+    ours, theirs = (np.mean([each.resampled[seed] for seed in seeds], axis=0) for each in (arm, baseline))
+    deviations = np.nan_to_num(np.abs(ours - theirs - difference), nan=inf, posinf=inf)
+    return Bootstrap(difference, deviations, arm.examples)
+
+
+def _cases(
+    ours: Float[ndarray, " pairs"], theirs: Float[ndarray, " pairs"], *, same: bool, paired_examples: bool
+) -> Iterator[str]:
+    """Yields what is to be said where a test is missing or has nothing to work on."""
+    if np.ptp([ours, theirs]) == 0 and ours[0] in _EXTREMES:
+        yield f"every cell scores {ours[0]:g}: at its floor or ceiling the metric cannot tell arms apart"
+    elif same and np.array_equal(ours, theirs):
+        yield "both arms score the same with every seed"
+    elif same and len(ours) > 1:
+        yield "the difference is the same with every seed: the verdict rests on the test examples alone"
+    if len(ours) == 1:
+        yield "no verdict from one seed: how much seeds differ is unknown"
+    elif not paired_examples and not (same and np.array_equal(ours, theirs)):
+        yield "no verdict: there are no statistics of at least two test examples that both arms share"
