@@ -185,6 +185,15 @@ def test_scores_stand_in_the_order_of_the_task(run, data):
     assert list(Evaluator(run.predictor(), metrics).scores(data.splits["test"])) == ["b", "exact", "a"]
 
 
+def test_a_report_has_the_statistics_that_its_scores_are_aggregates_of(run, data, tmp_path):
+    metrics = {"exact": ExactMatch(), "perplexity": Perplexity()}
+    report = Evaluator(run.predictor(), metrics).report(data.splits["test"], tmp_path, "test")
+    for name, metric in metrics.items():
+        assert len(report.statistics[name]) == len(data.splits["test"])
+        assert metric.aggregate(report.statistics[name]) == report.metrics[name]["value"]
+    assert "statistics" not in report.as_json()
+
+
 class Spy(SequencePredictor):
     """Notes which rows it is asked for."""
 

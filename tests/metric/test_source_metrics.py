@@ -63,5 +63,5 @@ def test_every_answer_stands_beside_its_own_source() -> None:
     answers = Answers.to(split, [3, 1], [Prediction("wxyz", 0.0), Prediction("u", 0.0)])
     assert answers == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])
     assert answers.statistics(SameLength()).tolist() == [[1.0], [0.0]]
-    assert answers.score(SameLength())["value"] == 0.5
+    assert answers.measure(SameLength()).score["value"] == 0.5
     assert answers.statistics(ExactMatch()).tolist() == [[0.0], [0.0]]

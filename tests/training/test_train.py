@@ -1,9 +1,11 @@
 """Training from a task to a report: splits, refusals, and what is left where nothing was begun."""
 
+import json
+
 import pytest
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.training.train import train
+from plugformer.training.train import resume, train
 
 DATA = '''
 from datasets import Dataset, DatasetDict
@@ -69,3 +71,17 @@ def test_a_run_has_a_name_of_its_own(task, tmp_path, monkeypatch):
     assert report.run.parent.name == "runs"
     assert report.run.name.startswith("task-")
     assert (report.run / "model.safetensors").exists()
+
+
+def test_a_training_that_settings_are_chosen_by_never_measures_the_test_split(registry, tmp_path):
+    report = train(
+        "dates",
+        overrides=["data.size=60", "training.steps=2", "model.width=16", "decoding.max_length=4"],
+        out=tmp_path / "run",
+        registry=registry,
+        notify=str,
+        final="validation",
+    )
+    assert (report.split, report.others) == ("validation", [])
+    assert list(json.loads((tmp_path / "run/evaluation.json").read_text())) == ["validation"]
+    assert resume(tmp_path / "run", registry=registry, notify=str, final="validation").split == "validation"

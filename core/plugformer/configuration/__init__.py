@@ -2,9 +2,19 @@
 
 from plugformer.configuration.components import check_components
 from plugformer.configuration.resolved import ResolvedTask
-from plugformer.configuration.resolving import resolve, validate
+from plugformer.configuration.resolving import resolve, resolve_changed, validate
 from plugformer.configuration.saving import dump
 from plugformer.configuration.schema import schema
 from plugformer.configuration.task import Component, Task
 
-__all__ = ["Component", "ResolvedTask", "Task", "check_components", "dump", "resolve", "schema", "validate"]
+__all__ = [
+    "Component",
+    "ResolvedTask",
+    "Task",
+    "check_components",
+    "dump",
+    "resolve",
+    "resolve_changed",
+    "schema",
+    "validate",
+]

@@ -1,6 +1,6 @@
 """From a task's name or file to settings that have been checked, in two passes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from plugformer.configuration.blocks import default_blocks
 from plugformer.configuration.components import check_components
@@ -9,6 +9,7 @@ from plugformer.configuration.merging import merge_layers
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolved import ResolvedTask
 from plugformer.configuration.structure import check_structure
+from plugformer.documents import Mapping
 from plugformer.errors import ConfigurationError
 from plugformer.problems import report
 from plugformer.registry import Registry
@@ -28,9 +29,30 @@ def resolve(
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
     """
+    last = read_overrides(overrides)
+    return resolve_changed(name_or_file, [last] if last.items else [], registry)
+
+
+def resolve_changed(
+    name_or_file: str, changes: Iterable[Mapping], registry: Registry | None = None
+) -> ResolvedTask:
+    """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
+
+    Args:
+        name_or_file: As of `resolve`.
+        changes: Trees like those of task files.
+        registry: What is installed; discovered if None.
+
+    Raises:
+        RegistryError: There is no such task.
+        ConfigurationError: A file or a change is wrong; all problems together, each with its place.
+    """
     layers = read_layers(name_or_file, registry or Registry.discover())
-    last, known = with_manifest(read_overrides(overrides), layers.registry)
-    tree, notices = merge_layers([default_blocks(), *layers.trees, *([last] if last.items else [])])
+    known, above = layers.registry, []
+    for change in changes:
+        tree, known = with_manifest(change, known)
+        above.append(tree)
+    tree, notices = merge_layers([default_blocks(), *layers.trees, *above])
     return ResolvedTask(check_structure(tree, known), known, notices, tree)
 
 

@@ -7,9 +7,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation.offline import score, score_with_sources
+from plugformer.evaluation.offline import Measured, measure, measure_with_sources
 from plugformer.evaluation.predictor import Prediction
-from plugformer.evaluation.report import Score
 from plugformer.interfaces import OutputMetric, SourceMetric
 
 
@@ -35,12 +34,12 @@ class Answers(NamedTuple):
             return metric.statistics(*self)
         return metric.statistics(self.predictions, self.references)
 
-    def score(self, metric: OutputMetric | SourceMetric) -> Score:
-        """Returns a metric's score.
+    def measure(self, metric: OutputMetric | SourceMetric) -> Measured:
+        """Returns a metric's score, and what it is made of.
 
         Raises:
             DataError: There is no example.
         """
         if isinstance(metric, SourceMetric):
-            return score_with_sources(metric, *self)
-        return score(metric, self.predictions, self.references)
+            return measure_with_sources(metric, *self)
+        return measure(metric, self.predictions, self.references)

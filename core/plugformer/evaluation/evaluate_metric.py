@@ -7,6 +7,7 @@ import evaluate
 import numpy as np
 from datasets import Features, Value
 from datasets import List as ListOf
+from numpy import ndarray
 
 from plugformer.evaluation.report import Score, scored
 from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
@@ -20,6 +21,9 @@ class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no t
     Args:
         metric: The metric.
         cache_dir: A folder that `evaluate` creates its own (empty) folders in.
+
+    Attributes:
+        statistics: Those of the examples that a value was computed of last.
     """
 
     columns: ClassVar[Mapping[str, object]]
@@ -27,6 +31,7 @@ class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no t
 
     def __init__(self, metric: Metric, cache_dir: str) -> None:
         self.metric = metric
+        self.statistics: ndarray = np.empty((0, 0))
         super().__init__(keep_in_memory=True, cache_dir=cache_dir)
 
     def _info(self) -> evaluate.MetricInfo:
@@ -46,12 +51,9 @@ class OfflineOutputMetric(OfflineMetric):
     metric: OutputMetric
 
     def _compute(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-        return scored(
-            self.metric,
-            np.asarray(self.metric.statistics(predictions, references)),
-            self.metric.signature(references),
-            self.metric.table(predictions, references),
-        )
+        self.statistics = np.asarray(self.metric.statistics(predictions, references))
+        signature, table = self.metric.signature(references), self.metric.table(predictions, references)
+        return scored(self.metric, self.statistics, signature, table)
 
 
 class OfflineSourceMetric(OfflineMetric):
@@ -64,8 +66,8 @@ class OfflineSourceMetric(OfflineMetric):
     def _compute(
         self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Score:
-        statistics = np.asarray(self.metric.statistics(sources, predictions, references))
-        return scored(self.metric, statistics, table=self.metric.table(sources, predictions, references))
+        self.statistics = np.asarray(self.metric.statistics(sources, predictions, references))
+        return scored(self.metric, self.statistics, table=self.metric.table(sources, predictions, references))
 
 
 class OfflineLikelihoodMetric(OfflineMetric):
@@ -86,4 +88,5 @@ class OfflineLikelihoodMetric(OfflineMetric):
         correct: Sequence[int],
     ) -> Score:
         arrays = (np.asarray(column) for column in (log_probabilities, targets, correct))
-        return scored(self.metric, np.asarray(self.metric.statistics(*arrays)))
+        self.statistics = np.asarray(self.metric.statistics(*arrays))
+        return scored(self.metric, self.statistics)

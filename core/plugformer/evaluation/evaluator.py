@@ -13,7 +13,7 @@ from numpy import ndarray
 from plugformer.data.encoding import EncodedSplit
 from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.answers import Answers
-from plugformer.evaluation.offline import score_likelihoods
+from plugformer.evaluation.offline import Measured, measure_likelihoods
 from plugformer.evaluation.predictor import Prediction, Predictor
 from plugformer.evaluation.report import Report, Score
 from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
@@ -105,25 +105,38 @@ class Evaluator:
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
         """Returns the scores on a whole split, as a report about a run's split of that name."""
         started = time.perf_counter()
-        scores = self.scores(split)
-        return Report(run, name, scores, len(split), time.perf_counter() - started)
+        measured = self.measured(split)
+        seconds = time.perf_counter() - started
+        statistics = {score: each.statistics for score, each in measured.items()}
+        return Report(run, name, _scores(measured), len(split), seconds, statistics=statistics)
 
     def scores(self, split: EncodedSplit) -> dict[str, Score]:
         """Returns each metric's value and confidence interval on a whole split."""
-        found = self.output_scores(split)
+        return _scores(self.measured(split))
+
+    def measured(self, split: EncodedSplit) -> dict[str, Measured]:
+        """Returns each metric's score on a whole split, and each example's statistics."""
+        found = self._measured_outputs(split)
         if by_likelihood := self.likelihood_metrics:
             right = self.likelihoods(split)
             found |= self.processes.on_main(
-                lambda: {name: score_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
+                lambda: {name: measure_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
             )
         return {name: found[name] for name in self.metrics}
 
     def output_scores(self, split: EncodedSplit) -> dict[str, Score]:
         """Returns the scores of the metrics that need decoding."""
+        return _scores(self._measured_outputs(split))
+
+    def _measured_outputs(self, split: EncodedSplit) -> dict[str, Measured]:
         if not self.output_metrics:
             return {}
         rows = range(len(split))
         texts = Answers.to(split, rows, self.answers(split, rows))
         return self.processes.on_main(
-            lambda: {name: texts.score(metric) for name, metric in self.output_metrics.items()}
+            lambda: {name: texts.measure(metric) for name, metric in self.output_metrics.items()}
         )
+
+
+def _scores(measured: dict[str, Measured]) -> dict[str, Score]:
+    return {name: each.score for name, each in measured.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from jaxtyping import Float, Int
 from numpy import ndarray
@@ -11,8 +12,22 @@ from plugformer.evaluation.report import Score
 from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 
 
+class Measured(NamedTuple):
+    """A score, and each example's statistics that it is the aggregate of."""
+
+    score: Score
+    statistics: Float[ndarray, "examples statistics"]
+
+
 def score(metric: OutputMetric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
-    """Returns the score of a model's own answers.
+    """Returns the score of a model's own answers; arguments as of `measure`."""
+    return measure(metric, predictions, references).score
+
+
+def measure(
+    metric: OutputMetric, predictions: Sequence[str], references: Sequence[Sequence[str]]
+) -> Measured:
+    """Returns the score of a model's own answers, and what it is made of.
 
     Args:
         metric: The metric.
@@ -26,10 +41,9 @@ def score(metric: OutputMetric, predictions: Sequence[str], references: Sequence
     from plugformer.evaluation.evaluate_metric import OfflineOutputMetric  # slow: only when scoring
 
     with TemporaryDirectory() as folder:
-        found: Score = OfflineOutputMetric(metric, folder).compute(
-            predictions=predictions, references=references
-        )
-    return found
+        offline = OfflineOutputMetric(metric, folder)
+        found: Score = offline.compute(predictions=predictions, references=references)
+    return Measured(found, offline.statistics)
 
 
 def score_with_sources(
@@ -38,7 +52,19 @@ def score_with_sources(
     predictions: Sequence[str],
     references: Sequence[Sequence[str]],
 ) -> Score:
-    """Returns the score of a model's own answers; arguments as of `SourceMetric.statistics`.
+    """Returns the score of a model's own answers; arguments as of `measure_with_sources`."""
+    return measure_with_sources(metric, sources, predictions, references).score
+
+
+def measure_with_sources(
+    metric: SourceMetric,
+    sources: Sequence[str],
+    predictions: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> Measured:
+    """Returns the score of a model's own answers beside their sources, and what it is made of.
+
+    Arguments are those of `SourceMetric.statistics`.
 
     Raises:
         DataError: There is no example.
@@ -47,10 +73,9 @@ def score_with_sources(
     from plugformer.evaluation.evaluate_metric import OfflineSourceMetric  # slow: only when scoring
 
     with TemporaryDirectory() as folder:
-        found: Score = OfflineSourceMetric(metric, folder).compute(
-            sources=sources, predictions=predictions, references=references
-        )
-    return found
+        offline = OfflineSourceMetric(metric, folder)
+        found: Score = offline.compute(sources=sources, predictions=predictions, references=references)
+    return Measured(found, offline.statistics)
 
 
 def score_likelihoods(
@@ -59,7 +84,19 @@ def score_likelihoods(
     targets: Int[ndarray, " examples"],
     correct: Int[ndarray, " examples"],
 ) -> Score:
-    """Returns the score of the probabilities of right answers; arguments as of `LikelihoodMetric.statistics`.
+    """Returns the score of the probabilities of right answers; arguments as of `measure_likelihoods`."""
+    return measure_likelihoods(metric, log_probabilities, targets, correct).score
+
+
+def measure_likelihoods(
+    metric: LikelihoodMetric,
+    log_probabilities: Float[ndarray, " examples"],
+    targets: Int[ndarray, " examples"],
+    correct: Int[ndarray, " examples"],
+) -> Measured:
+    """Returns the score of the probabilities of right answers, and what it is made of.
+
+    Arguments are those of `LikelihoodMetric.statistics`.
 
     Raises:
         DataError: There is no example.
@@ -68,10 +105,9 @@ def score_likelihoods(
     from plugformer.evaluation.evaluate_metric import OfflineLikelihoodMetric  # slow: only when scoring
 
     with TemporaryDirectory() as folder:
-        found: Score = OfflineLikelihoodMetric(metric, folder).compute(
-            log_probabilities=log_probabilities, targets=targets, correct=correct
-        )
-    return found
+        offline = OfflineLikelihoodMetric(metric, folder)
+        found: Score = offline.compute(log_probabilities=log_probabilities, targets=targets, correct=correct)
+    return Measured(found, offline.statistics)
 
 
 def _refuse_nothing(metric: Metric, examples: int) -> None:

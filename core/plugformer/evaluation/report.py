@@ -47,6 +47,7 @@ class Report:
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
         unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
+        statistics: By metric, each example's statistics that the score is the aggregate of; not in `as_json`.
     """
 
     run: Path
@@ -57,6 +58,7 @@ class Report:
     others: list["Report"] = field(default_factory=list)
     self_check: SelfCheck | None = None
     unconstrained: dict[str, Score] = field(default_factory=dict)
+    statistics: dict[str, ndarray] = field(default_factory=dict, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the form that `--json` prints."""

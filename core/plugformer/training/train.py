@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from plugformer.configuration import ResolvedTask, dump, resolve, validate
 from plugformer.data.preparation import PreparedData, prepare
@@ -24,6 +25,7 @@ from plugformer.runs.vocabularies import Vocabularies, load_vocabularies, save_v
 from plugformer.training.fitting import fit
 
 Notify = Callable[[str], None]
+Final = Literal["test", "validation"]
 
 
 def train(
@@ -34,6 +36,7 @@ def train(
     registry: Registry | None = None,
     observers: Iterable[object] = (),
     notify: Notify = print,
+    final: Final = "test",
 ) -> Report:
     """Trains a task's model, evaluates it on the test splits and saves everything in a run directory.
 
@@ -44,6 +47,8 @@ def train(
         registry: What is installed; discovered if None.
         observers: Objects with hook implementations, besides those of installed plugins.
         notify: Receives messages for people, a line each.
+        final: What the saved model is measured on in the end: the test splits, or validation alone, as for
+            trainings that settings are chosen by.
 
     Returns:
         The metrics on the `test` split, with those on further test splits beside them; on `validation` if the
@@ -69,7 +74,7 @@ def train(
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
     processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies))
     with training_lock(path, processes):
-        report = _finish(trained, data, observers, notify, processes)
+        report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
 
 
@@ -80,6 +85,7 @@ def resume(
     registry: Registry | None = None,
     observers: Iterable[object] = (),
     notify: Notify = print,
+    final: Final = "test",
 ) -> Report:
     """Goes on with a run after its last checkpoint, to the same end as if it had not been interrupted.
 
@@ -89,6 +95,7 @@ def resume(
         registry: What is installed; discovered if None.
         observers: Objects with hook implementations, besides those of installed plugins.
         notify: Receives messages for people, a line each.
+        final: As of `train`.
 
     Returns:
         As `train` does.
@@ -117,7 +124,7 @@ def resume(
             processes.on_main(lambda: directory.write_lock({**now, "changes": changes}))
         model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
         trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
-        report = _finish(trained, data, observers, notify, processes)
+        report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
 
 
@@ -176,12 +183,13 @@ def _finish(
     observers: Iterable[object],
     notify: Notify,
     processes: Processes,
+    final: Final,
 ) -> Report:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
     fit(trained, data, observers, notify, processes)
     directory = RunDirectory(trained.directory)
     reports = []
-    tests = sorted(name for name in data.splits if name.startswith("test"))
+    tests = sorted(name for name in data.splits if name.startswith("test")) if final == "test" else []
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
         report = trained.report(data.splits[name], name, processes)
