@@ -63,9 +63,8 @@ def resampled(
 class Bootstrap:
     """A difference of scores, and how far it moves on other test sets.
 
-    The interval is the symmetric one of Hall (1988), https://doi.org/10.1111/j.2517-6161.1988.tb01731.x: it
-    excludes 0 exactly where `p` is below what its level leaves. For machine translation see Koehn (2004),
-    https://aclanthology.org/W04-3250.
+    Koehn (2004), https://aclanthology.org/W04-3250, with the symmetric interval of Hall, On symmetric
+    bootstrap confidence intervals (1988): it excludes 0 exactly where `p` is not above what its level leaves.
 
     Attributes:
         difference: On the test set itself.

@@ -70,7 +70,11 @@ class Contrast:
 
     @property
     def effect_size(self) -> float | None:
-        """The mean of the paired differences in their own deviations: d_z of Cohen (1988), section 2.3.5."""
+        """The mean difference over the deviation of the paired differences: Cohen's d_z.
+
+        Lakens (2013), equation 7, https://doi.org/10.3389/fpsyg.2013.00863. It depends on how alike the pairs
+        are, and is not to be compared with effect sizes of unpaired studies.
+        """
         if self.seeds is None:
             return None
         return self.seeds.difference / (self.seeds.error * sqrt(self.pairs))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 POWER = 0.8
-"""Of the smallest difference that a test could have seen, by convention: Cohen (1988), section 2.4."""
+"""Of the smallest difference that a test could have seen, by convention: Cohen (1988), page 56."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""How often studies find differences where there are none, and where there are.
+
+    python benchmarks/false_alarms.py --studies 200
+
+Each study has a baseline and four arms, five seeds and 300 test examples on which models are right or wrong.
+Whether a model is right about an example has three causes, whose variances are known: luck of its seed, a
+liking of its arm for some examples, and an accident of this model on this example. On all other examples all
+arms are equally good, unless a difference is planted.
+"""
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.stats import binomtest, norm
+
+from plugformer.ablation.statistics.bootstrap import resampled, resamples_for
+from plugformer.ablation.statistics.contrast import Trials, contrast
+from plugformer.ablation.statistics.judgement import ALPHA, Judgement, Verdict, judge
+
+ACCURACY = 0.8
+
+
+@dataclass(frozen=True)
+class World:
+    """What makes the models of a study right or wrong.
+
+    Attributes:
+        name: In words.
+        seed: Standard deviation of a seed's luck, on a scale on which all causes together have 1.
+        liking: Standard deviation of an arm's liking for an example.
+        difficulty: Standard deviation of what an example is for all arms alike.
+    """
+
+    name: str
+    seed: float
+    liking: float
+    difficulty: float = 0.6
+
+
+WORLDS = (
+    World("arms differ in name alone", seed=0.06, liking=0.0),
+    World("seeds matter more than examples", seed=0.12, liking=0.3),
+    World("seeds and examples matter alike", seed=0.06, liking=0.5),
+    World("examples matter more than seeds", seed=0.02, liking=0.5),
+    World("seeds do not matter", seed=0.0, liking=0.5),
+)
+
+
+def study(
+    world: World, number: int, planted: float = 0.0, arms: int = 4, seeds: int = 5, examples: int = 300
+) -> list[Judgement]:
+    """Returns the judgements of one study.
+
+    Args:
+        world: Where it takes place.
+        number: Seed of the simulation.
+        planted: How much better the first arm is, in accuracy.
+        arms: Besides the baseline.
+        seeds: Of each arm.
+        examples: In the test set.
+    """
+    generator = np.random.default_rng(number)
+    gains = [0.0, planted, *[0.0] * (arms - 1)]
+    difficulty = world.difficulty * generator.standard_normal(examples)
+    cells = [
+        statistics
+        for gain in gains
+        for statistics in _answers(world, ACCURACY + gain, seeds, difficulty, generator)
+    ]
+    scores = resampled(cells, lambda rows: float(rows.mean()), resamples_for(arms), number)
+    trials = [
+        Trials(
+            {seed: float(cells[first + seed].mean()) for seed in range(seeds)},
+            {seed: scores[first + seed] for seed in range(seeds)},
+            examples,
+        )
+        for first in range(0, len(cells), seeds)
+    ]
+    contrasts = [contrast(arm, trials[0], range(seeds)) for arm in trials[1:]]
+    return judge(contrasts, higher_is_better=True)
+
+
+def _answers(
+    world: World, accuracy: float, seeds: int, difficulty: np.ndarray, generator: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Yields for each seed of an arm which examples it has right, (examples, 1)."""
+    accident = np.sqrt(1 - world.seed**2 - world.liking**2 - world.difficulty**2)
+    liking = world.liking * generator.standard_normal(len(difficulty))
+    for _ in range(seeds):
+        luck = world.seed * generator.standard_normal()
+        noise = accident * generator.standard_normal(len(difficulty))
+        right = norm.ppf(accuracy) + difficulty + liking + luck + noise > 0
+        yield right[:, None].astype(float)
+
+
+def alarms(judgements: list[Judgement]) -> np.ndarray:
+    """Returns for each comparison what would be called different, before and after correction.
+
+    The columns: by seeds alone, by examples alone, by the larger p of these two, by the verdict's p without
+    and with Holm's correction. A test that does not apply finds nothing.
+    """
+    found = []
+    for each in judgements:
+        tests = (each.contrast.seeds, each.contrast.examples)
+        seeds, examples = (test is not None and test.p <= ALPHA for test in tests)
+        alone = each.contrast.p is not None and each.contrast.p <= ALPHA
+        different = each.verdict in (Verdict.BETTER, Verdict.WORSE)
+        found.append((seeds, examples, seeds and examples, alone, different))
+    return np.array(found)
+
+
+def share(hits: np.ndarray) -> str:
+    """Returns a share in percent with its exact 95 % interval."""
+    result = binomtest(int(hits.sum()), len(hits))
+    low, high = result.proportion_ci()
+    return f"{100 * result.statistic:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def main() -> None:
+    """Prints false alarms, then power."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--studies", type=int, default=200, help="for each row")
+    parser.add_argument("--processes", type=int, default=2)
+    options = parser.parse_args()
+    numbers = range(1, options.studies + 1)
+    with ProcessPoolExecutor(options.processes) as pool:
+        print(
+            "False alarms, % of comparisons, in brackets the 95 % interval of the share; last: % of studies"
+        )
+        print("| world | seeds alone | examples alone | larger of both p | verdict's p | studies, Holm |")
+        print("| --- | --- | --- | --- | --- | --- |")
+        detectable = {}
+        for world in WORLDS:
+            studies = list(pool.map(partial(study, world), numbers))
+            found = np.array([alarms(each) for each in studies])
+            cells = [share(column.ravel()) for column in np.moveaxis(found[..., :4], -1, 0)]
+            print(f"| {world.name} | {' | '.join(cells)} | {share(found[..., 4].any(axis=1))} |", flush=True)
+            told = [each.detectable for judgements in studies for each in judgements]
+            detectable[world] = float(np.median([each for each in told if each is not None]))
+        print("\nPower: % of studies that call a planted difference better, Holm's correction included")
+        print("| world | planted: 5 points | 10 points | what studies say they see with 80 % |")
+        print("| --- | --- | --- | --- |")
+        for world in WORLDS:
+            cells = []
+            for planted in (0.05, 0.1, detectable[world]):
+                judged = pool.map(partial(study, world, planted=planted), numbers)
+                cells.append(share(np.array([each[0].verdict is Verdict.BETTER for each in judged])))
+            cells[-1] += f" at {100 * detectable[world]:.1f} points"
+            print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
