@@ -1,7 +1,7 @@
-"""One HTML page of all figures, which needs no network and no other file."""
+"""HTML pages of figures and tables, which need no network and no other file."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
 from pkgutil import get_data
@@ -52,26 +52,41 @@ def page(title: str, facts: Rows, scores: Rows, sections: Sequence[Section]) -> 
         scores: A row of headings, then split, metric, value and interval of each score; empty if none.
         sections: In their order.
     """
+    header = table((), facts) + (table(scores[0], scores[1:]) if scores else "")
+    return document(title, header, [(section.title, _content(section)) for section in sections])
+
+
+def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> str:
+    """Returns a page with links to its sections.
+
+    Args:
+        title: Its heading, as plain text.
+        header: What stands below, as HTML.
+        sections: Titles, as plain text, and contents, as HTML.
+    """
     content = get_data("plugformer.inspection", "page.html")
     if content is None:  # only of a loader that cannot read data, which Python's own are not
         raise OSError("Plugformer's template page.html cannot be read")
-    names = [(f"section-{number}", section) for number, section in enumerate(sections)]
+    named = [(f"section-{number}", *section) for number, section in enumerate(sections)]
     return Template(content.decode()).substitute(
         title=escape(title),
-        facts=_table((), facts) + (_table(scores[0], scores[1:]) if scores else ""),
-        contents="\n".join(f'<a href="#{name}">{escape(each.title)}</a>' for name, each in names),
-        sections="\n".join(_section(name, section) for name, section in names),
+        facts=header,
+        contents="\n".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in named),
+        sections="\n".join(
+            f'<section id="{name}">\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
+            for name, heading, body in named
+        ),
     )
 
 
-def _section(name: str, section: Section) -> str:
-    paragraphs = [f"<p>{escape(text)}</p>" for text in section.paragraphs]
-    pictures = [_picture(each) for each in section.pictures]
-    heading = f"<h2>{escape(section.title)}</h2>"
-    return "\n".join([f'<section id="{name}">', heading, *paragraphs, *pictures, "</section>"])
+def _content(section: Section) -> str:
+    return "\n".join(
+        [*(f"<p>{escape(text)}</p>" for text in section.paragraphs), *map(figure, section.pictures)]
+    )
 
 
-def _picture(picture: Picture) -> str:
+def figure(picture: Picture) -> str:
+    """Returns a picture with heading and caption, as HTML."""
     return (
         f"<figure>\n<h3>{escape(picture.title)}</h3>\n<figcaption>{escape(picture.caption)}</figcaption>\n"
         f'<div class="picture" role="img" aria-label="{escape(picture.title)}">\n'
@@ -85,7 +100,21 @@ def _inline(name: str, svg: str) -> str:
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", element)
 
 
-def _table(head: Iterable[str], rows: Rows) -> str:
-    heading = "".join(f"<th>{escape(each)}</th>" for each in head)
-    body = "\n".join("<tr>" + "".join(f"<td>{escape(each)}</td>" for each in row) + "</tr>" for row in rows)
-    return f"<table>\n<tr>{heading}</tr>\n{body}\n</table>\n" if heading else f"<table>\n{body}\n</table>\n"
+def table(head: Sequence[str], rows: Rows, numbers: Collection[str] = ()) -> str:
+    """Returns a table of plain text, as HTML.
+
+    Args:
+        head: Names of the columns; empty if they have none.
+        rows: The cells.
+        numbers: The columns that are aligned to the right.
+    """
+    classes = [' class="number"' if name in numbers else "" for name in head] or [""] * max(
+        map(len, rows), default=0
+    )
+    heading = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in zip(head, classes, strict=False))
+    lines = [
+        "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, classes, strict=True))
+        for row in rows
+    ]
+    body = "\n".join(f"<tr>{line}</tr>" for line in ([heading] if head else []) + lines)
+    return f'<div class="table"><table>\n{body}\n</table></div>\n'

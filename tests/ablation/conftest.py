@@ -1,0 +1,102 @@
+"""A made-up study whose outcome is known, without any training."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from plugformer.ablation.results import ArmRecord, CellResult, StudyResults
+from plugformer_plugins.metric.exact_match import ExactMatch
+
+MakeUp = Callable[..., StudyResults]
+
+
+def _cell(arm: str, seed: int, accuracy: float, width: int, examples: int) -> CellResult:
+    """Returns a cell that answers rightly with a probability; what is hard is so for all cells."""
+    generator = np.random.default_rng([seed, *arm.encode()])
+    difficulty = np.random.default_rng(0).random(examples)
+    luck = generator.normal(0, 0.012)
+    right = (0.7 * difficulty + 0.3 * generator.random(examples) < _level(accuracy + luck)).astype(float)
+    score = float(right.mean())
+    final = 0.02 + 0.8 * (1 - accuracy) ** 0.8 * generator.uniform(0.85, 1.15)
+    curve = [
+        {
+            "step": step,
+            "loss": float(2.5 * np.exp(-step / 90) + final),
+            "exact_match": score * share ** (1.3 - 8 * luck),
+        }
+        for step, share in zip(range(100, 700, 100), (0.02, 0.3, 0.75, 0.92, 0.98, 1.0), strict=True)
+    ]
+    return CellResult(
+        arm,
+        seed,
+        loss=curve[-1]["loss"],
+        metrics={"exact_match": score, "first_half": float(right[: examples // 2].mean())},
+        statistics={"exact_match": right[:, None]},
+        curve=curve,
+        parameters=2000 * width,
+        flops_per_token=3900.0 * width * (1 + 0.1 * (arm != "baseline")),
+        peak_memory_mb=410.0 + len(arm),
+        tokens_per_second=12_000 * generator.uniform(0.9, 1.1),
+        seconds=60 * generator.uniform(0.9, 1.1),
+        directory=f"cells/{arm}-{seed}",
+    )
+
+
+def _level(accuracy: float) -> float:
+    """Returns below which value 0.7 u + 0.3 v lies with a probability, u and v uniform."""
+    draws = np.random.default_rng(1).random((2, 20_000))
+    return float(np.quantile(0.7 * draws[0] + 0.3 * draws[1], np.clip(accuracy, 0, 1)))
+
+
+@pytest.fixture
+def made_up() -> MakeUp:
+    """Returns what makes a study up."""
+
+    def make(
+        accuracies: Mapping[str, float],
+        seeds: int = 5,
+        examples: int = 500,
+        cells: tuple[CellResult, ...] = (),
+    ) -> StudyResults:
+        """Returns a study.
+
+        Args:
+            accuracies: Of each arm, the baseline first.
+            seeds: How many.
+            examples: How many.
+            cells: They replace those of the same arm and seed.
+        """
+        numbers = list(range(1, seeds + 1))
+        baseline = next(iter(accuracies))
+        arms = tuple(
+            ArmRecord(
+                arm,
+                {"attention": arm},
+                None if arm == baseline else baseline,
+                {
+                    "type": "sequence-to-sequence",
+                    "model": {"width": 128, "hidden_width": 512 + 8 * index, "attention": {"name": arm}},
+                    "evaluation": {"metrics": ["exact_match"]},
+                },
+                ("parameters 1.4 % above the baseline's: no hidden width comes closer",)
+                if index == 1
+                else (),
+            )
+            for index, arm in enumerate(accuracies)
+        )
+        replaced = {(cell.arm, cell.seed): cell for cell in cells}
+        return StudyResults(
+            {"study": "attention on dates", "metric": "exact_match", "split": "test", "seeds": numbers},
+            arms,
+            tuple(
+                replaced.get((arm, seed)) or _cell(arm, seed, accuracy, 100 + index, examples)
+                for index, (arm, accuracy) in enumerate(accuracies.items())
+                for seed in numbers
+            ),
+            {"exact_match": {"name": "exact_match"}, "first_half": {"name": "exact_match"}},
+            {"versions": {"plugformer": "0.1.0"}, "core": "9c5f", "components": {"attention/mha": "1a2b"}},
+            {"exact_match": ExactMatch(), "first_half": ExactMatch()},
+        )
+
+    return make
