@@ -15,6 +15,7 @@ import typer
 
 import plugformer
 from plugformer.commands import (
+    ablate,
     check,
     evaluate,
     info,
@@ -54,6 +55,7 @@ for name, module in {
     "evaluate": evaluate,
     "predict": predict,
     "plot": plot,
+    "ablate": ablate,
     "check": check,
     "verify-resume": verify_resume,
 }.items():

@@ -24,7 +24,7 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
     for argument in arguments:
         origin = Origin(f"--set {shlex.quote(argument)}", folder=Path.cwd())
         try:
-            path, node = _read(argument, origin)
+            path, node = read_setting(argument, origin)
         except ConfigurationError as error:
             messages.append(str(error))
             continue
@@ -39,15 +39,24 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
     return root
 
 
-def _read(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
+def read_setting(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
+    """Reads `KEY=VALUE`; returns the keys that lead to the value, and the value.
+
+    Raises:
+        ConfigurationError: The argument is not KEY=VALUE, or its value is not YAML.
+    """
     key, equals, text = argument.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts):
+    path = keys(key.strip())
+    if not equals or "" in path:
         message = "expected KEY=VALUE with a dotted key, such as model.attention=gqa"
         raise ConfigurationError(report([Problem(origin, (), message)]))
     node = read_text(text, origin)
-    path = tuple(int(part) if part.isdecimal() else part for part in parts)
     return path, Scalar(None, origin) if node is None else node
+
+
+def keys(dotted: str) -> tuple[Key, ...]:
+    """Returns the keys that `model.encoder.per_layer.0` stands for."""
+    return tuple(int(part) if part.isdecimal() else part for part in dotted.split("."))
 
 
 def _insert(root: Mapping, path: tuple[Key, ...], node: Node) -> list[Problem]:

@@ -7,7 +7,7 @@ import torch
 
 from plugformer.configuration import ResolvedTask
 from plugformer.data.batches import Batch, Ragged, collate_labelled, collate_pairs
-from plugformer.data.preparation import prepare
+from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
 from plugformer.interfaces import UNKNOWN, TaskType
 from plugformer.model.assembly import Sizes, assemble
@@ -52,10 +52,16 @@ def preview(resolved: ResolvedTask) -> Preview:
 
 def _measured(resolved: ResolvedTask) -> tuple[Sizes, Batch, str]:
     data = prepare(resolved.task, resolved.registry)
+    name, batch = median_example(data)
+    return Vocabularies.of(data).sizes, batch, f"of the split {name}"
+
+
+def median_example(data: PreparedData) -> tuple[str, Batch]:
+    """Returns a training example of median length, and its split: validation where training is streamed."""
     name = "validation" if data.streamed else "train"
     totals = data.splits[name].lengths.sum(axis=1)
     median = int(np.argsort(totals, kind="stable")[len(totals) // 2])
-    return Vocabularies.of(data).sizes, data.splits[name].batch([median]), f"of the split {name}"
+    return name, data.splits[name].batch([median])
 
 
 def _assumed(task_type: TaskType) -> Batch:

@@ -1,0 +1,72 @@
+"""What a cell is made of: of the same ingredients the same result, which need not be computed twice."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from plugformer.configuration import ResolvedTask, dump
+from plugformer.configuration.task import Task
+from plugformer.documents import plain, read_mapping
+from plugformer.registry.source import source_hash
+from plugformer.runs.lock import make_lock
+
+FORMAT = 1
+"""Of what a cell keeps beside its run; a new one makes results of older versions unfinished."""
+
+_CORE = "plugformer.training.train"
+"""What it reaches by imports is the part of the core that a result depends on."""
+
+Ingredients = dict[str, Any]
+"""`task`, and `versions`, `components`, `data` and `core` that it is trained with."""
+
+
+def ingredients(resolved: ResolvedTask, data: dict[str, str]) -> Ingredients:
+    """Returns what a task's training is made of.
+
+    Args:
+        resolved: The task, validated.
+        data: A hash of each split's content.
+    """
+    lock = make_lock(resolved.task, resolved.registry, data)
+    return {"format": FORMAT, "task": written(resolved.task), **lock, "core": _core()}
+
+
+def identity(parts: Ingredients) -> str:
+    """Returns a short hash of ingredients."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def written(task: Task) -> dict[str, Any]:
+    """Returns a task as its file would say it, without what changes nothing."""
+    tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
+    return {key: value for key, value in tree.items() if key not in ("description", "registry")}
+
+
+def changes(before: Ingredients, now: Ingredients) -> list[str]:
+    """Returns what differs between ingredients, a line each."""
+    old, new = dict(_leaves(before)), dict(_leaves(now))
+    return [
+        f"{path}: {_short(old.get(path))} -> {_short(new.get(path))}"
+        for path in dict.fromkeys([*old, *new])
+        if old.get(path) != new.get(path)
+    ]
+
+
+@cache
+def _core() -> str:
+    return source_hash(_CORE)
+
+
+def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    if not isinstance(value, Mapping):
+        return [(path, value)]
+    inner = (_leaves(item, f"{path}.{key}" if path else str(key)) for key, item in value.items())
+    return [leaf for leaves in inner for leaf in leaves]
+
+
+def _short(value: object) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:12]}..."

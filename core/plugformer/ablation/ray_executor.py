@@ -1,0 +1,86 @@
+"""Cells on a Ray cluster, whose machines share the study's folder and have the same packages installed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from plugformer.ablation.cell import Cell
+from plugformer.ablation.executor import Ended, Event, Executor, Stopped, Waiting
+from plugformer.ablation.worker import Message, trained
+from plugformer.errors import ConfigurationError
+
+_HEARTBEAT = 1.0
+
+
+class RayExecutor(Executor):
+    """Runs as many cells at a time as the cluster has room for.
+
+    It connects to the cluster that `RAY_ADDRESS` names, or else starts one on this machine, which ends with
+    the study.
+
+    Args:
+        threads: Of each cell, which reserves as many cores.
+
+    Raises:
+        ConfigurationError: Ray is not installed.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ConfigurationError(
+                "--executor ray needs Ray, which is not installed\n  pip install 'plugformer[ray]'"
+            ) from None
+        self._ray: Any = ray
+        self._threads = threads
+        self._stopping = False
+
+    @property
+    def threads(self) -> int:
+        """Threads of each cell."""
+        return self._threads
+
+    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
+        """Runs cells; see `Executor`. Updates of running cells are not told."""
+        if not self._ray.is_initialized():
+            self._ray.init(log_to_driver=False, include_dashboard=False)
+        gpus = 1 if self._ray.cluster_resources().get("GPU") else 0
+        task = self._ray.remote(num_cpus=self._threads, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
+        running = {task.remote(cell, self._threads): cell for cell in cells}
+        try:
+            while running:
+                ready, _ = self._ray.wait(list(running), timeout=_HEARTBEAT)
+                for reference in ready:
+                    yield self._ended(reference, running.pop(reference))
+                if not ready:
+                    yield Waiting()
+                if self._stopping:
+                    for reference in running:
+                        self._ray.cancel(
+                            reference
+                        )  # as Ctrl-C: a training saves and ends, others never begin
+        finally:
+            for reference in running:
+                self._ray.cancel(reference, force=True)
+
+    def stop(self) -> None:
+        """Asks all running cells to save and end."""
+        self._stopping = True
+
+    def _ended(self, reference: Any, cell: Cell) -> Event:
+        try:
+            message: Message = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            if self._stopping:
+                return Stopped(cell)
+            return Ended(cell, f"Ray: {type(error).__name__}: {str(error).splitlines()[0]}")
+        return Stopped(cell) if message.stopped else Ended(cell, message.failure)
+
+
+def _train(cell: Cell, threads: int) -> Message:
+    """What a worker of the cluster does."""
+    return trained(cell, threads, _tell_nobody)
+
+
+def _tell_nobody(step: int, steps: int) -> None:
+    """Takes how far a cell is."""

@@ -1,0 +1,129 @@
+"""A whole study: arms made comparable, settings chosen, and cells run wherever they are not finished."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from rich.console import Console
+
+from plugformer.ablation.cell import CELLS, Cell, make_cells
+from plugformer.ablation.cost import facts_reader
+from plugformer.ablation.declaration import Declared
+from plugformer.ablation.executor import Ended, Executor
+from plugformer.ablation.fairness import Priced, priced
+from plugformer.ablation.journal import tell_changes
+from plugformer.ablation.outcome import Outcome
+from plugformer.ablation.progress import StudyProgress
+from plugformer.ablation.resolution import resolve_variants
+from plugformer.ablation.results import CellResult, StudyResults
+from plugformer.ablation.speed import with_equal_time
+from plugformer.ablation.study import TUNING_SEED
+from plugformer.ablation.study_lock import study_lock
+from plugformer.ablation.tuning import choose, described
+from plugformer.errors import InterruptedRunError
+from plugformer.registry import Registry
+from plugformer.training.interruption import Interruption
+
+
+@dataclass(frozen=True)
+class Conductor:
+    """Runs studies.
+
+    Attributes:
+        executor: Runs cells.
+        registry: What is installed.
+        console: Where progress is shown.
+    """
+
+    executor: Executor
+    registry: Registry
+    console: Console
+
+    def run(self, declared: Declared, out: Path) -> StudyResults:
+        """Runs a study to its end, or goes on with it; finished cells are not run again.
+
+        Args:
+            declared: The study.
+            out: Its folder.
+
+        Raises:
+            ConfigurationError: An arm cannot be; nothing has been run.
+            DataError: The data cannot be read; nothing has been run.
+            RunError: The folder cannot be written, or the study is running there already.
+            InterruptedRunError: Somebody asked to stop; everything so far is saved.
+        """
+        variants = resolve_variants(declared, self.registry)
+        for notice in dict.fromkeys(notice for each in variants for notice in each.resolved.notices):
+            self._say(notice)
+        with study_lock(out):
+            arms = priced(variants, declared, facts_reader(self._say))
+            if declared.study.match == "time":
+                arms = with_equal_time(arms, out, self.executor.threads, self._say)
+            outcome = Outcome.begun(declared, arms[0])
+            chosen = self._tuned(arms, outcome, out)
+            cells = {
+                arm.name: make_cells(arm, declared.study.seed_list, out, outcome.split)
+                for arm in chosen
+                if arm.failure is None
+            }
+            found = self._finished([cell for each in cells.values() for cell in each], out)
+            results = outcome.results(chosen, list(found.values()))
+            results.save(out)
+            return results
+
+    def _tuned(self, variants: Sequence[Priced], outcome: Outcome, out: Path) -> list[Priced]:
+        """Returns the best variant of each arm; where all trials failed, one that says so."""
+        by_arm = [list(each) for _, each in groupby(variants, key=lambda each: each.name)]
+        if not variants[0].variant.tuned:
+            return list(variants)
+        cells = {
+            (each.name, described(each)): make_cells(
+                each, [TUNING_SEED], out, "validation", tried=described(each)
+            )[0]
+            for each in variants
+        }
+        found = self._finished(list(cells.values()), out)
+        return [
+            choose(
+                trials,
+                {described(each): found[cells[each.name, described(each)].name] for each in trials},
+                outcome.metric,
+                higher_is_better=outcome.higher_is_better,
+            )
+            for trials in by_arm
+        ]
+
+    def _finished(self, cells: Sequence[Cell], out: Path) -> dict[str, CellResult]:
+        """Returns the result of each cell by its name, once those that have none have been run."""
+        tell_changes(cells, out, self._say)
+        waiting = [cell for cell in cells if not cell.finished]
+        if waiting and len(waiting) < len(cells):
+            self._say(f"{len(cells) - len(waiting)} of {len(cells)} cells are finished already")
+        failures = self._run(waiting, len(cells), out) if waiting else {}
+        return {
+            cell.name: cell.failed(failures[cell.name]) if cell.name in failures else cell.result()
+            for cell in cells
+        }
+
+    def _run(self, cells: Sequence[Cell], total: int, out: Path) -> dict[str, str]:
+        """Runs cells; returns why some failed, by their names."""
+        failures: dict[str, str] = {}
+        interruption, progress = Interruption(), StudyProgress(self.console, total, total - len(cells))
+        with interruption.watched(), progress:
+            for event in self.executor.events(cells):
+                progress.show(event)
+                if isinstance(event, Ended) and event.failure is not None:
+                    failures[event.cell.name] = event.failure
+                if interruption.requested is not None:
+                    self.executor.stop()
+        left = [cell for cell in cells if not cell.finished and cell.name not in failures]
+        if left:
+            raise InterruptedRunError(
+                f"stopped by {interruption.requested}: {total - len(left)} of {total} cells are done, what "
+                f"the others had is saved in {out / CELLS}; go on with the same command"
+            )
+        return failures
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False)
