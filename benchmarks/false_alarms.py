@@ -10,7 +10,7 @@ arms are equally good, unless a difference is planted.
 
 import argparse
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +22,7 @@ from plugformer.ablation.statistics.contrast import Trials, contrast
 from plugformer.ablation.statistics.judgement import ALPHA, Judgement, Verdict, judge
 
 ACCURACY = 0.8
+_ASKED = 20  # studies whose smallest detectable differences are asked for
 
 
 @dataclass(frozen=True)
@@ -120,37 +121,48 @@ def share(hits: np.ndarray) -> str:
     return f"{100 * result.statistic:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
+def print_false_alarms(pool: Executor, studies: int) -> None:
+    """Prints how often studies without any difference report one."""
+    print("False alarms, % of comparisons, in brackets the 95 % interval of the share; last: % of studies")
+    print("| world | seeds alone | examples alone | larger of both p | verdict's p | studies, Holm |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for world in WORLDS:
+        found = np.array([alarms(each) for each in pool.map(partial(study, world), range(1, studies + 1))])
+        cells = [share(column.ravel()) for column in np.moveaxis(found[..., :4], -1, 0)]
+        print(f"| {world.name} | {' | '.join(cells)} | {share(found[..., 4].any(axis=1))} |", flush=True)
+
+
+def print_power(pool: Executor, studies: int) -> None:
+    """Prints how often studies find a planted difference, also one as large as they say they could see."""
+    print("Power: % of studies that call a planted difference better, Holm's correction included")
+    print("| world | planted: 5 points | 10 points | what studies say they see with 80 % |")
+    print("| --- | --- | --- | --- |")
+    for world in WORLDS:
+        told = [
+            each.detectable
+            for judgements in pool.map(partial(study, world), range(1, _ASKED + 1))
+            for each in judgements
+        ]
+        detectable = float(np.median([each for each in told if each is not None]))
+        cells = []
+        for planted in (0.05, 0.1, detectable):
+            judged = pool.map(partial(study, world, planted=planted), range(1, studies + 1))
+            cells.append(share(np.array([each[0].verdict is Verdict.BETTER for each in judged])))
+        print(f"| {world.name} | {' | '.join(cells)} at {100 * detectable:.1f} points |", flush=True)
+
+
 def main() -> None:
     """Prints false alarms, then power."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--studies", type=int, default=200, help="for each row")
+    parser.add_argument("--studies", type=int, default=200, help="without a difference, for each row")
+    parser.add_argument("--planted", type=int, default=100, help="with one, for each figure")
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
-    numbers = range(1, options.studies + 1)
     with ProcessPoolExecutor(options.processes) as pool:
-        print(
-            "False alarms, % of comparisons, in brackets the 95 % interval of the share; last: % of studies"
-        )
-        print("| world | seeds alone | examples alone | larger of both p | verdict's p | studies, Holm |")
-        print("| --- | --- | --- | --- | --- | --- |")
-        detectable = {}
-        for world in WORLDS:
-            studies = list(pool.map(partial(study, world), numbers))
-            found = np.array([alarms(each) for each in studies])
-            cells = [share(column.ravel()) for column in np.moveaxis(found[..., :4], -1, 0)]
-            print(f"| {world.name} | {' | '.join(cells)} | {share(found[..., 4].any(axis=1))} |", flush=True)
-            told = [each.detectable for judgements in studies for each in judgements]
-            detectable[world] = float(np.median([each for each in told if each is not None]))
-        print("\nPower: % of studies that call a planted difference better, Holm's correction included")
-        print("| world | planted: 5 points | 10 points | what studies say they see with 80 % |")
-        print("| --- | --- | --- | --- |")
-        for world in WORLDS:
-            cells = []
-            for planted in (0.05, 0.1, detectable[world]):
-                judged = pool.map(partial(study, world, planted=planted), numbers)
-                cells.append(share(np.array([each[0].verdict is Verdict.BETTER for each in judged])))
-            cells[-1] += f" at {100 * detectable[world]:.1f} points"
-            print(f"| {world.name} | {' | '.join(cells)} |", flush=True)
+        if options.studies:
+            print_false_alarms(pool, options.studies)
+        if options.planted:
+            print_power(pool, options.planted)
 
 
 if __name__ == "__main__":

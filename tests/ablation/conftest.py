@@ -23,7 +23,7 @@ def _cell(arm: str, seed: int, accuracy: float, width: int, examples: int) -> Ce
         {
             "step": step,
             "loss": float(2.5 * np.exp(-step / 90) + final),
-            "exact_match": score * share ** (1.3 - 8 * luck),
+            "metrics": {"exact_match": score * share ** (1.3 - 8 * luck)},
         }
         for step, share in zip(range(100, 700, 100), (0.02, 0.3, 0.75, 0.92, 0.98, 1.0), strict=True)
     ]

@@ -30,7 +30,10 @@ _NUMBER = re.compile(r"(?<![\w.])-(?=\d)")
 def latex_table(findings: Findings) -> str:
     """Returns a table environment; its document needs the package booktabs."""
     level = "" if not findings.comparisons else level_text(findings.comparisons[0].judgement.level)
-    head = ("Arm", findings.metric, LOSS, "Parameters", "Difference", f"{level} interval", "$p$", "Verdict")
+    head = (
+        *("Arm", findings.metric, LOSS, "Parameters", "Difference", f"{level} interval", "$p$"),
+        *("Verdict", "Seen from"),
+    )
     names = [name if name == "$p$" else escape(name.strip()) for name in head]
     rows = [_row(findings, arm) for arm in findings.arms]
     caption = escape(f"{findings.title}: {heading(findings)}. " + " ".join(explanation(findings)))
@@ -40,7 +43,7 @@ def latex_table(findings: Findings) -> str:
             "\\begin{table}",
             "\\centering",
             f"\\caption{{{caption}}}",
-            "\\begin{tabular}{lrrrrrrl}",
+            "\\begin{tabular}{lrrrrrrlr}",
             "\\toprule",
             " & ".join(names) + r" \\",
             "\\midrule",
@@ -69,12 +72,13 @@ def _row(findings: Findings, arm: ArmFinding) -> list[str]:
         "" if arm.cost is None else f"{arm.cost.parameters:,}",
     ]
     if comparison is None:
-        return [escape(cell) for cell in [*cells, "", "", "", "baseline"]]
+        return [escape(cell) for cell in [*cells, "", "", "", "baseline", ""]]
     judgement = comparison.judgement
     cells += [
         number_text(judgement.contrast.difference, places),
         interval_text(judgement.interval, places),
         p_text(judgement.p),
         judgement.verdict,
+        number_text(judgement.detectable, places),
     ]
     return [escape(cell) for cell in cells]

@@ -28,7 +28,8 @@ def arm_rows(findings: Findings) -> list[Record]:
     rows = []
     for arm in findings.arms:
         comparison = findings.comparison_of(arm.arm.name)
-        record = {key: value for key, value in _arm(arm).items() if key != "task"}
+        record = {key: value for key, value in _arm(arm).items() if key not in ("task", "values", "tuned")}
+        record["failed"] = [f"seed {seed}: {why}" for seed, why in arm.failures.items()]
         rows.append(flat(record | ({} if comparison is None else _comparison(comparison))))
     return rows
 

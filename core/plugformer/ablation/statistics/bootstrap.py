@@ -68,7 +68,7 @@ class Bootstrap:
 
     Attributes:
         difference: On the test set itself.
-        deviations: How far resamples' differences lie from it; infinite where a metric gave no number.
+        deviations: How far resamples' differences lie from it.
         examples: Number of test examples.
     """
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf, isfinite, nan, sqrt
+from math import isfinite, nan, sqrt
 
 import numpy as np
 from jaxtyping import Float
@@ -95,7 +95,7 @@ class Contrast:
             return None
         tests = [test for test in (self.seeds, self.examples.student, self.total) if test is not None]
         largest = max(test.detectable(alpha) for test in tests)
-        return largest if 0 < largest < np.inf else None
+        return largest if largest > 0 else None
 
     @property
     def _tests(self) -> list[StudentT | Bootstrap]:
@@ -120,18 +120,19 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
     difference = float((ours - theirs).mean())
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
     over_seeds = None if same else paired(ours - theirs)
-    over_examples = _over_examples(arm, baseline, common, difference)
+    missing = _unpaired(arm, baseline, common)
+    over_examples = None if missing else _over_examples(arm, baseline, common, difference)
     total = None
-    if over_examples is not None:
+    if over_examples is not None and len(common) > 1:
         total = over_examples.student if over_seeds is None else together(over_seeds, over_examples.student)
     return Contrast(
         difference,
         len(common),
         over_seeds,
         over_examples,
-        None if len(common) == 1 else total,
+        total,
         identical=same and len(common) > 1 and abs(difference) <= _ROUNDING * np.abs(theirs).max(),
-        notes=(*notes, *_cases(ours, theirs, same=same, paired_examples=over_examples is not None)),
+        notes=(*notes, *_cases(ours, theirs, missing, same=same)),
     )
 
 
@@ -139,29 +140,33 @@ def _scored(trials: Trials, seed: int) -> bool:
     return isfinite(trials.scores.get(seed, nan))
 
 
-def _over_examples(
-    arm: Trials, baseline: Trials, seeds: Sequence[int], difference: float
-) -> Bootstrap | None:
-    """Returns the bootstrap of the mean difference over some seeds, if all cells have the same examples."""
+def _unpaired(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> str:
+    """Returns why there is no test over examples; nothing if there is one."""
     complete = all(seed in each.resampled for seed in seeds for each in (arm, baseline))
     if not complete or arm.examples != baseline.examples or arm.examples < 2:
-        return None
+        return "there are no statistics of at least two test examples that both arms share"
+    if not all(np.isfinite(each.resampled[seed]).all() for seed in seeds for each in (arm, baseline)):
+        return "on some resampled test sets the metric gives no finite number"
+    return ""
+
+
+def _over_examples(arm: Trials, baseline: Trials, seeds: Sequence[int], difference: float) -> Bootstrap:
+    """Returns the bootstrap of the mean difference over some seeds."""
     ours, theirs = (np.mean([each.resampled[seed] for seed in seeds], axis=0) for each in (arm, baseline))
-    deviations = np.nan_to_num(np.abs(ours - theirs - difference), nan=inf, posinf=inf)
-    return Bootstrap(difference, deviations, arm.examples)
+    return Bootstrap(difference, np.abs(ours - theirs - difference), arm.examples)
 
 
 def _cases(
-    ours: Float[ndarray, " pairs"], theirs: Float[ndarray, " pairs"], *, same: bool, paired_examples: bool
+    ours: Float[ndarray, " pairs"], theirs: Float[ndarray, " pairs"], missing: str, *, same: bool
 ) -> Iterator[str]:
     """Yields what is to be said where a test is missing or has nothing to work on."""
     if np.ptp([ours, theirs]) == 0 and ours[0] in _EXTREMES:
         yield f"every cell scores {ours[0]:g}: at its floor or ceiling the metric cannot tell arms apart"
     elif same and np.array_equal(ours, theirs):
         yield "both arms score the same with every seed"
-    elif same and len(ours) > 1:
+    elif same and len(ours) > 1 and not missing:
         yield "the difference is the same with every seed: the verdict rests on the test examples alone"
     if len(ours) == 1:
         yield "no verdict from one seed: how much seeds differ is unknown"
-    elif not paired_examples and not (same and np.array_equal(ours, theirs)):
-        yield "no verdict: there are no statistics of at least two test examples that both arms share"
+    elif missing and not (same and np.array_equal(ours, theirs)):
+        yield f"no verdict: {missing}"

@@ -20,7 +20,8 @@ _AXES: dict[str, Callable[[Cost], float]] = {
 _ALIKE = 0.01  # relative difference below which a cost is matched
 _COLUMNS = 2
 _PANEL = (3.6, 2.7)  # inches
-_LEGEND_ROW, _LEGEND_COLUMNS = 0.2, 3
+_LEGEND_ROW = 0.2  # inches
+_MARK, _LETTER = 0.55, 0.075  # inches that an entry of the legend takes
 
 
 def draw_cost(findings: Findings) -> Iterator[Drawing]:
@@ -46,8 +47,10 @@ def draw_cost(findings: Findings) -> Iterator[Drawing]:
 def _figure(findings: Findings, arms: list[tuple[int, ArmFinding]], shown: list[str]) -> Figure:
     columns = min(_COLUMNS, len(shown))
     rows = ceil(len(shown) / columns)
-    legend = 0.4 + _LEGEND_ROW * ceil(len(arms) / _LEGEND_COLUMNS)
-    figure = Figure(figsize=(max(columns * _PANEL[0], 6), rows * _PANEL[1] + legend), layout="constrained")
+    width = max(columns * _PANEL[0], 6)
+    entries = max(1, int(width / (_MARK + _LETTER * max(len(arm.arm.name) for _, arm in arms))))
+    height = rows * _PANEL[1] + 0.4 + _LEGEND_ROW * ceil(len(arms) / entries)
+    figure = Figure(figsize=(width, height), layout="constrained")
     panels = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
     for axes, name in zip(panels, shown, strict=False):
         _draw(axes, name, arms)
@@ -55,7 +58,7 @@ def _figure(findings: Findings, arms: list[tuple[int, ArmFinding]], shown: list[
         axes.remove()
     figure.supylabel(findings.metric, fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=_LEGEND_COLUMNS)
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(entries, 4))
     return figure
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from plugformer.ablation.findings import LOSS, ArmFinding, Findings
 from plugformer.inspection.figures.drawing import BLUE, GRAY, Drawing
@@ -56,7 +56,7 @@ def band_of(arm: ArmFinding, name: str) -> Band:
 
 
 def _value(point: dict[str, Any], name: str) -> float | None:
-    found = point.get(name)
+    found = point["loss"] if name == "loss" else point["metrics"].get(name)
     return float(found) if isinstance(found, int | float) else None
 
 
@@ -64,7 +64,7 @@ def _figure(findings: Findings, bands: dict[str, Band], title: str) -> Figure:
     pairs = [(each.arm, each.baseline) for each in findings.comparisons] or [
         (arm.arm.name, arm.arm.name) for arm in findings.arms
     ]
-    columns = min(_COLUMNS, len(pairs))
+    columns = 2 if len(pairs) == 4 else min(_COLUMNS, len(pairs))
     rows = math.ceil(len(pairs) / columns)
     figure = Figure(figsize=(columns * _PANEL[0] + 0.3, rows * _PANEL[1] + 0.3), layout="constrained")
     panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat)
@@ -101,5 +101,6 @@ def _scale(axes: Axes, bands: Sequence[Band], *, logarithmic: bool) -> None:
     means = np.concatenate([band.means for band in bands])
     if logarithmic and len(means) and means.min() > 0 and means.max() / means.min() > _DECADES:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.set_ylim(bottom=means.min() / 2)
         axes.yaxis.set_major_formatter("{x:g}")

@@ -1,0 +1,143 @@
+"""Comparisons of two arms: which tests they have, and the cases in which they have none."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from plugformer.ablation.statistics.bootstrap import resampled
+from plugformer.ablation.statistics.contrast import Trials, contrast
+
+SEEDS = range(1, 6)
+EXAMPLES = 60
+
+
+def trials(right, seeds=SEEDS):
+    """Returns an arm from which examples each seed has right, (seeds, examples)."""
+    cells = [np.asarray(row, dtype=float)[:, None] for row in right]
+    scores = resampled(cells, lambda rows: float(rows.mean()), 300)
+    return Trials(
+        {seed: float(cell.mean()) for seed, cell in zip(seeds, cells, strict=True)},
+        dict(zip(seeds, scores, strict=True)),
+        len(cells[0]),
+    )
+
+
+def answers(share, seed, seeds=5):
+    return np.random.default_rng(seed).random((seeds, EXAMPLES)) < share
+
+
+def numbers(found):
+    """Returns all numbers that a report may show of a comparison."""
+    shown = [found.difference, found.p, found.effect_size, found.detectable(0.05)]
+    return [value for value in (*shown, *(found.interval(0.95) or ())) if value is not None]
+
+
+def test_an_ordinary_comparison():
+    ours, theirs = answers(0.8, 1), answers(0.6, 2)
+    found = contrast(trials(ours), trials(theirs), SEEDS)
+    differences = ours.mean(1) - theirs.mean(1)
+    over_seeds = stats.ttest_rel(ours.mean(1), theirs.mean(1))
+    assert found.difference == pytest.approx(differences.mean())
+    assert found.seeds.p == pytest.approx(over_seeds.pvalue)
+    assert found.p == max(found.seeds.p, found.examples.p, found.total.p)
+    assert found.total.error == pytest.approx(math.hypot(found.seeds.error, found.examples.student.error))
+    assert found.effect_size == pytest.approx(differences.mean() / differences.std(ddof=1))
+    low, high = found.interval(0.95)
+    assert low <= over_seeds.confidence_interval(0.95).low
+    assert high >= over_seeds.confidence_interval(0.95).high
+    assert not found.notes
+
+
+def test_pairs_have_the_same_seed_in_whatever_order():
+    ours = trials(answers(0.8, 1))
+    backwards = Trials(dict(reversed(ours.scores.items())), ours.resampled, ours.examples)
+    assert contrast(backwards, ours, SEEDS).identical
+
+
+def test_one_seed_gives_an_interval_but_no_verdict():
+    found = contrast(trials(answers(0.9, 1, 1), [1]), trials(answers(0.5, 2, 1), [1]), [1])
+    assert found.p is None
+    assert found.detectable(0.05) is None
+    assert found.effect_size is None
+    assert found.interval(0.95) == found.examples.interval(0.95)
+    assert any("no verdict from one seed" in note for note in found.notes)
+
+
+def test_a_difference_that_is_the_same_with_every_seed_rests_on_examples():
+    right = np.tile(answers(0.5, 1, 1), (5, 1))
+    better = right.copy()
+    better[:, np.flatnonzero(~right[0])[:10]] = True
+    found = contrast(trials(better), trials(right), SEEDS)
+    assert found.seeds is None
+    assert found.difference == pytest.approx(10 / EXAMPLES)
+    assert 0 < found.p < 0.05
+    assert any("rests on the test examples alone" in note for note in found.notes)
+    assert all(map(math.isfinite, numbers(found)))
+
+
+def test_from_nothing_to_everything():
+    found = contrast(trials(np.ones((5, EXAMPLES))), trials(np.zeros((5, EXAMPLES))), SEEDS)
+    assert (found.difference, found.interval(0.99)) == (1.0, (1.0, 1.0))
+    assert found.p == pytest.approx(1 / 301)
+    assert all(map(math.isfinite, numbers(found)))
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_floor_and_ceiling(value):
+    arm = trials(np.full((5, EXAMPLES), value))
+    found = contrast(arm, arm, SEEDS)
+    assert found.p == 1.0
+    assert found.detectable(0.05) is None
+    assert any("floor or ceiling" in note for note in found.notes)
+    assert all(map(math.isfinite, numbers(found)))
+
+
+def test_identical_arms():
+    arm = trials(answers(0.7, 1))
+    found = contrast(arm, arm, SEEDS)
+    assert found.p == 1.0
+    assert found.notes == ("both arms score the same with every seed",)
+
+
+def test_rounding_is_no_difference():
+    arm = Trials({1: 0.3, 2: 0.7}, {1: np.zeros(9), 2: np.zeros(9)}, 5)
+    other = Trials({1: 0.1 + 0.2, 2: 0.7}, arm.resampled, 5)
+    assert contrast(other, arm, [1, 2]).identical
+
+
+def test_failed_cells_and_scores_that_are_no_numbers_leave_fewer_pairs():
+    ours, theirs = trials(answers(0.8, 1)), trials(answers(0.6, 2))
+    failed = Trials(
+        {seed: score for seed, score in ours.scores.items() if seed != 2}, ours.resampled, EXAMPLES
+    )
+    infinite = Trials({**theirs.scores, 4: math.inf}, theirs.resampled, EXAMPLES)
+    found = contrast(failed, infinite, SEEDS)
+    kept = np.array([ours.scores[seed] - theirs.scores[seed] for seed in (1, 3, 5)])
+    assert found.pairs == 3
+    assert found.difference == pytest.approx(kept.mean())
+    assert found.notes == ("3 of 5 seeds have a score in both arms",)
+
+
+def test_no_pair_at_all():
+    found = contrast(Trials({}), trials(answers(0.5, 1)), SEEDS)
+    assert (found.difference, found.pairs, found.p, found.interval(0.95)) == (None, 0, None, None)
+    assert found.notes[-1] == "no verdict without a pair of scores"
+
+
+@pytest.mark.parametrize("examples", [0, EXAMPLES - 1])
+def test_examples_that_cannot_be_paired_leave_no_verdict(examples):
+    ours, theirs = trials(answers(0.9, 1)), trials(answers(0.3, 2))
+    found = contrast(Trials(ours.scores, ours.resampled, examples), theirs, SEEDS)
+    assert found.p is None
+    assert found.seeds.p < 0.05
+    assert any("test examples that both arms share" in note for note in found.notes)
+
+
+def test_a_metric_without_a_number_on_some_resamples_leaves_no_verdict():
+    ours, theirs = trials(answers(0.9, 1)), trials(answers(0.3, 2))
+    broken = {seed: np.full_like(scores, np.nan) for seed, scores in ours.resampled.items()}
+    found = contrast(Trials(ours.scores, broken, EXAMPLES), theirs, SEEDS)
+    assert found.p is None
+    assert found.notes == ("no verdict: on some resampled test sets the metric gives no finite number",)

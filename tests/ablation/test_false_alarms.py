@@ -1,0 +1,52 @@
+"""Studies in worlds of known variance: how often they find what is not there, and what is."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from plugformer.ablation.statistics.judgement import Verdict
+
+STUDIES = 30
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    file = Path(__file__).parents[2] / "benchmarks" / "false_alarms.py"
+    spec = importlib.util.spec_from_file_location("false_alarms", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["false_alarms"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["false_alarms"]
+
+
+def most(count):
+    """Returns how many of some events of 5 % happen at most, but for one time in a thousand."""
+    return binom.ppf(0.999, count, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("seed", "liking", "blind"), [(0.25, 0.0, 1), (0.0, 0.75, 0)], ids=["luck of seeds", "luck of examples"]
+)
+def test_arms_that_are_alike_are_seldom_called_different(simulation, monkeypatch, seed, liking, blind):
+    """The test that is blind for the world's luck shows that there is some."""
+    monkeypatch.setattr(simulation, "resamples_for", lambda comparisons: 200)
+    world = simulation.World("of one kind of luck", seed, liking)
+    studies = [simulation.study(world, number, arms=2, examples=150) for number in range(STUDIES)]
+    found = np.array([simulation.alarms(each) for each in studies])
+    single, corrected = found[..., 3].ravel(), found[..., 4].any(axis=1)
+    assert single.sum() <= most(single.size)
+    assert corrected.sum() <= most(corrected.size)
+    assert found[..., blind].sum() > most(single.size)
+
+
+def test_a_large_difference_is_found(simulation):
+    judged = [
+        simulation.study(simulation.WORLDS[0], number, planted=0.15, arms=2, examples=150)[0]
+        for number in range(5)
+    ]
+    assert all(each.verdict is Verdict.BETTER for each in judged)
