@@ -46,6 +46,7 @@ WORLDS = (
     World("arms differ in name alone", seed=0.06, liking=0.0),
     World("seeds matter more than examples", seed=0.12, liking=0.3),
     World("seeds and examples matter alike", seed=0.06, liking=0.5),
+    World("seeds and examples matter alike, and much", seed=0.15, liking=0.7),
     World("examples matter more than seeds", seed=0.02, liking=0.5),
     World("seeds do not matter", seed=0.0, liking=0.5),
 )

@@ -49,7 +49,7 @@ def _level(accuracy: float) -> float:
     return float(np.quantile(0.7 * draws[0] + 0.3 * draws[1], np.clip(accuracy, 0, 1)))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def made_up() -> MakeUp:
     """Returns what makes a study up."""
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from plugformer.ablation.statistics.judgement import Verdict
 
-STUDIES = 30
+STUDIES = 20
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_arms_that_are_alike_are_seldom_called_different(simulation, monkeypatch
     """The test that is blind for the world's luck shows that there is some."""
     monkeypatch.setattr(simulation, "resamples_for", lambda comparisons: 200)
     world = simulation.World("of one kind of luck", seed, liking)
-    studies = [simulation.study(world, number, arms=2, examples=150) for number in range(STUDIES)]
+    studies = [simulation.study(world, number, arms=3, examples=150) for number in range(STUDIES)]
     found = np.array([simulation.alarms(each) for each in studies])
     single, corrected = found[..., 3].ravel(), found[..., 4].any(axis=1)
     assert single.sum() <= most(single.size)

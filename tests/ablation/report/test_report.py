@@ -1,0 +1,183 @@
+"""All forms of the report: what they say, that they fit, and that nothing in them is taken for markup."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from plugformer.ablation.findings import find
+from plugformer.ablation.report.latex import escape, latex_table
+from plugformer.ablation.report.terminal import report_text
+from plugformer.ablation.report.writing import write_report
+from plugformer.ablation.results import CellResult
+
+HOSTILE = 'position=<script>alert("1")</script> & 100%_\\x'
+ARMS = {"baseline": 0.93, "attention=gqa": 0.92, "attention=mqa": 0.6, HOSTILE: 0.925}
+FAILED = CellResult("attention=gqa", 3, failure="the loss is not finite at update 212")
+VOID = {"meta", "br", "img", "link", "path", "use", "rect"}
+
+
+@pytest.fixture(scope="module")
+def findings(request):
+    make = request.getfixturevalue("made_up")
+    return find(make(ARMS, cells=(FAILED,)))
+
+
+@pytest.fixture(scope="module")
+def folder(findings, tmp_path_factory):
+    out = tmp_path_factory.mktemp("report")
+    told = []
+    files = write_report(findings, out, told.append)
+    assert told == []
+    assert [file for file in files if not file.stat().st_size] == []
+    assert files[-1] == out / "report.html"
+    return out
+
+
+class Page(HTMLParser):
+    """Collects a page's elements and checks that all are closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_is_whole_and_needs_nothing_else(folder):
+    page = Page((folder / "report.html").read_text(encoding="utf-8"))
+    assert page.open == []
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & set(page.tags)
+    targets = [value for name, value in page.attributes if name in ("src", "href", "xlink:href", "action")]
+    assert all(value.startswith("#") for value in targets)
+    identifiers = [value for name, value in page.attributes if name == "id"]
+    assert len(identifiers) == len(set(identifiers))
+    assert {value[1:] for value in targets} <= set(identifiers)
+    assert "url(http" not in (folder / "report.html").read_text(encoding="utf-8")
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
+
+
+def test_the_page_tells_everything(folder):
+    page = Page((folder / "report.html").read_text(encoding="utf-8"))
+    assert HOSTILE in page.text
+    for expected in (
+        "attention on dates",
+        "exact_match on test, higher is better; 5 seeds",
+        "attention=gqa: seed 3 failed: the loss is not finite at update 212",
+        "attention=gqa: 4 of 5 seeds have a score in both arms",
+        "parameters 1.4 % above the baseline's",
+        "model.hidden_width",
+        "components.attention/mha",
+        "not distinguishable",
+        "validation loss",
+    ):
+        assert expected in page.text
+    assert page.tags.count("svg") == 4, "differences, two curves, cost"
+    assert "evaluation.metrics" not in page.text, "what is the same in all arms is not among the differences"
+
+
+def test_the_terminal_gets_no_line_that_is_too_long(findings):
+    text = report_text(findings, 80)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert max(map(len, plain.splitlines())) <= 80
+    assert plain != text
+    assert len(re.findall(r"\d\.\d{4} ± \d\.\d{4}", plain)) == 2 * len(ARMS), "numbers are not broken"
+    assert len(re.findall(r"-?\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\]", plain)) == len(ARMS) - 1
+
+
+def test_a_pipe_gets_one_line_for_each_arm_and_no_colours(findings):
+    lines = report_text(findings, None).splitlines()
+    assert "\x1b" not in "".join(lines)
+    for arm in ARMS:
+        assert len([line for line in lines if line.startswith(f"{arm}  ")]) == (1 if arm == "baseline" else 2)
+    (row,) = [line for line in lines if line.startswith("attention=mqa") and "worse" in line]
+    assert re.fullmatch(r"attention=mqa +-0\.\d{4} \[-0\.\d{4}, -0\.\d{4}\] +[<\d.]+  worse +0\.\d{4}", row)
+
+
+def test_json_and_tables_agree(folder):
+    record = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    with (folder / "report.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["arm"]: row for row in csv.DictReader(file)}
+    assert list(rows) == list(ARMS)
+    for comparison in record["comparisons"]:
+        row = rows[comparison["arm"]]
+        assert float(row["difference"]) == comparison["difference"]
+        assert row["verdict"] == comparison["verdict"]
+        assert float(row["p.corrected"]) == comparison["p"]["corrected"]
+    with (folder / "cells.csv").open(encoding="utf-8", newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert len(cells) == 20
+    assert [cell["failure"] for cell in cells if cell["failure"]] == [FAILED.failure]
+
+
+def test_latex_is_escaped_and_every_row_has_all_columns(findings):
+    text = latex_table(findings)
+    assert r"$<$script$>$alert" in text
+    rows = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
+    assert len(rows) == len(ARMS)
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a_b & 5 %", r"a\_b \& 5 \%"),
+        ("[-0.5, 0.1]", r"[$-$0.5, 0.1]"),
+        ("one-factor x-2", "one-factor x-2"),
+        ("\\~^{}#$", r"\textbackslash{}\textasciitilde{}\textasciicircum{}\{\}\#\$"),
+        ("two\nlines", "two lines"),
+    ],
+)
+def test_escaping(text, expected):
+    assert escape(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("arms", "seeds", "expected"),
+    [
+        (
+            {"baseline": 0.9, "other": 0.5},
+            1,
+            "other: no verdict from one seed: how much seeds differ is unknown",
+        ),
+        ({"baseline": 1.0, "other": 1.0}, 3, "other: every cell scores 1: at its floor or ceiling"),
+        ({"baseline": 0.9}, 3, "± is the standard deviation over seeds."),
+    ],
+)
+def test_stated_cases_are_told_without_a_nan(made_up, tmp_path, arms, seeds, expected):
+    found = find(made_up(arms, seeds=seeds, examples=40))
+    text = report_text(found, None)
+    assert expected in text
+    for file in write_report(found, tmp_path, print):
+        if file.suffix != ".png":
+            assert not re.search(r"\b(nan|NaN|inf|Infinity)\b", file.read_text(encoding="utf-8")), file
+    assert "nan" not in text
+
+
+def test_without_matplotlib_the_report_has_no_figures_and_says_so(findings, tmp_path, monkeypatch):
+    monkeypatch.setattr("plugformer.ablation.report.writing.find_spec", lambda name: None)
+    told = []
+    files = write_report(findings, tmp_path, told.append)
+    assert {file.name for file in files} == {
+        *("report.json", "report.csv", "cells.csv", "report.tex", "report.html")
+    }
+    assert "pip install 'plugformer[plot]'" in told[0]
+    assert "Figures" not in Page((tmp_path / "report.html").read_text(encoding="utf-8")).text
