@@ -69,8 +69,8 @@ class Cell:
 
     @property
     def final(self) -> Final:
-        """What its training ends with: settings are never chosen by the test splits."""
-        return "validation" if self.tried else "test"
+        """What its training ends with: who is measured on validation has no use for the test splits."""
+        return "validation" if self.split == "validation" else "test"
 
     def failed(self, message: str) -> CellResult:
         """Returns a result that says why there is none."""

@@ -1,0 +1,68 @@
+"""Tiny studies, and an executor that runs their cells in this process, as it is told to."""
+
+from plugformer.ablation.declaration import Options, read_study
+from plugformer.ablation.executor import Ended, Executor, Stopped
+from plugformer.ablation.running import Conductor
+from plugformer.ablation.training import train_cell
+from plugformer.errors import PlugformerError
+
+SWAP = "model.attention=[mha, {name: gqa, kv_heads: 1}]"
+SETTINGS = (
+    "data.size=60",
+    "model.width=16",
+    "model.heads=2",
+    "model.layers=1",
+    "model.hidden_width=32",
+    "model.max_length=40",
+    "training.schedule=constant",
+    "training.steps=6",
+    "training.batch_size=8",
+    "training.log_every=2",
+    "training.evaluate_every=3",
+    "training.monitor=loss",
+    "decoding.max_length=4",
+    "evaluation.samples=0",
+)
+
+
+def declared(*swaps, settings=(), tune=(), seeds=2, **others):
+    varied = {each.partition("=")[0] for each in (*swaps, *tune)}
+    given = {each.partition("=")[0]: each for each in (*SETTINGS, *settings)}
+    changed = [each for path, each in given.items() if path not in varied]
+    options = Options(swaps or (SWAP,), tuple(changed), tune, tuple({"seeds": seeds, **others}.items()))
+    return read_study("dates", options)
+
+
+class Inline(Executor):
+    """Trains cells one after the other; some are stopped or fail."""
+
+    threads = 1
+
+    def __init__(self, *, stop_after=None, break_in=()):
+        self.begun = []
+        self.stop_after = stop_after
+        self.break_in = break_in
+        self.stopping = False
+
+    def events(self, cells):
+        for cell in cells:
+            if self.stopping or len(self.begun) == self.stop_after:
+                yield Stopped(cell)
+                return
+            self.begun.append(str(cell))
+            try:
+                if str(cell) in self.break_in:
+                    raise PlugformerError("it broke")
+                train_cell(cell, lambda step, steps: None, str)
+                yield Ended(cell, None)
+            except PlugformerError as error:
+                yield Ended(cell, str(error))
+
+    def stop(self):
+        self.stopping = True
+
+
+def run(study, out, registry, console, **options):
+    """Runs a study; returns its results and the cells that were begun."""
+    executor = Inline(**options)
+    return Conductor(executor, registry, console).run(study, out), executor.begun

@@ -1,0 +1,173 @@
+"""Studies as they are written: files, options, and all mistakes with their places."""
+
+import pytest
+
+from plugformer.ablation.arms import arms_of, common_changes, label, tunings_of
+from plugformer.ablation.declaration import Options, read_study
+from plugformer.errors import ConfigurationError
+
+STUDY = """\
+study: attention and positions on dates
+task: dates
+set: {training.steps: 600, model: {width: 64}}
+factors:
+  attention: {path: model.attention, values: [mha, {name: gqa, kv_heads: 2}, mqa]}
+  position: {path: model.position, values: [learned, rope]}
+seeds: 3
+match: parameters
+metric: exact_match
+tune: {training.optimizer.lr: [0.001, 0.002], model.dropout: [0, 0.1]}
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text):
+        path = tmp_path / "study.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def names(declared):
+    return [arm.name for arm in arms_of(declared)]
+
+
+def test_a_study_changes_one_factor_of_the_baseline_at_a_time(file):
+    assert names(read_study(file(STUDY), Options())) == [
+        "baseline",
+        "attention=gqa(kv_heads=2)",
+        "attention=mqa",
+        "position=rope",
+    ]
+
+
+def test_a_grid_combines_all_values(file):
+    assert names(read_study(file(STUDY + "design: grid\n"), Options())) == [
+        "baseline",
+        "position=rope",
+        "attention=gqa(kv_heads=2)",
+        "attention=gqa(kv_heads=2), position=rope",
+        "attention=mqa",
+        "attention=mqa, position=rope",
+    ]
+
+
+def test_an_arm_has_a_value_of_every_factor(file):
+    arm = arms_of(read_study(file(STUDY), Options()))[-1]
+    assert {name: change.label for name, change in arm.changes.items()} == {
+        "attention": "mha",
+        "position": "rope",
+    }
+
+
+def test_tuning_tries_every_combination(file):
+    tried = tunings_of(read_study(file(STUDY), Options()))
+    assert [[change.label for change in each.values()] for each in tried] == [
+        ["0.001", "0"],
+        ["0.001", "0.1"],
+        ["0.002", "0"],
+        ["0.002", "0.1"],
+    ]
+
+
+def test_options_say_the_same_as_a_file():
+    declared = read_study(
+        "dates",
+        Options(
+            swaps=["model.attention=[mha, gqa]", "model.encoder.attention=[mha, mqa]"],
+            settings=["training.steps=5"],
+            others=(("seeds", 2), ("match", None)),
+        ),
+    )
+    assert declared.task == "dates"
+    assert declared.study.factors["attention"].values == ["mha", "gqa"]
+    assert declared.study.factors["model.encoder.attention"].values == ["mha", "mqa"]
+    assert (declared.study.seed_list, declared.study.match) == ([1, 2], "none")
+
+
+def test_options_go_above_the_file(file):
+    options = Options(settings=["training.steps=5"], others=(("seeds", 1),))
+    study = read_study(file(STUDY), options).study
+    assert study.changes == {"training.steps": 5, "model": {"width": 64}}
+    assert study.seed_list == [1]
+    assert study.match == "parameters"
+
+
+def test_settings_apply_the_shorter_path_first(file):
+    text = STUDY.replace("set: {", "set: {model.layers: 3, ")
+    changes = common_changes(read_study(file(text), Options()))
+    assert [change.path for change in changes] == ["model", "model.layers", "training.steps"]
+
+
+def test_a_task_file_is_relative_to_the_study(file, tmp_path):
+    declared = read_study(file(STUDY.replace("task: dates", "task: tasks/mine.yaml")), Options())
+    assert declared.task == str(tmp_path / "tasks/mine.yaml")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("mha", "mha"),
+        ({"name": "gqa"}, "gqa"),
+        ({"name": "gqa", "kv_heads": 2, "bias": False}, "gqa(kv_heads=2, bias=false)"),
+        (0.1, "0.1"),
+        (None, "null"),
+        ([1, 2], "[1, 2]"),
+        ({"layers": 2}, "{layers: 2}"),
+    ],
+)
+def test_labels_are_short(value, shown):
+    assert label(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "seeds: 3",
+            "seed: 3",
+            r"study\.yaml:7:1  seed: unknown key 'seed' \(did you mean",
+        ),
+        ("seeds: 3", "seeds: 0", r":7:8  seeds: expected at least 1 or a list, found 0"),
+        ("seeds: 3", "seeds: [1, 1]", r":7:8  seeds: expected at least one seed, and each once"),
+        ("seeds: 3", "seeds: [2000000]", r":7:9  seeds\.0: .*less than 1048576"),
+        ("match: parameters", "match: params", r":8:8  match: expected .*'parameters'"),
+        ("task: dates\n", "", r"task: is missing"),
+        ("[learned, rope]", "[learned]", r":6:44  factors\.position\.values: expected at least 2 items"),
+        ("[learned, rope]", "learned", r":6:44  factors\.position\.values: expected a list, found 'learned'"),
+        ("path: model.position", "path: model.attention", r":6:20  .*changed by the factor 'attention', too"),
+        ("path: model.position", "path: model.attention.bias", r"changed by the factor 'attention', too"),
+        ("path: model.position", "path: training.seed", r"write the seeds under `seeds`"),
+        ("path: model.position", "path: evaluation.limit", r"must be the same for all"),
+        ("path: model.position", "path: model.hidden_width", r"`match: parameters` sets"),
+        ("path: model.position", "path: model..position", r"path: expected text of the form"),
+        ("training.steps: 600", "training.seed: 6", r":3:\d+  .*write the seeds under `seeds`"),
+        ("training.steps: 600", "model.position: rope", r"has no effect: the factor 'position'"),
+        ("model.dropout: ", "model.attention: ", r"tune.*changed by the factor 'attention', too"),
+        ("exact_match", "[", r"study\.yaml:\d+:\d+"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(file, old, new, message):
+    assert old in STUDY
+    with pytest.raises(ConfigurationError, match=message):
+        read_study(file(STUDY.replace(old, new)), Options())
+
+
+def test_all_mistakes_are_told_together(file):
+    text = STUDY.replace("seeds: 3", "seeds: 0").replace("match: parameters", "match: x")
+    with pytest.raises(ConfigurationError, match=r"(?s)seeds: .*match: "):
+        read_study(file(text), Options())
+
+
+def test_a_mistake_in_an_option_quotes_it():
+    with pytest.raises(ConfigurationError, match=r"--swap model\.attention=mha  factors\.attention\.values"):
+        read_study("dates", Options(swaps=["model.attention=mha"]))
+    with pytest.raises(ConfigurationError, match=r"--swap model\.attention  expected KEY=VALUE"):
+        read_study("dates", Options(swaps=["model.attention"]))
+
+
+def test_a_task_without_factors_is_no_study(file):
+    with pytest.raises(ConfigurationError, match="dates is a task, and nothing is compared"):
+        read_study("dates", Options())

@@ -1,0 +1,80 @@
+"""Arms of equal cost: counted against models that are built in full, and against arithmetic."""
+
+import pytest
+from tests.ablation.studies import declared
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from plugformer.ablation.cost import cost_of, count_parameters, facts_reader
+from plugformer.ablation.fairness import priced
+from plugformer.ablation.matching import mismatch, solve_width
+from plugformer.ablation.resolution import resolve_variants
+from plugformer.model.assembly import assemble
+
+SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
+
+
+def arms(match, registry, *swaps, settings=()):
+    study = declared(*(swaps or SWAPS), settings=settings, match=match)
+    return priced(resolve_variants(study, registry), study, facts_reader(str))
+
+
+@pytest.mark.parametrize("slope", [1, 7, 300])
+@pytest.mark.parametrize("target", [5, 1_000, 12_345, 60_000])
+def test_the_width_is_the_best_of_all(slope, target):
+    def cost(width):
+        return 100 + slope * width
+
+    best = min(range(8, 2**17, 8), key=lambda width: abs(cost(width) - target))
+    assert abs(cost(solve_width(cost, target)) - target) == abs(cost(best) - target)
+
+
+def test_a_cost_that_no_width_changes_ends_the_search():
+    assert solve_width(lambda width: 10.0, 20.0) > 0
+
+
+def test_parameters_are_those_of_the_model_that_is_trained(registry):
+    for arm in arms("none", registry):
+        model = assemble(arm.resolved.task, arm.facts.sizes, registry)
+        whole = sum(parameter.numel() for parameter in model.parameters())
+        assert arm.cost.parameters == whole
+        assert count_parameters(arm.resolved.task, arm.facts.sizes, registry) == whole
+
+
+@pytest.mark.parametrize("feed_forward", ["gelu", "{name: moe, experts: 4}"])
+def test_operations_are_those_of_a_real_forward_pass(feed_forward, registry):
+    arm = arms("none", registry, SWAPS[0], settings=[f"model.feed_forward={feed_forward}"])[0]
+    model = assemble(arm.resolved.task, arm.facts.sizes, registry).eval()
+    # The counter does not know the fused attention of the CPU.
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        model.logits(arm.facts.example)
+    per_token = counter.get_total_flops() / arm.facts.example.tokens
+    assert cost_of(arm.resolved.task, arm.facts, registry).flops_per_token == per_token
+
+
+@pytest.mark.parametrize("match", ["parameters", "flops"])
+def test_matched_arms_cost_the_same_within_one_per_cent(match, registry):
+    wide = ["model.width=128", "model.hidden_width=512"]
+    found = arms(match, registry, settings=wide)
+    costs = [arm.cost.parameters if match == "parameters" else arm.cost.flops_per_token for arm in found]
+    assert costs == pytest.approx([costs[0]] * len(costs), rel=0.01)
+    assert len({arm.resolved.task.model.hidden_width for arm in found}) > 2
+    assert found[0].resolved.task.model.hidden_width == 512
+    assert not any("not matched" in note for arm in found for note in arm.notes)
+
+
+def test_an_arm_that_cannot_be_matched_says_so(registry):
+    notes = arms("parameters", registry, "model.layers=[1, 8]")[1].notes
+    assert "hidden width 8 for 32" in notes
+    assert any("no hidden width comes nearer, it is not matched" in note for note in notes)
+
+
+def test_what_differs_without_matching_is_noted(registry):
+    notes = arms("none", registry, "model.hidden_width=[32, 64]")[1].notes
+    assert notes[0].startswith("parameters +")
+
+
+def test_a_remaining_difference_is_noted():
+    assert mismatch("parameters", 100, 100) == ""
+    assert mismatch("parameters", 1005, 1000) == "parameters +0.50% against the baseline"
+    assert "it is not matched" in mismatch("parameters", 1020, 1000)

@@ -1,0 +1,219 @@
+"""Studies from end to end, their cells in this process."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from tests.ablation.studies import declared, run
+
+from plugformer.ablation.results import StudyResults
+from plugformer.ablation.study import TUNING_SEED
+from plugformer.ablation.study_lock import study_lock
+from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
+
+ALL = ["baseline, seed 1", "baseline, seed 2"]
+ALL += [f"attention=gqa(kv_heads=1), seed {seed}" for seed in (1, 2)]
+
+
+@pytest.fixture
+def said():
+    return io.StringIO()
+
+
+@pytest.fixture
+def console(said):
+    return Console(file=said, soft_wrap=True)
+
+
+@pytest.fixture(scope="module")
+def done(registry, tmp_path_factory):
+    """A finished study, to be looked at and not to be changed."""
+    out = tmp_path_factory.mktemp("studies") / "done"
+    return out, *run(declared(), out, registry, Console(file=io.StringIO()))
+
+
+@pytest.fixture
+def copy(done, tmp_path):
+    return shutil.copytree(done[0], tmp_path / "study")
+
+
+def test_every_arm_is_trained_with_every_seed(done):
+    _, results, begun = done
+    assert begun == ALL
+    assert [(cell.arm, cell.seed, cell.failure) for cell in results.cells] == [
+        ("baseline", 1, None),
+        ("baseline", 2, None),
+        ("attention=gqa(kv_heads=1)", 1, None),
+        ("attention=gqa(kv_heads=1)", 2, None),
+    ]
+    assert [arm.baseline for arm in results.arms] == [None, "baseline"]
+
+
+def test_a_result_has_what_the_run_beside_it_says(done):
+    _, results, _ = done
+    for cell in results.cells:
+        report = json.loads(Path(cell.directory, "evaluation.json").read_text())["test"]
+        assert cell.metrics == {"exact_match": report["metrics"]["exact_match"]["value"]}
+        statistics = cell.statistics["exact_match"]
+        assert len(statistics) == report["examples"]
+        assert results.metrics["exact_match"].aggregate(statistics) == cell.metrics["exact_match"]
+        assert [each["step"] for each in cell.curve] == [3, 6]
+        assert cell.loss == min(each["loss"] for each in cell.curve)
+        assert cell.seconds > 0 < cell.tokens_per_second
+        assert cell.parameters > 1000 < cell.flops_per_token
+
+
+def test_results_read_back(done, registry):
+    out, results, _ = done
+    read = StudyResults.load(out, registry)
+    assert [cell.as_json() for cell in read.cells] == [cell.as_json() for cell in results.cells]
+    assert np.array_equal(read.cells[0].statistics["exact_match"], results.cells[0].statistics["exact_match"])
+
+
+def test_finished_cells_are_not_run_again(copy, registry, console):
+    results, begun = run(declared(), copy, registry, console)
+    assert begun == []
+    assert len(results.cells) == 4
+
+
+def test_more_seeds_add_cells(copy, registry, console, said):
+    _, begun = run(declared(seeds=3), copy, registry, console)
+    assert begun == ["baseline, seed 3", "attention=gqa(kv_heads=1), seed 3"]
+    assert "4 of 6 cells are finished already" in said.getvalue()
+
+
+def test_a_changed_setting_runs_the_affected_cells_again_and_says_so(copy, registry, console, said):
+    study = declared("model.attention=[mha, {name: gqa, kv_heads: 1, bias: false}]")
+    changed = declared(settings=["training.log_every=3"])
+    _, begun = run(study, copy, registry, console)
+    assert begun == [f"attention=gqa(kv_heads=1, bias=false), seed {seed}" for seed in (1, 2)]
+    _, begun = run(changed, copy, registry, console)
+    assert begun == ALL
+    assert "4 cells are run again" in said.getvalue()
+    assert "task.training.log_every: 2 -> 3" in said.getvalue()
+
+
+def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, console, said, monkeypatch):
+    from plugformer.registry import source
+
+    real = source.source_hash
+
+    def changed(module):
+        return real(module) + ("+" if module.endswith("attention.grouped") else "")
+
+    monkeypatch.setattr(source, "source_hash", changed)
+    _, begun = run(declared(), copy, registry, console)
+    assert begun == ALL[2:]
+    assert "components.attention/gqa.source" in said.getvalue()
+    monkeypatch.undo()
+    assert run(declared(), copy, registry, console)[1] == []  # what is as it was is found as it was
+
+
+def test_a_stopped_study_goes_on(done, registry, console, tmp_path):
+    with pytest.raises(InterruptedRunError, match="1 of 4 cells are done"):
+        run(declared(), tmp_path / "s", registry, console, stop_after=1)
+    results, begun = run(declared(), tmp_path / "s", registry, console)
+    assert begun == ALL[1:]
+    assert [cell.loss for cell in results.cells] == [cell.loss for cell in done[1].cells]
+
+
+def test_a_cell_that_was_interrupted_goes_on_from_its_checkpoint(done, copy, registry, console):
+    cell = next((copy / "cells").glob("baseline-seed-1-*/"))
+    (cell / "cell.json").unlink()
+    newest = max((cell / "checkpoints").iterdir())
+    shutil.rmtree(newest)
+    before = (cell / "metrics.jsonl").read_text().splitlines()
+    results, begun = run(declared(), copy, registry, console)
+    assert begun == ALL[:1]
+    assert (cell / "metrics.jsonl").read_text().splitlines()[:2] == before[
+        :2
+    ]  # times and all: not made again
+    assert results.cells[0].loss == done[1].cells[0].loss
+
+
+def test_a_failing_cell_is_reported_and_the_others_run(registry, console, said, tmp_path):
+    results, begun = run(declared(), tmp_path / "s", registry, console, break_in=ALL[:1])
+    assert begun == ALL
+    assert [cell.failure for cell in results.cells] == ["it broke", None, None, None]
+    assert "[1/4] baseline, seed 1: failed: it broke" in said.getvalue()
+    results, begun = run(declared(), tmp_path / "s", registry, console)
+    assert begun == ALL[:1]  # failed cells are tried again
+    assert not any(cell.failure for cell in results.cells)
+
+
+def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry, console, tmp_path):
+    tune = ("training.optimizer.lr=[0.0001, 0.01]",)
+    results, begun = run(declared(tune=tune, seeds=1), tmp_path / "s", registry, console)
+    assert begun == [
+        "baseline, training.optimizer.lr=0.0001",
+        "baseline, training.optimizer.lr=0.01",
+        "attention=gqa(kv_heads=1), training.optimizer.lr=0.0001",
+        "attention=gqa(kv_heads=1), training.optimizer.lr=0.01",
+        "baseline, seed 1",
+        "attention=gqa(kv_heads=1), seed 1",
+    ]
+    assert [arm.tuned for arm in results.arms] == [{"training.optimizer.lr": 0.01}] * 2
+    assert [arm.task["training"]["optimizer"]["lr"] for arm in results.arms] == [0.01, 0.01]
+    trials = list((tmp_path / "s/cells").glob(f"*-seed-{TUNING_SEED}-*/evaluation.json"))
+    assert len(trials) == 4
+    assert all(list(json.loads(trial.read_text())) == ["validation"] for trial in trials)
+
+
+def test_an_arm_whose_trials_all_fail_has_failed(registry, console, tmp_path):
+    broken = [f"baseline, training.optimizer.lr={rate}" for rate in (0.0001, 0.01)]
+    study = declared(tune=("training.optimizer.lr=[0.0001, 0.01]",), seeds=1)
+    results, begun = run(study, tmp_path / "s", registry, console, break_in=broken)
+    assert begun[-1] == "attention=gqa(kv_heads=1), seed 1"
+    assert results.cells_of("baseline") == []
+    assert "every trial failed: it broke" in [cell.failure for cell in results.cells]
+
+
+def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, monkeypatch):
+    from plugformer.ablation import speed
+
+    seconds = iter([1.0, 2.0, 1.5, 1.9, 5.0, 5.0])
+    monkeypatch.setattr(speed, "_measured", lambda arm, threads: next(seconds))
+    study = declared(seeds=1, match="time")
+    results, _ = run(study, tmp_path / "s", registry, console)
+    # The faster round counts: 1.0 and 1.9 seconds.
+    assert [arm.task["training"]["steps"] for arm in results.arms] == [6, 3]
+    assert [arm.task["training"]["evaluate_every"] for arm in results.arms] == [3, 2]
+    assert "not bit-reproducible" in results.arms[1].notes[-1]
+    assert run(study, tmp_path / "s", registry, console)[1] == []
+
+
+def test_equal_time_needs_a_number_of_updates(registry, console, tmp_path):
+    study = declared(settings=["training.steps=null", "training.epochs=1"], match="time")
+    with pytest.raises(ConfigurationError, match=r"training\.steps: NUMBER"):
+        run(study, tmp_path / "s", registry, console)
+
+
+def test_arms_that_are_measured_on_other_examples_are_refused(registry, console, tmp_path):
+    with pytest.raises(ConfigurationError, match="other validation examples than the baseline"):
+        run(declared("data.seed=[1, 2]"), tmp_path / "s", registry, console)
+
+
+def test_an_unknown_split_is_refused(registry, console, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"unknown split 'tset' \(did you mean 'test'\?\)"):
+        run(declared(split="tset"), tmp_path / "s", registry, console)
+
+
+def test_a_study_on_another_split_is_measured_anew(copy, registry, console):
+    results, begun = run(declared(split="validation", seeds=1), copy, registry, console)
+    assert begun == ["baseline, seed 1", "attention=gqa(kv_heads=1), seed 1"]
+    assert results.study["split"] == "validation"
+
+
+def test_two_studies_cannot_run_in_one_folder(registry, console, tmp_path):
+    with study_lock(tmp_path / "s"), pytest.raises(RunError, match="a study is running there"):
+        run(declared(), tmp_path / "s", registry, console)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(registry, console, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot be written"):
+        run(declared(), tmp_path / "file/s", registry, console)
