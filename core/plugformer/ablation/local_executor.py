@@ -17,6 +17,9 @@ from plugformer.ablation.worker import Message, work
 _STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _HEARTBEAT = 0.2
 
+_PRELOADED = ["plugformer.ablation.training", "plugformer.evaluation.evaluate_metric", "scipy.stats"]
+"""Imports that take seconds are made once, in the process that workers are forked from."""
+
 
 def available_cores() -> int:
     """Returns the number of cores that this process may use."""
@@ -45,8 +48,7 @@ class LocalExecutor(Executor):
         self._stopping = False
         self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
         if _STARTED_BY == "forkserver":
-            # Imports that take seconds are made once, in the process that workers are forked from.
-            self._context.set_forkserver_preload(["plugformer.ablation.training"])
+            self._context.set_forkserver_preload(_PRELOADED)
 
     @property
     def threads(self) -> int:

@@ -1,0 +1,105 @@
+"""Cells in processes of their own: side by side, interrupted, killed, orphaned."""
+
+import io
+import os
+import signal
+import time
+
+import pytest
+from rich.console import Console
+from tests.ablation.studies import declared
+
+from plugformer.ablation.cell import make_cells
+from plugformer.ablation.cost import facts_reader
+from plugformer.ablation.executor import Advanced, Ended, Stopped
+from plugformer.ablation.fairness import priced
+from plugformer.ablation.local_executor import LocalExecutor
+from plugformer.ablation.resolution import resolve_variants
+from plugformer.ablation.running import Conductor
+from plugformer.errors import InterruptedRunError
+from plugformer.runs.training_lock import is_trained
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")
+
+LONG = ["training.steps=100000", "training.evaluate_every=20"]
+
+
+def cells(out, registry, *settings, seeds=2):
+    study = declared(settings=settings, seeds=seeds)
+    arm = priced(resolve_variants(study, registry), study, facts_reader(str))[0]
+    return make_cells(arm, study.study.seed_list, out, "test")
+
+
+def advanced(executor, waiting):
+    """Yields events, with an end: a test must not hang."""
+    deadline = time.monotonic() + 60
+    for event in executor.events(waiting):
+        assert time.monotonic() < deadline
+        yield event
+
+
+def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):
+    waiting = cells(tmp_path, registry)
+    ended = [event for event in advanced(LocalExecutor(2, 1), waiting) if isinstance(event, Ended)]
+    assert [event.failure for event in ended] == [None, None]
+    alone = cells(tmp_path / "alone", registry, seeds=1)
+    list(advanced(LocalExecutor(1, 1), alone))
+    assert waiting[0].result().loss == alone[0].result().loss
+    assert waiting[0].result().peak_memory_mb > 50
+
+
+def test_asked_to_stop_cells_save_what_they_have(registry, tmp_path):
+    executor = LocalExecutor(2, 1)
+    waiting = cells(tmp_path, registry, *LONG, seeds=3)
+    seen, stopped = set(), []
+    for event in advanced(executor, waiting):
+        if isinstance(event, Advanced):
+            seen.add(event.cell.name)
+        if len(seen) == 2:
+            executor.stop()
+        if isinstance(event, Stopped):
+            stopped.append(event.cell.name)
+    assert sorted(stopped) == [cell.name for cell in waiting[:2]]  # the third was never begun
+    assert all(list((cell.folder / "checkpoints").glob("step-*")) for cell in waiting[:2])
+    assert not waiting[2].folder.exists()
+
+
+def test_a_killed_worker_fails_its_cell_alone(registry, tmp_path):
+    executor = LocalExecutor(2, 1)
+    waiting = cells(tmp_path, registry, "training.steps=300")
+    killed, failures = False, {}
+    for event in advanced(executor, waiting):
+        if isinstance(event, Advanced) and event.cell is waiting[0] and not killed:
+            process = next(each.process for each in executor._running.values() if each.cell is waiting[0])
+            os.kill(process.pid, signal.SIGKILL)
+            killed = True
+        if isinstance(event, Ended):
+            failures[event.cell.name] = event.failure
+    assert "SIGKILL, perhaps because memory ran out: try fewer --workers" in failures[waiting[0].name]
+    assert failures[waiting[1].name] is None
+
+
+def test_who_leaves_early_leaves_no_process_behind(registry, tmp_path):
+    waiting = cells(tmp_path, registry, *LONG, seeds=1)
+    events = LocalExecutor(1, 1).events(waiting)
+    while not isinstance(next(events), Advanced):
+        pass
+    assert is_trained(waiting[0].folder)
+    events.close()
+    assert not is_trained(waiting[0].folder)
+
+
+def test_ctrl_c_stops_a_study_and_the_same_command_goes_on(registry, tmp_path):
+    study = declared(settings=LONG)
+
+    class Interrupting(LocalExecutor):
+        def events(self, waiting):
+            for event in super().events(waiting):
+                if isinstance(event, Advanced):
+                    signal.raise_signal(signal.SIGINT)
+                yield event
+
+    conductor = Conductor(Interrupting(2, 1), registry, Console(file=io.StringIO()))
+    with pytest.raises(InterruptedRunError, match=r"stopped by SIGINT: 0 of 4 cells .* go on with the same"):
+        conductor.run(study, tmp_path)
+    assert not any(is_trained(folder) for folder in (tmp_path / "cells").glob("*/"))
