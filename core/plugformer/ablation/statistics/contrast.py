@@ -80,11 +80,12 @@ class Contrast:
         return self.seeds.difference / (self.seeds.error * sqrt(self.pairs))
 
     def interval(self, level: float) -> tuple[float, float] | None:
-        """Returns the hull of the tests' intervals; None if there are none."""
+        """Returns the hull of the tests' intervals; None if there are none, or if nothing varied."""
         if not self._tests:
             return None
         lows, highs = zip(*(test.interval(level) for test in self._tests), strict=True)
-        return min(lows), max(highs)
+        low, high = min(lows), max(highs)
+        return (low, high) if low < high else None
 
     def detectable(self, alpha: float) -> float | None:
         """Returns the smallest difference that every test finds with a power of 80 %.
