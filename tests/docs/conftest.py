@@ -7,7 +7,7 @@ are not run.
 
 Comments, which readers of the site do not see, say where a test departs from the page:
 
-    <!-- test append: ARGUMENTS -->   given to every `plugformer train` from here on, to cut trainings short
+    <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short
     <!-- test absent: WORD -->        from here on, commands that name it are not typed: it is not installed
     <!-- test first: COMMAND -->      run before the next block
     <!-- test install: FOLDER -->     the distribution in that folder is installed from here on, and no other
@@ -37,9 +37,11 @@ from typing import Any
 import pytest
 import yaml
 
+from plugformer.ablation.declaration import Options, read_study
+from plugformer.ablation.resolution import resolve_variants
 from plugformer.commands.main import main
 from plugformer.configuration import resolve, validate
-from plugformer.registry import parse
+from plugformer.registry import Registry, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = r'^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$'
@@ -118,7 +120,7 @@ class Page:
 
     def run(self, command: str) -> tuple[object, str]:
         """Runs a command: Plugformer's own in this process, which has torch already."""
-        if command.startswith("plugformer train") and "--resume" not in command:
+        if command.startswith(("plugformer train", "plugformer ablate")) and "--resume" not in command:
             command = f"{command} {self.append}"
         before, pipe, last = command.rpartition(" | ")
         own, into, file = last.partition(" > ")
@@ -132,8 +134,11 @@ class Page:
         return status, out + err
 
     def yaml(self, text: str, title: str | None) -> None:
-        """Checks a task, a manifest, or a part of a task."""
+        """Checks a task, a manifest, a study, or a part of a task."""
         keys = yaml.safe_load(text).keys()
+        if "factors" in keys:
+            resolve_variants(read_study(str(title), Options()), Registry.discover())
+            return
         if keys & _MANIFEST:
             assert parse(text.encode(), "block").problems == ()
             return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "plugformer ablate study.yaml",
-    "plugformer ablate dates --swap 'model.attention=[mha, gqa, mqa]' --seeds 3 --set training.steps=600",
+    "plugformer ablate dates --swap 'model.attention=[mha, mqa]' --seeds 2 --match parameters",
 )
 
 
