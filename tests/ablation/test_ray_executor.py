@@ -1,0 +1,51 @@
+"""Cells on a Ray cluster of this machine."""
+
+import time
+
+import pytest
+from tests.ablation.test_local_executor import LONG, cells
+
+from plugformer.ablation.executor import Ended, Stopped
+from plugformer.ablation.ray_executor import RayExecutor
+
+ray = pytest.importorskip("ray", reason="comes with the ray extra")
+
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]  # Ray warns of its own future
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    yield
+    ray.shutdown()
+
+
+def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
+    waiting = cells(tmp_path, registry)
+    ended = [event for event in RayExecutor().events(waiting) if isinstance(event, Ended)]
+    assert [event.failure for event in ended] == [None, None]
+    assert all(cell.result().loss > 0 for cell in waiting)
+
+
+def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(registry, tmp_path):
+    executor = RayExecutor()
+    waiting = cells(tmp_path, registry, *LONG)
+    deadline, stopped = time.monotonic() + 120, []
+    for event in executor.events(waiting):
+        assert time.monotonic() < deadline
+        if all(list((cell.folder / "checkpoints").glob("step-*")) for cell in waiting):
+            executor.stop()
+        if isinstance(event, Stopped):
+            stopped.append(event.cell)
+    assert len(stopped) == 2
+    assert all("go on with" in cell.log.read_text() for cell in waiting)
+
+
+def test_a_failing_cell_on_a_cluster_fails_alone(registry, tmp_path):
+    waiting = cells(tmp_path, registry)
+    waiting[0].task.write_text("type: nonsense\n")
+    failures = {
+        each.cell.seed: each.failure for each in RayExecutor().events(waiting) if isinstance(each, Ended)
+    }
+    assert "nonsense" in failures[1]
+    assert failures[2] is None
