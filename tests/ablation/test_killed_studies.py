@@ -1,0 +1,81 @@
+"""Studies that are killed and begun again end as those that were not."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from tests.ablation.studies import SETTINGS
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="processes are found by their session")
+
+MEASURED = ("peak_memory_mb", "tokens_per_second", "seconds", "directory")
+
+
+def begin(out):
+    changed = ["training.steps=400", "training.evaluate_every=20"]
+    settings = [each for each in SETTINGS if not each.startswith(("training.steps", "training.eval"))]
+    chosen = [word for each in (*settings, *changed) for word in ("--set", each)]
+    command = ["ablate", "dates", "--swap", "model.attention=[mha, gqa]", "--seeds", "2", "--workers", "2"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "plugformer", *command, *chosen, "--out", str(out)],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def ends_well(process):
+    messages = process.communicate()[1]
+    assert process.returncode == 0, messages
+
+
+def table(out):
+    cells = json.loads((out / "results.json").read_text())["cells"]
+    return [{key: value for key, value in cell.items() if key not in MEASURED} for cell in cells]
+
+
+def finished(out):
+    return {file: file.stat().st_mtime_ns for file in out.glob("cells/*/cell.json")}
+
+
+def kill_all(process):
+    """Kills a study with its workers, which are in its session though not in its group."""
+    own = subprocess.run(["ps", "-eo", "pid,sid"], capture_output=True, text=True, check=True).stdout  # noqa: S607
+    for line in own.splitlines()[1:]:
+        pid, session = map(int, line.split())
+        if session == process.pid:
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("whole", "kills"), [(True, 5), (False, 2)], ids=["all processes", "the parent alone"]
+)
+def test_killed_at_random_moments_a_study_ends_as_if_it_had_not_been(whole, kills, tmp_path):
+    uninterrupted, killed = tmp_path / "uninterrupted", tmp_path / "killed"
+    ends_well(begin(uninterrupted))
+    for _ in range(kills):
+        before = finished(killed)
+        process = begin(killed)
+        deadline = time.monotonic() + 60
+        while not list(killed.glob("cells/*/metrics.jsonl")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(random.SystemRandom().uniform(0, 12))
+        if whole:
+            kill_all(process)
+        else:
+            process.kill()
+            process.communicate()
+        assert before.items() <= finished(killed).items()
+    before = finished(killed)
+    ends_well(begin(killed))
+    assert before.items() <= finished(killed).items()
+    assert table(killed) == table(uninterrupted)
