@@ -125,7 +125,10 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
     over_examples = None if missing else _over_examples(arm, baseline, common, difference)
     total = None
     if over_examples is not None and len(common) > 1:
-        total = over_examples.student if over_seeds is None else together(over_seeds, over_examples.student)
+        error = over_examples.student
+        # A few equal differences do not show that seeds never matter: their number limits what is known.
+        alone = StudentT(difference, error.error, len(common) - 1)
+        total = alone if over_seeds is None else together(over_seeds, error)
     return Contrast(
         difference,
         len(common),
@@ -166,7 +169,7 @@ def _cases(
     elif same and np.array_equal(ours, theirs):
         yield "both arms score the same with every seed"
     elif same and len(ours) > 1 and not missing:
-        yield "the difference is the same with every seed: the verdict rests on the test examples alone"
+        yield "the difference is the same with every seed: the error over examples stands in for theirs"
     if len(ours) == 1:
         yield "no verdict from one seed: how much seeds differ is unknown"
     elif missing and not (same and np.array_equal(ours, theirs)):
