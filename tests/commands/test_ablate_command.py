@@ -1,0 +1,60 @@
+import importlib.util
+
+import pytest
+from tests.ablation.studies import SETTINGS, Inline
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    """Cells run in this process; it returns what they are to do."""
+
+    def use(**options):
+        monkeypatch.setattr("plugformer.commands.ablate._executor", lambda name, workers: Inline(**options))
+
+    monkeypatch.setenv("PLUGFORMER_PLUGINS", "plugformer")
+    return use
+
+
+def ablate(run, *arguments):
+    chosen = [word for setting in SETTINGS for word in ("--set", setting)]
+    swap = ("--swap", "model.attention=[mha, {name: gqa, kv_heads: 1}]")
+    return run("ablate", "dates", *swap, "--seeds", "1", *chosen, *arguments)
+
+
+def test_a_study_is_reported_and_lies_where_its_name_says(run, inline, tmp_path):
+    inline()
+    outcome = ablate(run)
+    assert outcome.status == 0, outcome.err
+    assert "attention=gqa(kv_heads=1)" in outcome.out
+    assert outcome.out.splitlines()[-1] == "studies/dates-attention/report.html"
+    assert (tmp_path / "studies/dates-attention/results.json").exists()
+    assert "[2/2] attention=gqa(kv_heads=1), seed 1: done" in outcome.err
+
+
+def test_a_failed_training_shows_in_the_exit_status(run, inline):
+    inline(break_in=["baseline, seed 1"])
+    outcome = ablate(run, "--out", "elsewhere")
+    assert outcome.status == 1
+    assert "failed: it broke" in outcome.err
+
+
+def test_an_interrupted_study_says_how_to_go_on(run, inline):
+    inline(stop_after=1)
+    outcome = ablate(run)
+    assert outcome.status == 130
+    assert "1 of 2 cells are done" in outcome.err
+    assert "go on with the same command" in outcome.err
+
+
+def test_mistakes_end_before_anything_is_run(run, tmp_path):
+    outcome = run("ablate", "dates", "--swap", "model.attention=[mha, gqq]", "--seeds", "1")
+    assert outcome.status == 2
+    assert "unknown attention 'gqq' (did you mean 'gqa'?)" in outcome.err
+    assert not (tmp_path / "studies").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
+def test_without_ray_it_is_said_how_to_get_it(run):
+    outcome = run("ablate", "dates", "--swap", "model.attention=[mha, gqa]", "--executor", "ray")
+    assert outcome.status == 2
+    assert "pip install 'plugformer[ray]'" in outcome.err
