@@ -10,9 +10,13 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import declared, run
 
+from plugformer.ablation.cost import facts_reader
+from plugformer.ablation.fairness import priced
+from plugformer.ablation.resolution import resolve_variants
 from plugformer.ablation.results import StudyResults
 from plugformer.ablation.study import TUNING_SEED
 from plugformer.ablation.study_lock import study_lock
+from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 
 ALL = ["baseline, seed 1", "baseline, seed 2"]
@@ -184,6 +188,18 @@ def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, m
     assert [arm.task["training"]["evaluate_every"] for arm in results.arms] == [3, 2]
     assert "not bit-reproducible" in results.arms[1].notes[-1]
     assert run(study, tmp_path / "s", registry, console)[1] == []
+
+
+def test_the_speed_of_an_arm_is_measured_and_nothing_else_is_done(registry, tmp_path):
+    from plugformer.ablation import speed
+
+    study = declared(seeds=1)
+    arm = priced(resolve_variants(study, registry), study, facts_reader(str))[0]
+    file = tmp_path / "task.yaml"
+    file.write_text(dump(speed._short(arm.resolved.task)))
+    assert 0 < speed.seconds_per_update(file, (), 1) < 1
+    assert not (tmp_path / "run/evaluation.json").exists()
+    assert not (tmp_path / "run/model.safetensors").exists()
 
 
 def test_equal_time_needs_a_number_of_updates(registry, console, tmp_path):

@@ -91,9 +91,8 @@ def _measured(arm: Priced, threads: int) -> float:
 def _short(task: Task) -> Task:
     """Returns a task without what takes time beside updates."""
     evaluation = task.evaluation.model_copy(update={"samples": 0, "limit": 1})
-    training = task.training.model_copy(
-        update={"evaluate_every": WARM_UP + COUNTED + 1, "log_every": WARM_UP + COUNTED + 1}
-    )
+    more = WARM_UP + COUNTED + 1
+    training = task.training.model_copy(update={"steps": more, "evaluate_every": more, "log_every": more})
     return task.model_copy(update={"registry": None, "evaluation": evaluation, "training": training})
 
 
@@ -109,8 +108,12 @@ def seconds_per_update(file: Path, manifests: Sequence[Path], threads: int) -> f
         registry = registry.with_local(manifest)
     watch = _Stopwatch()
     with suppress(_EnoughError):
-        train(str(file), out=file.parent / "run", registry=registry, observers=[watch])
+        train(str(file), out=file.parent / "run", registry=registry, observers=[watch], notify=_ignore)
     return statistics.median(watch.seconds[WARM_UP:] or watch.seconds)
+
+
+def _ignore(message: str) -> None:
+    """Takes what a training says."""
 
 
 class _EnoughError(Exception):
