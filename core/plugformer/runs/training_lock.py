@@ -32,6 +32,17 @@ def training_lock(run: Path, processes: Processes = ALONE) -> Iterator[None]:
         lock.release()
 
 
+def is_trained(run: Path) -> bool:
+    """Returns whether some process holds the lock of a directory; makes no file."""
+    if not (run / NAME).exists():
+        return False
+    try:
+        with FileLock(run / NAME, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
 def _acquire(lock: FileLock, run: Path) -> None:
     try:
         with suppress(NotImplementedError):  # a file system without locks, such as some network ones
