@@ -142,3 +142,10 @@ def test_a_random_stream_depends_on_seed_and_name_and_leaves_no_trace():
     assert draw(1, "a") == draw(1, "a")
     assert len({tuple(draw(seed, name)) for seed in (1, 2) for name in ("a", "b")}) == 4
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_stream_has_values_of_its_own_and_the_first_those_of_the_seed(tiny_model):
+    zero, one, two = (values(tiny_model(f"training.stream={stream}")) for stream in range(3))
+    plain = values(tiny_model())
+    assert all(torch.equal(zero[name], plain[name]) for name in plain)
+    assert shared(plain, one) == shared(one, two) == shared(plain, two) == []

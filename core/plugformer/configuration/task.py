@@ -286,6 +286,10 @@ class Training(Settings):
     seed: Annotated[int, Field(ge=0)] = Field(
         default=1, description="Of initial values, the order of examples and dropout."
     )
+    stream: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="Another one gives other initial values and dropout with the same order of examples.",
+    )
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")
     evaluate_every: Count | None = Field(
         default=None,
@@ -304,6 +308,15 @@ class Training(Settings):
         default=None,
         description="End with the mean of the parameters at several evaluations, not with the best.",
     )
+
+    @property
+    def stream_seed(self) -> int:
+        """The seed of initial values and dropout: in stream 0 `seed`, in others unlike any process's of it."""
+        if self.stream == 0:
+            return self.seed
+        import numpy as np
+
+        return int(np.random.SeedSequence(self.seed, spawn_key=(self.stream,)).generate_state(1)[0])
 
 
 class DecodingBlock(Component):

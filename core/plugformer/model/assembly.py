@@ -36,14 +36,14 @@ class Sizes:
 
 
 def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
-    """Returns the model that a task describes, its initial values drawn from the task's seed.
+    """Returns the model that a task describes, its initial values drawn from the task's seed and stream.
 
     Raises:
         ConfigurationError: A component refuses its options or the model's sizes.
         RegistryError: A component cannot be loaded.
     """
     settle_vector_functions()
-    seed = task.training.seed
+    seed = task.training.stream_seed
     with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
         model = ARCHITECTURES[task.model.architecture](Builder(task, registry), sizes)
     initialize(model, seed, Initialization(task.model.initialization))

@@ -66,7 +66,7 @@ def fit(
     parallel = _parallel(trained, notify, processes)
     trainer = _trainer(trained, data, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
-    seed_generators(trained.task.training.seed, processes.index)  # of dropout
+    seed_generators(trained.task.training.stream_seed, processes.index)  # of dropout
     _take_up(trainer, directory, notify, processes)
     parallel.spread()
     log.go_on(trainer.progress.unlogged)

@@ -1,0 +1,50 @@
+"""Streams: other luck with the same seed, on the same examples in the same order."""
+
+import random
+
+import numpy as np
+import torch
+
+from plugformer.configuration.task import Training
+from plugformer.data.encoding import EncodedSplit
+from plugformer.hooks import hookimpl
+from plugformer.runs.generators import seed_generators
+
+
+class Beginning:
+    """Keeps the states of all generators with which a training begins."""
+
+    @hookimpl
+    def run_started(self):
+        self.states = (torch.initial_seed(), random.getstate(), np.random.get_state()[1].tolist())
+
+
+def test_a_stream_changes_dropout_and_not_the_order_of_examples(train_tiny, tmp_path, monkeypatch):
+    rows, batch = [], EncodedSplit.batch
+    monkeypatch.setattr(
+        EncodedSplit, "batch", lambda split, chosen: rows.append(chosen) or batch(split, chosen)
+    )
+
+    def trained(*settings):
+        rows.clear()
+        seen = Beginning()
+        report = train_tiny(tmp_path / "-".join(settings), *settings, observers=[seen])
+        return seen.states, list(rows), report.examples
+
+    zero, one, seeded = trained("training.stream=0"), trained("training.stream=1"), trained("training.seed=2")
+    assert zero[1:] == one[1:]
+    assert zero[1] != seeded[1]
+    assert all(mine != theirs for mine, theirs in zip(zero[0], one[0], strict=True))
+
+
+def test_the_first_stream_is_that_of_the_seed():
+    assert [Training(seed=seed).stream_seed for seed in (0, 1, 2**40)] == [0, 1, 2**40]
+
+
+def test_no_stream_is_that_of_another_process_or_seed():
+    drawn = [Training(seed=seed, stream=stream).stream_seed for seed in range(5) for stream in range(5)]
+    for seed in range(5):
+        for process in range(1, 5):
+            seed_generators(seed, process)
+            drawn.append(torch.initial_seed())
+    assert len(set(drawn)) == len(drawn)
