@@ -32,7 +32,7 @@ def cells(out, registry, *settings, seeds=2):
 
 def advanced(executor, waiting):
     """Yields events, with an end: a test must not hang."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     for event in executor.events(waiting):
         assert time.monotonic() < deadline
         yield event
