@@ -168,6 +168,19 @@ def test_a_mistake_in_an_option_quotes_it():
         read_study("dates", Options(swaps=["model.attention"]))
 
 
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [("settings", ["5", "6"]), ("swaps", ["[5, 6]", "[7, 8]"]), ("tune", ["[5, 6]", "[5, 6]"])],
+)
+def test_an_option_that_is_given_twice_for_a_key_is_refused(option, values):
+    given = {"swaps": ["model.attention=[mha, gqa]"]}
+    given[option] = [*given.get(option, []), *(f"training.steps={value}" for value in values)]
+    with pytest.raises(
+        ConfigurationError, match=r"steps=.*  training\.steps: is set twice; also by --\w+ .*5"
+    ):
+        read_study("dates", Options(**given))
+
+
 def test_a_task_without_factors_is_no_study(file):
     with pytest.raises(ConfigurationError, match="dates is a task, and nothing is compared"):
         read_study("dates", Options())

@@ -122,25 +122,30 @@ def _about_task(name: str, options: Mapping) -> Mapping:
 
 def _from_options(options: Options) -> Mapping:
     """Returns a study's tree of a command's options; every value says which option it is of."""
-    tree, problems = Mapping({}, {}, Origin("options", folder=Path.cwd())), []
+    tree, messages = Mapping({}, {}, Origin("options", folder=Path.cwd())), []
     arguments = [
         *(("--swap", each) for each in options.swaps),
         *(("--set", each) for each in options.settings),
         *(("--tune", each) for each in options.tune),
     ]
+    given: dict[tuple[str, tuple[Key, ...]], Origin] = {}
     for option, argument in arguments:
         origin = Origin(f"{option} {shlex.quote(argument)}", folder=Path.cwd())
         try:
             path, node = read_setting(argument, origin)
         except ConfigurationError as error:
-            problems.append(str(error))
+            messages.append(str(error))
             continue
+        if before := given.get((option, path)):
+            messages.append(report([Problem(origin, path, f"is set twice; also by {before}")]))
+            continue
+        given[option, path] = origin
         if option == "--swap":
             _put(tree, "factors", _factor_name(tree, path), _factor(path, node, origin), origin)
         else:
             _put(tree, option.removeprefix("--"), dotted(path), node, origin)
-    if problems:
-        raise ConfigurationError("\n".join(problems))
+    if messages:
+        raise ConfigurationError("\n".join(messages))
     for key, value in options.others:
         if value is not None:
             origin = Origin(f"--{key} {value}", folder=Path.cwd())

@@ -311,7 +311,7 @@ class Training(Settings):
 
     @property
     def stream_seed(self) -> int:
-        """The seed of initial values and dropout: in stream 0 `seed`, in others unlike any process's of it."""
+        """The seed of initial values and dropout: in stream 0 `seed`, in others unlike any process's."""
         if self.stream == 0:
             return self.seed
         import numpy as np

@@ -1,0 +1,188 @@
+"""How often studies of real trainings find differences where there are none, and where there are.
+
+    python benchmarks/same_arms.py --out DIR --workers 2
+
+Every study trains a small model on dates of its own, for a baseline and its arms with five seeds, and is
+judged as `plugformer ablate` judges it. In most of them arms differ in name alone: each draws initial values
+and dropout from a stream of its own, in the same order of examples. In the others a difference is planted.
+What is trained already is kept in DIR: the same command goes on.
+"""
+
+import argparse
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from false_alarms import alarms, share
+
+from plugformer.ablation.findings import Findings, find
+from plugformer.ablation.results import (
+    ArmRecord,
+    CellResult,
+    StudyResults,
+    create_metrics,
+    load_arrays,
+    save_arrays,
+)
+from plugformer.ablation.statistics.judgement import Verdict
+from plugformer.registry import Registry
+from plugformer.training.train import train
+
+METRIC = "token_accuracy"
+SEEDS = range(1, 6)
+ARMS = 5
+TASK = (
+    "data.size=4000",
+    "model.width=32",
+    "model.hidden_width=64",
+    "training.epochs=null",
+    "training.batch_tokens=null",
+    "training.batch_size=16",
+    "training.optimizer.lr=0.006",
+    "training.schedule={name: warmup_cosine, warmup_steps: 20}",
+    "training.monitor=loss",
+    "evaluation.samples=0",
+    f"evaluation.metrics=[{METRIC}]",
+)
+ALIKE = ("model.dropout=0.1", "model.position=learned")
+PLANTED = {
+    "baseline": ALIKE,
+    "dropout 0.6": ("model.dropout=0.6", "model.position=learned"),
+    "no positions": ("model.dropout=0.1", "model.position=none"),
+}
+
+Settings = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is trained.
+
+    Attributes:
+        arms: The settings of each, the baseline first.
+    """
+
+    arms: Mapping[str, Settings]
+
+    @classmethod
+    def alike(cls, number: int) -> "Study":
+        """Returns a study whose arms differ in their streams, which no other study has."""
+        names = ["baseline", *(f"alike {arm}" for arm in range(1, ARMS))]
+        streams = range(number * ARMS, (number + 1) * ARMS)
+        common = (*TASK, *ALIKE, f"data.seed={number}", "training.steps=60")
+        return cls({name: (*common, f"training.stream={s}") for name, s in zip(names, streams, strict=True)})
+
+    @classmethod
+    def planted(cls, number: int) -> "Study":
+        """Returns a study whose arms are worse than its baseline."""
+        common = (*TASK, f"data.seed={number}", f"training.stream={number}", "training.steps=200")
+        return cls({name: (*common, *settings) for name, settings in PLANTED.items()})
+
+    def cells(self) -> Iterator[tuple[str, int, Settings]]:
+        """Yields arm, seed and settings of each cell."""
+        for arm, settings in self.arms.items():
+            for seed in SEEDS:
+                yield arm, seed, (*settings, f"training.seed={seed}")
+
+    def findings(self, folder: Path, registry: Registry) -> Findings:
+        """Returns what the study finds, all of whose cells are there."""
+        blocks = {METRIC: {"name": METRIC}}
+        metrics = create_metrics(blocks, registry)
+        cells = []
+        for arm, seed, settings in self.cells():
+            statistics = load_arrays(kept(folder, settings))
+            score = metrics[METRIC].aggregate(statistics[METRIC])
+            cells.append(CellResult(arm, seed, metrics={METRIC: score}, statistics=statistics))
+        arms = tuple(ArmRecord(arm, {}, None if arm == "baseline" else "baseline", {}) for arm in self.arms)
+        study = {"study": "", "metric": METRIC, "split": "test", "seeds": list(SEEDS)}
+        return find(StudyResults(study, arms, tuple(cells), blocks, {}, metrics))
+
+
+def kept(folder: Path, settings: Settings) -> Path:
+    """Returns where the statistics of a cell are kept."""
+    return folder / f"{hashlib.sha256(' '.join(settings).encode()).hexdigest()[:16]}.npz"
+
+
+def train_cell(folder: Path, settings: Settings) -> None:
+    """Trains a cell unless it has been, and keeps each test example's statistics."""
+    if kept(folder, settings).exists():
+        return
+    with TemporaryDirectory() as run:
+        report = train("dates", overrides=settings, out=Path(run, "run"), notify=str)
+    save_arrays(kept(folder, settings), report.statistics)
+
+
+def print_scores(found: list[Findings]) -> None:
+    """Prints where scores lie, and how far they spread within an arm."""
+    scores = [arm.score for each in found for arm in each.arms if arm.score is not None]
+    means, deviations = ([getattr(score, name) for score in scores] for name in ("mean", "deviation"))
+    told = [each.judgement.detectable for one in found for each in one.comparisons]
+    print(
+        f"{METRIC}: arms' means {min(means):.3f} to {max(means):.3f}, in the median {np.median(means):.3f}; "
+        f"median deviation over seeds {np.median(deviations):.4f}; median smallest difference seen with "
+        f"80 %: {np.median([each for each in told if each is not None]):.4f}"
+    )
+
+
+def print_false_alarms(found: list[Findings]) -> None:
+    """Prints how often arms that differ in name alone are called different."""
+    hits = np.array([alarms([each.judgement for each in one.comparisons]) for one in found])
+    cells = [share(column.ravel()) for column in np.moveaxis(hits[..., :4], -1, 0)]
+    studies = [share(hits[..., place].any(axis=1)) for place in (3, 4)]
+    print(f"Arms alike: % of {hits[..., 0].size} comparisons, then of {len(hits)} studies, with a difference")
+    print(
+        "| seeds alone | examples alone | larger of both p | verdict's p | studies, this p | studies, Holm |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    print(f"| {' | '.join([*cells, *studies])} |")
+
+
+def print_power(found: list[Findings]) -> None:
+    """Prints how often planted differences are found."""
+    print(f"Planted: % of {len(found)} studies that call the arm worse, and the difference in the median")
+    print("| arm | called worse, Holm | difference |")
+    print("| --- | --- | --- |")
+    for arm in [name for name in PLANTED if name != "baseline"]:
+        judged = [each.judgement for one in found for each in one.comparisons if each.arm == arm]
+        difference = np.median([each.contrast.difference for each in judged])
+        worse = share(np.array([each.verdict is Verdict.WORSE for each in judged]))
+        print(f"| {arm} | {worse} | {difference:.3f} |")
+
+
+def main() -> None:
+    """Trains what is not there yet, then prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="where cells are kept")
+    parser.add_argument("--alike", type=int, default=50, help="studies without a difference")
+    parser.add_argument("--planted", type=int, default=10, help="studies with one")
+    parser.add_argument("--workers", type=int, default=2, help="trainings at a time")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    os.environ["PLUGFORMER_CACHE"] = str(options.out / "cache")
+    alike = [Study.alike(number) for number in range(1, options.alike + 1)]
+    planted = [Study.planted(number) for number in range(1, options.planted + 1)]
+    cells = [settings for study in (*alike, *planted) for _, _, settings in study.cells()]
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.workers, spawn, torch.set_num_threads, (1,)) as pool:
+        for done, _ in enumerate(pool.map(partial(train_cell, options.out), cells), start=1):
+            print(f"\r{done} of {len(cells)} trainings", end="", flush=True)
+    print()
+    registry = Registry.discover()
+    if alike:
+        found = [study.findings(options.out, registry) for study in alike]
+        print_scores(found)
+        print_false_alarms(found)
+    if planted:
+        print_power([study.findings(options.out, registry) for study in planted])
+
+
+if __name__ == "__main__":
+    main()
