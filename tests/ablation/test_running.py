@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from tests.ablation.studies import declared, run
+from tests.ablation.studies import SETTINGS, SWAP, declared, run
 
 from plugformer.ablation.cost import facts_reader
+from plugformer.ablation.declaration import Options, read_study
 from plugformer.ablation.fairness import priced
 from plugformer.ablation.resolution import resolve_variants
 from plugformer.ablation.results import StudyResults
@@ -99,6 +100,28 @@ def test_a_changed_setting_runs_the_affected_cells_again_and_says_so(copy, regis
     assert begun == ALL
     assert "4 cells are run again" in said.getvalue()
     assert "task.training.log_every: 2 -> 3" in said.getvalue()
+
+
+def test_a_task_file_that_changed_under_a_half_finished_study_begins_it_again(
+    registry, console, said, tmp_path
+):
+    task, study, out = tmp_path / "mine.yaml", tmp_path / "study.yaml", tmp_path / "s"
+    chosen = [each for each in SETTINGS if not each.startswith("training.steps")]
+    study.write_text(
+        f"task: mine.yaml\nseeds: 2\nfactors: {{a: {{path: {SWAP.replace('=', ', values: ')}}}}}\n"
+    )
+    task.write_text("extends: dates\ntraining: {steps: 3}\n")
+    options = Options(settings=chosen)
+    with pytest.raises(InterruptedRunError, match="1 of 4 cells are done"):
+        run(read_study(str(study), options), out, registry, console, stop_after=1)
+    task.write_text("extends: dates\ntraining: {steps: 4}\n")
+    results, begun = run(read_study(str(study), options), out, registry, console)
+    assert begun == [each.replace("attention", "a") for each in ALL]
+    assert "task.training.steps: 3 -> 4" in said.getvalue()
+    assert [cell.curve[-1]["step"] for cell in results.cells] == [4] * 4
+    task.write_text("extends: dates\ntraining: {steps: four}\n")
+    with pytest.raises(ConfigurationError, match=r"mine\.yaml:2:19  training\.steps: .*'four'"):
+        run(read_study(str(study), options), out, registry, console)
 
 
 def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, console, said, monkeypatch):

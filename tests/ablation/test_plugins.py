@@ -1,0 +1,73 @@
+"""Studies over components that are not built in: values like any other, in processes of their own too."""
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.ablation.studies import declared, run
+
+from plugformer.ablation.local_executor import LocalExecutor
+from plugformer.ablation.resolution import resolve_variants
+from plugformer.ablation.running import Conductor
+from plugformer.errors import ConfigurationError
+from plugformer.registry import Registry
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAME = "plugformer-differential"
+
+
+@pytest.fixture
+def console():
+    return Console(file=io.StringIO())
+
+
+@pytest.fixture
+def manifest(tmp_path, monkeypatch):
+    """A local manifest and its component, to be changed."""
+    monkeypatch.syspath_prepend(tmp_path)  # restores the import path afterwards
+    return shutil.copytree(EXAMPLES / "squared_relu", tmp_path / "local") / "registry.yaml"
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The registry where a plugin's distribution is installed."""
+    info = tmp_path / "site" / "plugformer_differential-0.2.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 0.2.0\n")
+    (info / "entry_points.txt").write_text("[plugformer]\ndifferential = plugformer_differential\n")
+    monkeypatch.syspath_prepend(info.parent)
+    monkeypatch.syspath_prepend(EXAMPLES / NAME)
+    monkeypatch.setenv("PLUGFORMER_PLUGINS", NAME)
+    return Registry.discover()
+
+
+def made_of(results, component):
+    return results.made_of["components"][component]
+
+
+def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(manifest, console, tmp_path):
+    study = declared("model.feed_forward=[gelu, {name: squared_relu, bias: false}]", seeds=1)
+    registry = Registry.discover().with_local(manifest)
+    results = Conductor(LocalExecutor(1, 1), registry, console).run(study, tmp_path / "s")
+    assert [cell.failure for cell in results.cells] == [None, None]
+    assert made_of(results, "feed_forward/squared_relu")["distribution"] == "local"
+    assert run(study, tmp_path / "s", registry, console)[1] == []
+    source = manifest.with_name("squared_relu.py")
+    source.write_text(source.read_text() + "# faster\n")
+    _, begun = run(study, tmp_path / "s", Registry.discover().with_local(manifest), console)
+    assert begun == ["feed_forward=squared_relu(bias=false), seed 1"]
+
+
+def test_a_component_of_an_installed_plugin_is_a_value(installed, console, tmp_path):
+    study = declared("model.attention=[mha, differential]", seeds=1)
+    results, begun = run(study, tmp_path / "s", installed, console)
+    assert begun == ["baseline, seed 1", "attention=differential, seed 1"]
+    assert [cell.failure for cell in results.cells] == [None, None]
+    assert made_of(results, "attention/differential")["distribution"] == NAME
+
+
+def test_a_plugin_that_is_not_installed_is_an_unknown_value(registry):
+    with pytest.raises(ConfigurationError, match="unknown attention 'differential'"):
+        resolve_variants(declared("model.attention=[mha, differential]"), registry)
