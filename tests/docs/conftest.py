@@ -7,7 +7,8 @@ are not run.
 
 Comments, which readers of the site do not see, say where a test departs from the page:
 
-    <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short
+    <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short; a
+                                      `--set` of theirs replaces the command's own of the same key
     <!-- test absent: WORD -->        from here on, commands that name it are not typed: it is not installed
     <!-- test first: COMMAND -->      run before the next block
     <!-- test install: FOLDER -->     the distribution in that folder is installed from here on, and no other
@@ -49,6 +50,7 @@ _COMMENT = r"^<!-- test (?P<directive>\w+): (?P<value>.*?) -->$"
 _PART = re.compile(f"{_FENCE}|{_COMMENT}", re.MULTILINE | re.DOTALL)
 BASH = shutil.which("bash") or "bash"
 _SHELL = re.compile(r"[|<>&;$`*]")
+_SETTING = re.compile(r" --set ([\w.]+)=\S+")
 _MANIFEST = {"plugformer", "components", "tasks", "hooks", "commands"}
 
 
@@ -121,7 +123,7 @@ class Page:
     def run(self, command: str) -> tuple[object, str]:
         """Runs a command: Plugformer's own in this process, which has torch already."""
         if command.startswith(("plugformer train", "plugformer ablate")) and "--resume" not in command:
-            command = f"{command} {self.append}"
+            command = f"{self._without_replaced(command)} {self.append}"
         before, pipe, last = command.rpartition(" | ")
         own, into, file = last.partition(" > ")
         if not own.startswith("plugformer ") or _SHELL.search(own):
@@ -132,6 +134,11 @@ class Page:
         if into:
             Path(file).write_text(out, encoding="utf-8")
         return status, out + err
+
+    def _without_replaced(self, command: str) -> str:
+        """Returns a command without the settings that stand in what is appended, as none may be given twice."""
+        replaced = set(_SETTING.findall(f" {self.append}"))
+        return _SETTING.sub(lambda found: "" if found[1] in replaced else found[0], command)
 
     def yaml(self, text: str, title: str | None) -> None:
         """Checks a task, a manifest, a study, or a part of a task."""
