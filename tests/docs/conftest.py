@@ -7,8 +7,8 @@ are not run.
 
 Comments, which readers of the site do not see, say where a test departs from the page:
 
-    <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short; a
-                                      `--set` of theirs replaces the command's own of the same key
+    <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short;
+                                      a `--set` here replaces the command's own of the same key
     <!-- test absent: WORD -->        from here on, commands that name it are not typed: it is not installed
     <!-- test first: COMMAND -->      run before the next block
     <!-- test install: FOLDER -->     the distribution in that folder is installed from here on, and no other
@@ -136,7 +136,7 @@ class Page:
         return status, out + err
 
     def _without_replaced(self, command: str) -> str:
-        """Returns a command without the settings that stand in what is appended, as none may be given twice."""
+        """Returns a command without settings that are appended: none may be given twice."""
         replaced = set(_SETTING.findall(f" {self.append}"))
         return _SETTING.sub(lambda found: "" if found[1] in replaced else found[0], command)
 

@@ -16,7 +16,9 @@ def with_p(p, difference=0.1):
     beyond = round(p * (GRAIN + 1)) - 1
     deviations = np.where(np.arange(GRAIN) < beyond, 2.0, 0.0)
     examples = Bootstrap(difference, deviations, 100)
-    return Contrast(difference, 5, StudentT(difference, 1e-9, 4), examples, StudentT(difference, 1e-9, 50))
+    return Contrast(
+        difference, 5, StudentT(difference, 1e-9, 4.0), examples, StudentT(difference, 1e-9, 50.0)
+    )
 
 
 def test_holm_by_hand():

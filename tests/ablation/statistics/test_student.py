@@ -30,21 +30,21 @@ def test_an_example_by_hand():
 def test_two_sources_make_the_test_of_welch():
     """The mean of a sample minus a known-to-be-zero one: scipy's unequal-variance test adds both errors."""
     expected = stats.ttest_ind_from_stats(0.4, 0.9, 5, 0.0, 3.0, 200, equal_var=False)
-    found = together(StudentT(0.4, 0.9 / 5**0.5, 4), StudentT(0.4, 3.0 / 200**0.5, 199))
+    found = together(StudentT(0.4, 0.9 / 5**0.5, 4.0), StudentT(0.4, 3.0 / 200**0.5, 199.0))
     assert found.p == pytest.approx(expected.pvalue)
 
 
 def test_nothing_varied():
-    same = StudentT(0.0, 0.0, 4)
+    same = StudentT(0.0, 0.0, 4.0)
     assert (same.p, same.interval(0.95), same.detectable(0.05)) == (1.0, (0.0, 0.0), 0.0)
-    assert StudentT(0.5, 0.0, 4).p == 0.0
-    assert together(same, StudentT(0.0, 0.0, 99)).p == 1.0
+    assert StudentT(0.5, 0.0, 4.0).p == 0.0
+    assert together(same, StudentT(0.0, 0.0, 99.0)).p == 1.0
 
 
 @pytest.mark.parametrize(("seeds", "alpha"), [(2, 0.05), (3, 0.0125), (5, 0.05), (5, 0.00125), (10, 0.005)])
 def test_what_is_detectable_is_detected_four_times_in_five(seeds, alpha):
     deviation, generator = 0.3, np.random.default_rng(seeds)
-    effect = StudentT(0.0, deviation / seeds**0.5, seeds - 1).detectable(alpha)
+    effect = StudentT(0.0, deviation / seeds**0.5, float(seeds - 1)).detectable(alpha)
     differences = generator.normal(effect, deviation, (20_000, seeds))
     # Known and estimated deviation differ: power is defined for the known one.
     result = stats.ttest_1samp(differences, 0, axis=1)

@@ -96,5 +96,5 @@ class Bootstrap:
     def student(self) -> StudentT:
         """The same difference with the bootstrap's standard error, as if it were normal."""
         return StudentT(
-            self.difference, float(np.sqrt(np.mean(self.deviations**2))), max(self.examples - 1, 1)
+            self.difference, float(np.sqrt(np.mean(self.deviations**2))), float(max(self.examples - 1, 1))
         )

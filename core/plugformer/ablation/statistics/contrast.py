@@ -127,7 +127,7 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
     if over_examples is not None and len(common) > 1:
         error = over_examples.student
         # A few equal differences do not show that seeds never matter: their number limits what is known.
-        alone = StudentT(difference, error.error, len(common) - 1)
+        alone = StudentT(difference, error.error, float(len(common) - 1))
         total = alone if over_seeds is None else together(over_seeds, error)
     return Contrast(
         difference,
@@ -135,7 +135,7 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
         over_seeds,
         over_examples,
         total,
-        identical=same and len(common) > 1 and abs(difference) <= _ROUNDING * np.abs(theirs).max(),
+        identical=same and len(common) > 1 and bool(abs(difference) <= _ROUNDING * np.abs(theirs).max()),
         notes=(*notes, *_cases(ours, theirs, missing, same=same)),
     )
 

@@ -69,7 +69,7 @@ def paired(differences: Float[ndarray, " pairs"]) -> StudentT:
     """Returns the paired t test: that of the mean of at least two differences."""
     from scipy.stats import sem
 
-    return StudentT(float(differences.mean()), float(sem(differences)), len(differences) - 1)
+    return StudentT(float(differences.mean()), float(sem(differences)), float(len(differences) - 1))
 
 
 def together(one: StudentT, other: StudentT) -> StudentT:
