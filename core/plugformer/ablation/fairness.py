@@ -108,10 +108,10 @@ def _equal(variant: Variant, facts: Facts, baseline: Cost, match: str) -> Priced
     def cost(width: int) -> float:
         changed = with_hidden_width(task, width)
         if match == "parameters":
-            return count_parameters(changed, facts.sizes, registry)
+            return float(count_parameters(changed, facts.sizes, registry))
         return cost_of(changed, facts, registry).flops_per_token
 
-    target = baseline.parameters if match == "parameters" else baseline.flops_per_token
+    target = float(baseline.parameters if match == "parameters" else baseline.flops_per_token)
     width = task.model.hidden_width
     if cost(width) != target:
         width = min((width, solve_width(cost, target)), key=lambda each: abs(cost(each) - target))
