@@ -1,0 +1,167 @@
+"""The seeds of an arm: each a model of its own, or all stacked into one by torch.func and trained at once.
+
+Stacked, components stay as they are. Two things do not: taking the padding out, because seeds have different
+numbers of real tokens, and the loss, whose own function vmap cannot take apart.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state
+from torch.nn.functional import cross_entropy
+from torch.nn.functional import pad as padded
+
+from plugformer.configuration.task import Task
+from plugformer.data.batches import Batch, Tokens
+from plugformer.interfaces import FeedForward, Head, Padding, Positions, take_tokens
+from plugformer.kinds import Kind
+from plugformer.model.assembly import Sizes, assemble
+from plugformer.registry import Registry
+
+NO_TARGET = -100
+"""Stands in cross-entropy where nothing is to be predicted."""
+
+State = tuple[dict[str, Tensor], dict[str, Tensor]]
+Side = tuple[Tensor, Tensor]
+
+
+class Seed:
+    """A model that is trained by itself, as `plugformer train` does.
+
+    Args:
+        task: Says what the model is.
+        seed: Of the initial values.
+        sizes: Of its vocabularies.
+        registry: Has its components.
+    """
+
+    def __init__(self, task: Task, seed: int, sizes: Sizes, registry: Registry) -> None:
+        self.settings = task.training.model_copy(update={"seed": seed})
+        self.model = assemble(task.model_copy(update={"training": self.settings}), sizes, registry).train()
+        component = self.settings.optimizer
+        builder = registry.create(Kind.OPTIMIZER, component.name, **component.options)
+        self.optimizer: torch.optim.Optimizer = builder.build(self.model.named_parameters())
+
+    def update(self, batch: Batch) -> float:
+        """Makes an update; returns the mean loss before it."""
+        loss = self.model(batch)
+        mean = loss.total / self.model.count(batch)
+        (mean + loss.auxiliary).backward()
+        if self.settings.gradient_clipping is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.gradient_clipping)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return float(mean.detach())
+
+
+class StackedSeeds:
+    """Models that differ in their seed alone, trained at once.
+
+    Args:
+        seeds: What to start from; the first one's optimizer is taken over, so do not update it any more.
+    """
+
+    def __init__(self, seeds: Sequence[Seed]) -> None:
+        self.settings = seeds[0].settings
+        self.model = seeds[0].model
+        self.parameters, self.buffers = stack_module_state([seed.model for seed in seeds])
+        self.optimizer = seeds[0].optimizer
+        stacked = {single: self.parameters[name] for name, single in self.model.named_parameters()}
+        # A parameter by all its names: functional_call ties them only once where whole modules are shared.
+        everywhere = self.model.named_parameters(remove_duplicate=False)
+        self._named = {name: stacked[single] for name, single in everywhere}
+        for group in self.optimizer.param_groups:  # chosen by the shapes of a single model
+            group["params"] = [stacked[each] for each in group["params"]]
+
+    def update(self, batches: Sequence[Batch]) -> list[float]:
+        """Makes an update of each seed from its batch; returns the mean losses before it."""
+        source = _stacked([each.source for each in batches])
+        target = _stacked([each.target for each in batches])
+        most = max(len(each.labels) for each in batches)
+        labels = [padded(each.labels, (0, most - len(each.labels)), value=NO_TARGET) for each in batches]
+        paddings = [Padding.NONE if real.all() else Padding.RIGHT for _, real in (source, target)]
+
+        def loss(state: State, source: Side, target: Side, labels: Tensor) -> tuple[Tensor, Tensor]:
+            batch = Batch(Tokens(*source, paddings[0]), Tokens(*target, paddings[1]), labels)
+            found = functional_call(self.model, state, batch, tie_weights=False)
+            return found.total, found.auxiliary
+
+        with self._vectorizable(source[1], target[1]):
+            totals, auxiliary = torch.vmap(loss, randomness="different")(
+                (self._named, self.buffers), source, target, torch.stack(labels)
+            )
+        means = totals / totals.new_tensor([self.model.count(batch) for batch in batches])
+        (means + auxiliary).sum().backward()
+        self._clip()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        losses: list[float] = means.tolist()
+        return losses
+
+    def _clip(self) -> None:
+        """Limits each seed's gradients by their own norm."""
+        if self.settings.gradient_clipping is None:
+            return
+        gradients = [each.grad for each in self.parameters.values() if each.grad is not None]
+        norms = torch.stack([each.flatten(1).norm(dim=1) for each in gradients]).norm(dim=0)
+        factors = (self.settings.gradient_clipping / (norms + 1e-6)).clamp(max=1)  # as torch's own clipping
+        for gradient in gradients:
+            gradient.mul_(factors.view(-1, *[1] * (gradient.dim() - 1)))
+
+    @contextmanager
+    def _vectorizable(self, source: Tensor, target: Tensor) -> Iterator[None]:
+        """Inside, as many positions are computed for every seed as the one with most real tokens has.
+
+        Args:
+            source: Which source tokens are real, (seeds, batch, length).
+            target: Which target tokens are.
+        """
+        followed = target[..., :-1] & target[..., 1:]
+        most: dict[int, int] = {}  # by length
+        for real in (source, followed):
+            most[real.shape[-1]] = max(int(real.sum(dim=(1, 2)).max()), most.get(real.shape[-1], 0))
+
+        def at_real_tokens(network: FeedForward, x: Tensor, at: Positions) -> Tensor:
+            tokens = x.flatten(0, 1)
+            rows = at.once("real ones first", lambda: _real_first(at.real, most[at.length]))
+            output: Tensor = network(take_tokens(tokens, rows))
+            return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
+
+        def loss(head: Head, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+            if targets.dim() == 1:
+                scores = head.logits(hidden, real)
+            else:
+                rows = _real_first(real, most[real.shape[1]])
+                scores = head.logits(take_tokens(hidden.flatten(0, 1), rows)[None], real)[0]
+                targets = targets.masked_fill(~real, NO_TARGET).flatten().gather(0, rows)
+            smoothing = self.settings.label_smoothing
+            total = cross_entropy(
+                scores, targets, reduction="sum", ignore_index=NO_TARGET, label_smoothing=smoothing
+            )
+            return total, real.sum()
+
+        with (
+            patch("plugformer.model.layer.at_real_tokens", at_real_tokens),
+            patch.object(type(self.model.head), "loss", loss),
+        ):
+            yield
+
+
+def _stacked(sides: Sequence[Tokens]) -> Side:
+    """Returns the seeds' token numbers, and which of them are real; both (seeds, batch, length)."""
+    rows, length = (max(each.ids.shape[axis] for each in sides) for axis in (0, 1))
+    ids, real = [], []
+    for each in sides:
+        missing = (0, length - each.ids.shape[1], 0, rows - each.ids.shape[0])
+        ids.append(padded(each.ids, missing))
+        real.append(padded(each.real, missing))
+        real[-1][each.ids.shape[0] :, :1] = True  # nothing follows: no target, but something to attend to
+    return torch.stack(ids), torch.stack(real)
+
+
+def _real_first(real: Tensor, most: int) -> Tensor:
+    """Returns the numbers of so many positions of a seed: real ones, then others."""
+    return real.flatten().int().argsort(descending=True, stable=True)[:most]
