@@ -54,11 +54,9 @@ class RayExecutor(Executor):
                     yield self._ended(reference, running.pop(reference))
                 if not ready:
                     yield Waiting()
-                if self._stopping:
+                if self._stopping:  # cancelled as by Ctrl-C: a training saves and ends, others never begin
                     for reference in running:
-                        self._ray.cancel(
-                            reference
-                        )  # as Ctrl-C: a training saves and ends, others never begin
+                        self._ray.cancel(reference)
         finally:
             for reference in running:
                 self._ray.cancel(reference, force=True)
