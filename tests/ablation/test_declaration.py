@@ -2,8 +2,9 @@
 
 import pytest
 
-from plugformer.ablation.arms import arms_of, common_changes, label, tunings_of
+from plugformer.ablation.arms import arms_of, common_changes, tunings_of
 from plugformer.ablation.declaration import Options, read_study
+from plugformer.ablation.labels import label
 from plugformer.errors import ConfigurationError
 
 STUDY = """\

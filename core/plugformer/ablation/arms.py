@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import yaml
-
 from plugformer.ablation.declaration import Declared
+from plugformer.ablation.labels import label
 from plugformer.configuration.overrides import keys
 from plugformer.documents import Mapping, Node, plain
 from plugformer.problems import Origin
@@ -77,17 +76,6 @@ def common_changes(declared: Declared) -> list[Change]:
         for path in declared.study.changes
     ]
     return sorted(changes, key=lambda change: len(keys(change.path)))
-
-
-def label(value: Any) -> str:
-    """Returns a value in a few characters, as a table shows it."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict) and isinstance(value.get("name"), str):
-        options = [f"{key}={label(item)}" for key, item in value.items() if key != "name"]
-        return f"{value['name']}({', '.join(options)})" if options else str(value["name"])
-    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
-    return text.removesuffix("\n").removesuffix("\n...")
 
 
 def _values(declared: Declared) -> dict[str, list[Change]]:

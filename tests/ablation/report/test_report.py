@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from plugformer.ablation.findings import find
 from plugformer.ablation.report.latex import escape, latex_table
 from plugformer.ablation.report.terminal import report_text
+from plugformer.ablation.report.wording import remarks
 from plugformer.ablation.report.writing import write_report
 from plugformer.ablation.results import CellResult
 
@@ -170,6 +172,24 @@ def test_stated_cases_are_told_without_a_nan(made_up, tmp_path, arms, seeds, exp
         if file.suffix != ".png":
             assert not re.search(r"\b(nan|NaN|inf|Infinity)\b", file.read_text(encoding="utf-8")), file
     assert "nan" not in text
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ((0.2, 0.2), "tuning chose training.optimizer.lr 0.2 for every arm"),
+        ((0.2, 0.1), "lr 0.2 for baseline; 0.1 for other: the smallest of those tried, better ones may lie"),
+        ((0.3, 0.1), "lr 0.3 for baseline; 0.1 for other: the smallest and the largest of those tried"),
+    ],
+)
+def test_what_tuning_chose_is_told_and_whether_it_lies_at_an_end(made_up, chosen, expected):
+    results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
+    key = "training.optimizer.lr"
+    study = {**results.study, "tune": {key: [0.1, 0.2, 0.3]}}
+    arms = tuple(replace(arm, tuned={key: value}) for arm, value in zip(results.arms, chosen, strict=True))
+    line = remarks(find(replace(results, study=study, arms=arms)))[0]
+    assert expected in line
+    assert ("tried" in line) is (0.2 not in chosen or 0.1 in chosen)
 
 
 def test_without_matplotlib_the_report_has_no_figures_and_says_so(findings, tmp_path, monkeypatch):

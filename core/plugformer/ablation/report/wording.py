@@ -1,8 +1,10 @@
 """How numbers and verdicts are spelled in every form of the report."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from plugformer.ablation.findings import Findings
+from plugformer.ablation.labels import label
 from plugformer.ablation.statistics.student import POWER
 from plugformer.ablation.statistics.summary import Summary
 
@@ -90,12 +92,35 @@ def explanation(findings: Findings) -> list[str]:
 
 
 def remarks(findings: Findings) -> list[str]:
-    """Returns what a reader has to know about single arms: failures, mismatches, missing tests."""
-    told = []
+    """Returns what tuning chose, and what to know of single arms: mismatches, failures, missing tests."""
+    tried = findings.results.study.get("tune", {})
+    told = [_chosen(findings, path, values) for path, values in tried.items()]
     for arm in findings.arms:
-        told += [f"{arm.arm.name}: {note}" for note in arm.arm.notes]
+        if arm.arm.notes:
+            told.append(f"{arm.arm.name}: {'; '.join(arm.arm.notes)}")
         told += [f"{arm.arm.name}: seed {seed} failed: {why}" for seed, why in sorted(arm.failures.items())]
         comparison = findings.comparison_of(arm.arm.name)
         if comparison is not None:
             told += [f"{arm.arm.name}: {note}" for note in comparison.judgement.contrast.notes]
     return told
+
+
+def _chosen(findings: Findings, path: str, tried: Sequence[Any]) -> str:
+    """Returns which of the values that were tried the arms took, and whether better ones may lie beyond."""
+    chosen = {arm.arm.name: arm.arm.tuned[path] for arm in findings.arms if arm.cells}
+    arms: dict[str, list[str]] = {}
+    for arm, value in chosen.items():
+        arms.setdefault(label(value), []).append(arm)
+    whose = [
+        f"{value} for {', '.join(names) if len(arms) > 1 else 'every arm'}" for value, names in arms.items()
+    ]
+    told = f"tuning chose {path} {'; '.join(whose)}"
+    if len(tried) < 2 or not all(type(value) in (int, float) for value in tried):
+        return told
+    ends = {"smallest": min(tried), "largest": max(tried)}
+    reached = [name for name, end in ends.items() if end in chosen.values()]
+    return (
+        f"{told}: the {' and the '.join(reached)} of those tried, better ones may lie beyond"
+        if reached
+        else told
+    )

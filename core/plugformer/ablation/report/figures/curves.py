@@ -35,7 +35,7 @@ def draw_curves(findings: Findings) -> Iterator[Drawing]:
         if any(len(band.steps) > 1 for band in bands.values()):
             yield Drawing(
                 f"curves-{'loss' if name == 'loss' else 'metric'}",
-                f"{title[0].upper()}{title[1:]} while training",
+                f"While training: {title}",
                 "On the validation split. Lines are means over seeds, bands one standard deviation of the "
                 "seeds to both sides; the baseline is gray in every panel.",
                 _figure(findings, bands, title),
