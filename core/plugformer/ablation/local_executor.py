@@ -17,7 +17,13 @@ from plugformer.ablation.worker import Message, work
 _STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _HEARTBEAT = 0.2
 
-_PRELOADED = ["plugformer.ablation.training", "plugformer.evaluation.evaluate_metric", "scipy.stats"]
+_PRELOADED = [
+    "plugformer.ablation.training",
+    "plugformer.evaluation.evaluate_metric",
+    "scipy.stats",
+    "torch._dynamo",  # which PyTorch's optimizers import when they are made
+    "torch.distributed.tensor",  # which Accelerate imports to look at a model
+]
 """Imports that take seconds are made once, in the process that workers are forked from."""
 
 

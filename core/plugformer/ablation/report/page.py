@@ -85,34 +85,40 @@ def _interval(arm: ArmFinding, places: int) -> str:
 
 
 def _comparisons(findings: Findings) -> str:
+    """Returns the table of verdicts, and below it what they follow from."""
     if not findings.comparisons:
         return ""
     places, loss = score_decimals(findings), loss_decimals(findings)
-    rows = []
+    level = level_text(findings.comparisons[0].judgement.level)
+    verdicts, tests = [], []
     for comparison in findings.comparisons:
         judgement, contrast = comparison.judgement, comparison.judgement.contrast
-        rows.append(
+        name = f"{comparison.arm} - {comparison.baseline}"
+        verdicts.append(
             (
-                f"{comparison.arm} - {comparison.baseline}",
+                name,
                 judgement.verdict,
                 number_text(contrast.difference, places),
                 interval_text(judgement.interval, places),
                 p_text(judgement.p),
-                *(
-                    p_text(None if test is None else test.p)
-                    for test in (contrast.seeds, contrast.examples, contrast.total)
-                ),
-                number_text(contrast.effect_size, 2),
                 number_text(judgement.detectable, places),
+            )
+        )
+        three = (contrast.seeds, contrast.examples, contrast.total)
+        tests.append(
+            (
+                name,
+                *(p_text(None if test is None else test.p) for test in three),
+                number_text(contrast.effect_size, 2),
                 _loss(comparison, loss),
             )
         )
-    level = level_text(findings.comparisons[0].judgement.level)
-    head = (
-        *("comparison", "verdict", "difference", f"{level} interval", "p, corrected", "p, seeds"),
-        *("p, examples", "p, both", "effect size d_z", "seen from", f"{LOSS}, 95 % interval"),
+    head = ("comparison", "verdict", "difference", f"{level} interval", "p", "seen from")
+    below = ("comparison", "p, seeds", "p, examples", "p, both", "effect size d_z", f"{LOSS}, 95 % interval")
+    told = _paragraph(
+        "Single tests and the validation loss are not corrected for the number of comparisons.", "soft"
     )
-    return table(head, rows, head[2:])
+    return table(head, verdicts, head[2:]) + table(below, tests, below[1:]) + told
 
 
 def _loss(comparison: Comparison, places: int) -> str:
@@ -127,7 +133,7 @@ def _cost(findings: Findings) -> str:
         (
             arm.arm.name,
             f"{arm.cost.parameters:,}",
-            f"{arm.cost.flops_per_token / 1e6:.4g}",
+            f"{arm.cost.flops_per_token / 1e6:#.4g}",
             f"{arm.cost.peak_memory_mb:,.0f}",
             f"{arm.cost.tokens_per_second:,.0f}",
             f"{arm.cost.seconds:,.0f}",
