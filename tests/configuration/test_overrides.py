@@ -28,6 +28,7 @@ from plugformer.errors import ConfigurationError
             "model.encoder.per_layer.0.norm=rms_norm",
             {"model": {"encoder": {"per_layer": {0: {"norm": "rms_norm"}}}}},
         ),
+        (f"{'9' * 5000}=1", {"9" * 5000: 1}),
     ],
 )
 def test_values_are_yaml(argument: str, value: object) -> None:

@@ -8,6 +8,9 @@ from plugformer.documents import Mapping, Node, Scalar, read_text
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, Origin, Problem, dotted, report
 
+_DIGITS = 9
+"""Of the longest number that a key may be, far above any layer's: Python refuses to read those of thousands."""
+
 
 def read_overrides(arguments: Iterable[str]) -> Mapping:
     """Reads arguments such as `model.attention=gqa`, in any order; values are YAML.
@@ -56,7 +59,11 @@ def read_setting(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
 
 def keys(dotted: str) -> tuple[Key, ...]:
     """Returns the keys that `model.encoder.per_layer.0` stands for."""
-    return tuple(int(part) if part.isdecimal() else part for part in dotted.split("."))
+    return tuple(map(_key, dotted.split(".")))
+
+
+def _key(part: str) -> Key:
+    return int(part) if part.isdecimal() and len(part) <= _DIGITS else part
 
 
 def _insert(root: Mapping, path: tuple[Key, ...], node: Node) -> list[Problem]:
