@@ -9,7 +9,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, Origin, Problem, dotted, report
 
 _DIGITS = 9
-"""Of the longest number that a key may be, far above any layer's: Python refuses to read those of thousands."""
+"""Of the longest number that a key may be: Python refuses to read those of thousands."""
 
 
 def read_overrides(arguments: Iterable[str]) -> Mapping:
