@@ -5,6 +5,7 @@ import pytest
 from plugformer.ablation.arms import arms_of, common_changes, tunings_of
 from plugformer.ablation.declaration import Options, read_study
 from plugformer.ablation.labels import label
+from plugformer.documents import plain
 from plugformer.errors import ConfigurationError
 
 STUDY = """\
@@ -52,6 +53,18 @@ def test_a_grid_combines_all_values(file):
         "attention=gqa(kv_heads=2), position=rope",
         "attention=mqa",
         "attention=mqa, position=rope",
+    ]
+
+
+def test_values_may_have_names(file):
+    named = "values: {small: {width: 32, layers: 1}, deep: {width: 32, layers: 4}, wide: {width: 96}}"
+    text = f"task: dates\nfactors:\n  size: {{path: model, {named}}}\n"
+    declared = read_study(file(text), Options())
+    assert names(declared) == ["baseline", "size=deep", "size=wide"]
+    assert [plain(arm.changes["size"].layer()) for arm in arms_of(declared)] == [
+        {"model": {"width": 32, "layers": 1}},
+        {"model": {"width": 32, "layers": 4}},
+        {"model": {"width": 96}},
     ]
 
 
@@ -137,7 +150,7 @@ def test_labels_are_short(value, shown):
         ("match: parameters", "match: params", r":8:8  match: expected .*'parameters'"),
         ("task: dates\n", "", r"task: is missing"),
         ("[learned, rope]", "[learned]", r":6:44  factors\.position\.values: expected at least 2 items"),
-        ("[learned, rope]", "learned", r":6:44  factors\.position\.values: expected a list, found 'learned'"),
+        ("[learned, rope]", "learned", r":6:44  factors\.position\.values: expected a list or a mapping.*, found 'learned'"),
         ("path: model.position", "path: model.attention", r":6:20  .*changed by the factor 'attention', too"),
         ("path: model.position", "path: model.attention.bias", r"changed by the factor 'attention', too"),
         ("path: model.position", "path: training.seed", r"write the seeds under `seeds`"),

@@ -22,16 +22,18 @@ class Change:
         path: Dotted keys.
         node: The value, with its place.
         origin: Where the path was written.
+        name: What the study calls the value; empty if it does not.
     """
 
     path: str
     node: Node
     origin: Origin
+    name: str = ""
 
     @property
     def label(self) -> str:
-        """The value, short: `gqa(kv_heads=2)`."""
-        return label(plain(self.node))
+        """The value's name, or the value, short: `gqa(kv_heads=2)`."""
+        return self.name or label(plain(self.node))
 
     def layer(self) -> Mapping:
         """Returns the change as a task's layer."""
@@ -53,7 +55,9 @@ class Arm:
 
 def arms_of(declared: Declared) -> list[Arm]:
     """Returns the arms of a study; the first is the baseline, which all others are compared with."""
-    return [_arm(changes, declared) for changes in _designed(_values(declared), declared.study.design)]
+    values = _values(declared)
+    baseline = {name: choices[0] for name, choices in values.items()}
+    return [_arm(changes, baseline) for changes in _designed(values, declared.study.design)]
 
 
 def tunings_of(declared: Declared) -> list[dict[str, Change]]:
@@ -83,10 +87,11 @@ def _values(declared: Declared) -> dict[str, list[Change]]:
         name: [
             Change(
                 factor.path,
-                declared.node(("factors", name, "values", number)),
+                declared.node(("factors", name, "values", key)),
                 declared.node(("factors", name, "path")).origin,
+                key if isinstance(key, str) else "",
             )
-            for number in range(len(factor.values))
+            for key in factor.keys
         ]
         for name, factor in declared.study.factors.items()
     }
@@ -102,12 +107,8 @@ def _designed(values: dict[str, list[Change]], design: str) -> Iterator[dict[str
         yield from ({**baseline, name: change} for change in choices[1:])
 
 
-def _arm(changes: dict[str, Change], declared: Declared) -> Arm:
-    others = [
-        f"{name}={change.label}"
-        for name, change in changes.items()
-        if change.node is not declared.node(("factors", name, "values", 0))
-    ]
+def _arm(changes: dict[str, Change], baseline: dict[str, Change]) -> Arm:
+    others = [f"{name}={change.label}" for name, change in changes.items() if change is not baseline[name]]
     return Arm(", ".join(others) or BASELINE, changes)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from plugformer.configuration.task import Count, Settings
+from plugformer.problems import Key
 
 TUNING_SEED = 2**20
 """The seed of all trainings that settings are chosen by: above those of a study, which must not see it."""
@@ -18,9 +19,16 @@ class Factor(Settings):
     """Something that arms differ in."""
 
     path: Path = Field(description="The key of a task, such as model.attention.")
-    values: Annotated[list[Any], Field(min_length=2)] = Field(
-        description="What stands there: names, blocks or numbers; the first belongs to the baseline."
+    values: list[Any] | dict[str, Any] = Field(
+        min_length=2,
+        description="What stands there: names, blocks or numbers, or such by what reports call them; "
+        "the first belongs to the baseline.",
     )
+
+    @property
+    def keys(self) -> list[Key]:
+        """The keys of the values: numbers in a list, else names."""
+        return list(range(len(self.values))) if isinstance(self.values, list) else list(self.values)
 
 
 class Study(Settings):
