@@ -150,7 +150,11 @@ def test_labels_are_short(value, shown):
         ("match: parameters", "match: params", r":8:8  match: expected .*'parameters'"),
         ("task: dates\n", "", r"task: is missing"),
         ("[learned, rope]", "[learned]", r":6:44  factors\.position\.values: expected at least 2 items"),
-        ("[learned, rope]", "learned", r":6:44  factors\.position\.values: expected a list or a mapping.*, found 'learned'"),
+        (
+            "[learned, rope]",
+            "learned",
+            r":6:44  factors\.position\.values: expected a list or a mapping.*, found 'learned'",
+        ),
         ("path: model.position", "path: model.attention", r":6:20  .*changed by the factor 'attention', too"),
         ("path: model.position", "path: model.attention.bias", r"changed by the factor 'attention', too"),
         ("path: model.position", "path: training.seed", r"write the seeds under `seeds`"),
