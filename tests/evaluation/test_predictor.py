@@ -205,14 +205,15 @@ class Spy(SequencePredictor):
 @pytest.mark.parametrize(
     ("metrics", "limit", "samples", "asked", "shown"),
     [
-        (True, 4, 2, 4, 2),
-        (True, None, 2, 54, 2),
-        (True, 1, 5, 1, 1),
-        (False, 4, 2, 2, 2),  # without a metric only what is shown is decoded
-        (False, 4, 0, 0, 0),
+        (True, 4, 2, [0, 13, 27, 40], [0, 27]),  # of 54
+        (True, None, 2, list(range(54)), [0, 27]),
+        (True, 99, 0, list(range(54)), []),
+        (True, 1, 5, [0], [0]),
+        (False, 4, 2, [0, 27], [0, 27]),  # without a metric only what is shown is decoded
+        (False, 4, 0, [], []),
     ],
 )
-def test_validation_decodes_what_is_measured_or_shown(
+def test_validation_decodes_what_is_measured_or_shown_evenly_spread(
     run, registry, predictor, data, metrics, limit, samples, asked, shown
 ):
     predicting = predictor()
@@ -221,9 +222,10 @@ def test_validation_decodes_what_is_measured_or_shown(
     split = data.splits["train"]
     validation = Validation(Evaluator(predicting, measured), split, limit=limit, samples=samples)
     evaluation = validation.evaluate(7)
-    assert predicting.asked == list(range(asked))
+    assert predicting.asked == asked
     assert evaluation.step == 7
     assert evaluation.metrics.keys() == measured.keys()
-    assert len(evaluation.samples) == shown
-    assert all(sample.source == split.input(row) for row, sample in enumerate(evaluation.samples))
+    assert [sample.source for sample in evaluation.samples] == [split.input(row) for row in shown]
+    outputs = [prediction.output for prediction in predictor().predict(split, shown)]
+    assert [sample.output for sample in evaluation.samples] == outputs
     assert validation.samples() == evaluation.samples

@@ -370,7 +370,8 @@ class Evaluation(Settings):
     )
     samples: Annotated[int, Field(ge=0)] = Field(default=5, description="Outputs shown at each evaluation.")
     limit: Count | None = Field(
-        default=1000, description="Validation examples decoded at evaluations during training."
+        default=1000,
+        description="Validation examples decoded at evaluations during training, evenly spread over the split.",
     )
 
 

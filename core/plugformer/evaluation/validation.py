@@ -17,16 +17,18 @@ class Validation:
     Args:
         evaluator: Holds the model.
         split: The validation split.
-        limit: Examples that are decoded for the metrics of outputs; all if None. Figures that need no
-            decoding use all; without a metric of outputs, only examples that are shown are decoded.
-        samples: Number of examples that are shown.
+        limit: Examples that are decoded for the metrics of outputs, evenly spread over the split, whose order
+            may be one of length; all if None. Figures that need no decoding use all; without a metric of
+            outputs, only examples that are shown are decoded.
+        samples: Number of decoded examples that are shown, evenly spread, too.
     """
 
     def __init__(self, evaluator: Evaluator, split: EncodedSplit, *, limit: int | None, samples: int) -> None:
         self.evaluator = evaluator
         self.split = split
-        self.shown = range(len(split))[:limit][:samples]
-        self.rows = range(len(split))[:limit] if evaluator.output_metrics else self.shown
+        decoded = _spread(range(len(split)), limit)
+        self.shown = _spread(decoded, samples)
+        self.rows = decoded if evaluator.output_metrics else self.shown
 
     def evaluate(self, step: int) -> Evaluation:
         """Returns all figures after so many updates.
@@ -44,17 +46,24 @@ class Validation:
             loss=right.loss,
             token_accuracy=right.token_accuracy,
             metrics=self.evaluator.values(self.split, self.rows, predictions, right),
-            samples=self._samples(predictions),
+            samples=self._samples(self.rows, predictions),
             best=False,
             seconds=time.perf_counter() - started,
         )
 
     def samples(self) -> list[Sample]:
         """Returns what the model answers to a few examples."""
-        return self._samples(self.evaluator.answers(self.split, self.shown))
+        return self._samples(self.shown, self.evaluator.answers(self.split, self.shown))
 
-    def _samples(self, predictions: Sequence[Prediction]) -> list[Sample]:
+    def _samples(self, rows: Sequence[int], predictions: Sequence[Prediction]) -> list[Sample]:
+        outputs = {row: prediction.output for row, prediction in zip(rows, predictions, strict=True)}
         return [
-            Sample(self.split.input(row), self.split.references(row)[0], prediction.output)
-            for row, prediction in zip(self.shown, predictions, strict=False)
+            Sample(self.split.input(row), self.split.references(row)[0], outputs[row]) for row in self.shown
         ]
+
+
+def _spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
+    """Returns so many rows, evenly spread and beginning with the first; all if there are no more."""
+    if count is None or count >= len(rows):
+        return rows
+    return [rows[number * len(rows) // count] for number in range(count)]
