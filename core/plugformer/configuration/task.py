@@ -371,7 +371,7 @@ class Evaluation(Settings):
     samples: Annotated[int, Field(ge=0)] = Field(default=5, description="Outputs shown at each evaluation.")
     limit: Count | None = Field(
         default=1000,
-        description="Validation examples decoded at evaluations during training, evenly spread over the split.",
+        description="Validation examples decoded at evaluations during training, spread over the split.",
     )
 
 
