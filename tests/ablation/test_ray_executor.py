@@ -27,9 +27,14 @@ def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     assert all(cell.result().loss > 0 for cell in waiting)
 
 
-def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(registry, tmp_path):
+SLOW = ["training.steps=100000", "training.evaluate_every=1", "training.accumulation=400"]
+"""One update takes seconds: cells cannot stop as soon as they are asked to."""
+
+
+@pytest.mark.parametrize("settings", [LONG, SLOW])
+def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(settings, registry, tmp_path):
     executor = RayExecutor()
-    waiting = cells(tmp_path, registry, *LONG)
+    waiting = cells(tmp_path, registry, *settings)
     deadline, stopped = time.monotonic() + 120, []
     for event in executor.events(waiting):
         assert time.monotonic() < deadline

@@ -1,6 +1,6 @@
 """Cells on a Ray cluster, whose machines share the study's folder and have the same packages installed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from plugformer.ablation.cell import Cell
@@ -34,6 +34,7 @@ class RayExecutor(Executor):
         self._ray: Any = ray
         self._threads = threads
         self._stopping = False
+        self._cancelled: set[Any] = set()
 
     @property
     def threads(self) -> int:
@@ -54,9 +55,8 @@ class RayExecutor(Executor):
                     yield self._ended(reference, running.pop(reference))
                 if not ready:
                     yield Waiting()
-                if self._stopping:  # cancelled as by Ctrl-C: a training saves and ends, others never begin
-                    for reference in running:
-                        self._ray.cancel(reference)
+                if self._stopping:
+                    self._cancel(running)
         finally:
             for reference in running:
                 self._ray.cancel(reference, force=True)
@@ -64,6 +64,12 @@ class RayExecutor(Executor):
     def stop(self) -> None:
         """Asks all running cells to save and end."""
         self._stopping = True
+
+    def _cancel(self, references: Iterable[Any]) -> None:
+        """Cancels as by Ctrl-C, once: a training saves and ends, which a second Ctrl-C would cut short."""
+        for reference in set(references) - self._cancelled:
+            self._ray.cancel(reference)
+            self._cancelled.add(reference)
 
     def _ended(self, reference: Any, cell: Cell) -> Event:
         try:
