@@ -1,4 +1,4 @@
-"""The components in examples/ compute what they say, and keep the contract of their kind."""
+"""Components in examples/ compute what they say; studies and task files there are sound."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +7,9 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
+from plugformer.ablation.declaration import Options, read_study
+from plugformer.ablation.resolution import resolve_variants
+from plugformer.configuration import resolve, validate
 from plugformer.interfaces import (
     Attention,
     FeedForward,
@@ -77,3 +80,20 @@ def test_query_key_norm_projects_pieces_as_it_projects_the_whole(attention: Atte
     assert isinstance(whole, PerPosition)
     for one, other in zip(pieces.tensors, whole.tensors, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.fixture
+def data(sample_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/study.yaml")), ids=lambda file: file.parent.name)
+def test_studies_are_sound(file: Path, registry: Registry) -> None:
+    assert len(resolve_variants(read_study(str(file), Options()), registry)) > 1
+
+
+@pytest.mark.usefixtures("data")
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/task.yaml")), ids=lambda file: file.parent.name)
+def test_tasks_are_sound(file: Path, registry: Registry) -> None:
+    validate(resolve(str(file), registry=registry))
