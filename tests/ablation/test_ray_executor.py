@@ -13,6 +13,10 @@ ray = pytest.importorskip("ray", reason="comes with the ray extra")
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]  # Ray warns of its own future
 
 
+SLOW = ["training.steps=100000", "training.evaluate_every=1", "training.accumulation=400"]
+"""One update takes seconds: cells cannot stop as soon as they are asked to."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
     ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
@@ -25,10 +29,6 @@ def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     ended = [event for event in RayExecutor().events(waiting) if isinstance(event, Ended)]
     assert [event.failure for event in ended] == [None, None]
     assert all(cell.result().loss > 0 for cell in waiting)
-
-
-SLOW = ["training.steps=100000", "training.evaluate_every=1", "training.accumulation=400"]
-"""One update takes seconds: cells cannot stop as soon as they are asked to."""
 
 
 @pytest.mark.parametrize("settings", [LONG, SLOW])
