@@ -17,7 +17,8 @@ from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
 from plugformer.testing import contract_tests
 
 TEXTS = ["我来到北京清华大学。", "他来到了网易杭研大厦", "我爱北京 Transformer 模型！"]
-TEXT = st.text(st.one_of(st.sampled_from("我来到北京清华大学，。 \nab1-<>"), st.characters()), max_size=30)
+CHARACTERS = st.characters(exclude_categories=["Cs"])  # readers refuse half a surrogate pair
+TEXT = st.text(st.one_of(st.sampled_from("我来到北京清华大学，。 \nab1-<>"), CHARACTERS), max_size=30)
 
 test_contract = contract_tests("tokenizer/jieba")
 
