@@ -36,6 +36,7 @@ if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
         if name not in _MODULES:
             message = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=sys.modules[__name__])
+        import_module("plugformer.threads").limit_spinning()
         value = globals()[name] = getattr(import_module(_MODULES[name]), name)
         return value
 

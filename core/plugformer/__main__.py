@@ -2,10 +2,13 @@
 
 import sys
 
+from plugformer.threads import limit_spinning
+
 
 def main() -> None:
     """Runs a command and exits; Ctrl-C while commands are still being imported ends like any other."""
     try:
+        limit_spinning()
         from plugformer.commands.main import main as run
 
         run()
