@@ -5,12 +5,29 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from jaxtyping import install_import_hook
+
+
+def annotated_modules() -> Iterator[str]:
+    """Yields the names of the modules whose functions state shapes."""
+    for package in ("plugformer", "plugformer_plugins"):
+        folder = Path(find_spec(package).origin).parent
+        for file in folder.rglob("*.py"):
+            if "from jaxtyping import" in file.read_text(encoding="utf-8"):
+                yield ".".join((package, *file.relative_to(folder).with_suffix("").parts))
+
+
+# From here on every call of them checks its shapes. Of a list it looks at the first item, not at a random one
+# as beartype does by default: its draws from the generator that checkpoints hold change what is trained.
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
+install_import_hook(list(annotated_modules()), CHECKER)
 
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.task import Task
