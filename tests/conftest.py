@@ -81,12 +81,30 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test that takes `any_attention` for every registered attention, and likewise for other kinds."""
-    wanted = [name for name in metafunc.fixturenames if name.startswith("any_")]
-    registry = Registry.discover() if wanted else None
-    for name in wanted:
-        entries = registry.entries(Kind(name.removeprefix("any_")))
-        metafunc.parametrize(name, [entry.name for entry in entries])
+    """Runs a test that takes `any_attention` for every registered attention, and likewise for other kinds.
+
+    One that takes `any_parts` is given settings of a part of each kind, so that every part comes up.
+    """
+    for name in [name for name in metafunc.fixturenames if name.startswith("any_")]:
+        if name == "any_parts":
+            metafunc.parametrize(name, list(combined_parts()), ids=lambda settings: ",".join(settings))
+        else:
+            metafunc.parametrize(name, registered(Kind(name.removeprefix("any_"))))
+
+
+def registered(kind: Kind) -> list[str]:
+    """Returns the names of a kind's components."""
+    return [entry.name for entry in Registry.discover().entries(kind)]
+
+
+def combined_parts() -> Iterator[list[str]]:
+    """Yields settings with a part of each kind, as few as show every part."""
+    model = (Kind.ATTENTION, Kind.POSITION, Kind.FEED_FORWARD, Kind.NORM)
+    places = [f"model.{kind}" for kind in model] + ["training.schedule", "training.optimizer"]
+    names = [registered(kind) for kind in (*model, Kind.SCHEDULE, Kind.OPTIMIZER)]
+    for number in range(max(map(len, names))):
+        chosen = [of_kind[number % len(of_kind)] for of_kind in names]
+        yield [f"{place}={name}" for place, name in zip(places, chosen, strict=True)]
 
 
 @pytest.fixture(scope="session")
