@@ -5,12 +5,29 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from jaxtyping import install_import_hook
+
+
+def annotated_modules() -> Iterator[str]:
+    """Yields the names of the modules whose functions state shapes."""
+    for package in ("plugformer", "plugformer_plugins"):
+        folder = Path(find_spec(package).origin).parent
+        for file in folder.rglob("*.py"):
+            if "from jaxtyping import" in file.read_text(encoding="utf-8"):
+                yield ".".join((package, *file.relative_to(folder).with_suffix("").parts))
+
+
+# From here on every call of them checks its shapes. Of a list it looks at the first item, not at a random one
+# as beartype does by default: its draws from the generator that checkpoints hold change what is trained.
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
+install_import_hook(list(annotated_modules()), CHECKER)
 
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.task import Task
@@ -64,12 +81,30 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test that takes `any_attention` for every registered attention, and likewise for other kinds."""
-    wanted = [name for name in metafunc.fixturenames if name.startswith("any_")]
-    registry = Registry.discover() if wanted else None
-    for name in wanted:
-        entries = registry.entries(Kind(name.removeprefix("any_")))
-        metafunc.parametrize(name, [entry.name for entry in entries])
+    """Runs a test that takes `any_attention` for every registered attention, and likewise for other kinds.
+
+    One that takes `any_parts` is given settings of a part of each kind, so that every part comes up.
+    """
+    for name in [name for name in metafunc.fixturenames if name.startswith("any_")]:
+        if name == "any_parts":
+            metafunc.parametrize(name, list(combined_parts()), ids=lambda settings: ",".join(settings))
+        else:
+            metafunc.parametrize(name, registered(Kind(name.removeprefix("any_"))))
+
+
+def registered(kind: Kind) -> list[str]:
+    """Returns the names of a kind's components."""
+    return [entry.name for entry in Registry.discover().entries(kind)]
+
+
+def combined_parts() -> Iterator[list[str]]:
+    """Yields settings with a part of each kind, as few as show every part."""
+    model = (Kind.ATTENTION, Kind.POSITION, Kind.FEED_FORWARD, Kind.NORM)
+    places = [f"model.{kind}" for kind in model] + ["training.schedule", "training.optimizer"]
+    names = [registered(kind) for kind in (*model, Kind.SCHEDULE, Kind.OPTIMIZER)]
+    for number in range(max(map(len, names))):
+        chosen = [of_kind[number % len(of_kind)] for of_kind in names]
+        yield [f"{place}={name}" for place, name in zip(places, chosen, strict=True)]
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
 def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(settings, registry, tmp_path):
     executor = RayExecutor()
     waiting = cells(tmp_path, registry, *settings)
-    deadline, stopped = time.monotonic() + 120, []
+    deadline, stopped = time.monotonic() + 600, []
     for event in executor.events(waiting):
         assert time.monotonic() < deadline
         if all(list((cell.folder / "checkpoints").glob("step-*")) for cell in waiting):

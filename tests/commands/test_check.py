@@ -82,10 +82,10 @@ def test_a_module_that_never_comes_back_is_a_fault_of_its_own_components_only(ru
         local_stuck="import time; time.sleep(600)",
         local_schedules=SCHEDULES,
     )
-    outcome = run("check", "local", "--limit", "1", "--registry", str(file))
+    outcome = run("check", "local", "--limit", "4", "--registry", str(file))
     assert outcome.status == 1
     assert "schedule/sound  4 of 4 checks passed" in outcome.out
-    assert "failed  loads: loading local_stuck:A did not finish in 1 s" in outcome.out
+    assert "failed  loads: loading local_stuck:A did not finish in 4 s" in outcome.out
 
 
 def test_options_are_given_with_set(run, local):

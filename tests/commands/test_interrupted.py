@@ -38,7 +38,7 @@ def test_while_commands_are_imported(tmp_path):
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
 

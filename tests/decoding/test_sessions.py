@@ -9,6 +9,7 @@ from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.decoding.limit import LengthLimit
 from plugformer.interfaces import BEGIN, END, PADDING, Padding
 from plugformer.kinds import Kind
+from plugformer.registry import Registry
 
 VOCABULARY = 12  # of tiny models
 LIMITS = [2, 5, 3]
@@ -18,9 +19,19 @@ searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 cross_positions = pytest.mark.parametrize("cross", ["none", "rope"])
 
 
-@pytest.fixture
-def model(tiny_model, any_attention, any_position):
-    return lively(tiny_model(f"model.attention={any_attention}", f"model.position={any_position}", *HEAD))
+def names(kind):
+    return [entry.name for entry in Registry.discover().entries(kind)]
+
+
+# Every part once: that each attention keeps its cache under any encoding, its contract says.
+PARTS = [(attention, "rope") for attention in names(Kind.ATTENTION)]
+PARTS += [("mha", position) for position in names(Kind.POSITION) if position != "rope"]
+
+
+@pytest.fixture(params=PARTS, ids="-".join)
+def model(tiny_model, request):
+    attention, position = request.param
+    return lively(tiny_model(f"model.attention={attention}", f"model.position={position}", *HEAD))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from hypothesis.errors import HypothesisWarning
 from plugformer.cache import cache_folder
 from plugformer.errors import PlugformerError
 
-SHORT, LONG = 100, 1000
+SHORT, LONG = 30, 1000
 """Cases of one property in the default suite, and in the long one."""
 
 SECONDS = 30

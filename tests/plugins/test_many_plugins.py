@@ -97,12 +97,12 @@ def test_help_imports_none(plugformer):
 
 
 def test_trying_shows_every_other_fault_and_no_more(plugformer):
-    listing, _ = plugformer("list", "norm", "--json", "--load", "--limit", "4")
+    listing, _ = plugformer("list", "norm", "--json", "--load", "--limit", "8")
     broken = {owner: state for owner, (state, *_) in states(listing).items() if state.startswith("broken: ")}
     assert broken.keys() == {f"plugin-{fault}" for fault in many.TRIED}
     for fault, cause in many.TRIED.items():
         assert cause in broken[f"plugin-{fault}"]
-    assert broken["plugin-sleeps"] == "broken: loading plugin_sleeps.part:Plain did not finish in 4 s"
+    assert broken["plugin-sleeps"] == "broken: loading plugin_sleeps.part:Plain did not finish in 8 s"
 
 
 @pytest.mark.parametrize("fault", sorted({*many.SHOWN, *many.TRIED} - {"sleeps"}))

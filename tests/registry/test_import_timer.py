@@ -35,12 +35,10 @@ def test_a_slow_import_gets_one_line(load, monkeypatch, capsys, patience):
     assert capsys.readouterr() == ("", line if patience < 1 else "")
 
 
-def test_nothing_stays(load, monkeypatch):
+def test_nothing_stays(load):
     before = threading.active_count()
     load()
     assert threading.active_count() == before
-    monkeypatch.setattr(import_timer, "Timer", None)  # what is imported already needs none
-    load()
 
 
 def test_help_does_without():

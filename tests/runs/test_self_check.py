@@ -102,18 +102,8 @@ def test_every_search_passes(train_tiny, tmp_path, search):
     assert report.self_check.passed, report.self_check.failed
 
 
-def test_every_attention_passes(train_tiny, tmp_path, any_attention):
-    report = train_tiny(tmp_path / "run", f"model.attention={any_attention}", *LONGER)
-    assert report.self_check.passed, report.self_check.failed
-
-
-def test_every_position_passes(train_tiny, tmp_path, any_position):
-    report = train_tiny(tmp_path / "run", f"model.position={any_position}", *LONGER)
-    assert report.self_check.passed, report.self_check.failed
-
-
-def test_every_feed_forward_passes(train_tiny, tmp_path, any_feed_forward):
-    report = train_tiny(tmp_path / "run", f"model.feed_forward={any_feed_forward}", *LONGER)
+def test_every_part_passes(train_tiny, tmp_path, any_parts):
+    report = train_tiny(tmp_path / "run", *any_parts, *LONGER)
     assert report.self_check.passed, report.self_check.failed
 
 

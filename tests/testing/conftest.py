@@ -1,15 +1,24 @@
 """Faulty components, and the check that must catch each."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from jaxtyping import config
 
 from plugformer.testing import Status
 from plugformer.testing.runner import find_check, outcome
 from plugformer.testing.subject import Subject
 
 Caught = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def unchecked_shapes() -> Iterator[None]:
+    """The contract finds wrong shapes by itself, and no compiler traces their checks."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from plugformer.runs.weights import load_tensors
 
+PATIENCE = 300
+"""Seconds after which something hangs: far more than it takes, also on a machine with other work."""
+
 LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -48,8 +51,8 @@ def launched(count, *command):
             process.communicate()
 
 
-def ends(processes, timeout=60):
-    found = [process.communicate(timeout=timeout) for process in processes]
+def ends(processes):
+    found = [process.communicate(timeout=PATIENCE) for process in processes]
     return [Ended(each.returncode, *texts) for each, texts in zip(processes, found, strict=True)]
 
 
@@ -65,7 +68,7 @@ def lines(out):
 
 def wait_for(out, step):
     """Returns when a run has logged an update."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not any(line["step"] >= step for line in lines(out)):
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -50,6 +50,14 @@ def averaged(train_tiny, tmp_path_factory):
     return Averaged(out, [*seen.evaluations, *seen.averages], screen.getvalue())
 
 
+@pytest.fixture(scope="module")
+def whole(train_tiny, averaged, tmp_path_factory):
+    """Finished runs, with the average of the last and of the best."""
+    out = tmp_path_factory.mktemp("averaged") / "best"
+    train_tiny(out, "training.average={checkpoints: 2, of: best}", LAST_TWO[1])
+    return {"last": averaged.directory, "best": out}
+
+
 def log(directory):
     records = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
     return [
@@ -147,16 +155,12 @@ class Killer:
         ("average_evaluated", 10),  # saved and logged, the candidates not yet removed
     ],
 )
-def test_killed_and_resumed_equals_uninterrupted(train_tiny, averaged, tmp_path, killed, of):
+def test_killed_and_resumed_equals_uninterrupted(train_tiny, whole, tmp_path, killed, of):
     settings = ("training.average.checkpoints=2", f"training.average.of={of}", LAST_TWO[1])
-    expected = averaged.directory
-    if of == "best":
-        train_tiny(tmp_path / "whole", *settings)
-        expected = tmp_path / "whole"
     with pytest.raises(SystemExit):
         train_tiny(tmp_path / "run", *settings, observers=[Killer(*killed)])
     resume(tmp_path / "run", notify=str)
-    assert_same_end(tmp_path / "run", expected)
+    assert_same_end(tmp_path / "run", whole[of])
 
 
 def test_interrupted_at_the_last_update(train_tiny, averaged, tmp_path):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.training.processes import PATIENCE
 
 from plugformer.runs.directory import RunDirectory
 
@@ -33,13 +34,13 @@ def test_interrupting_a_launcher_saves(launcher, short_settings, tmp_path):
         start_new_session=True,
     )
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE
         while not (out / "model.safetensors").exists():
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
-        _, messages = process.communicate(timeout=60)
+        _, messages = process.communicate(timeout=PATIENCE)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

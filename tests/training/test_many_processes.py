@@ -4,12 +4,20 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
-from tests.training.processes import checkpoint, differences, ends, launched, lines, train_command, wait_for
+from tests.training.processes import (
+    PATIENCE,
+    checkpoint,
+    differences,
+    ends,
+    launched,
+    lines,
+    train_command,
+    wait_for,
+)
 
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, InterruptedRunError
@@ -44,9 +52,7 @@ def test_the_end_of_one_ends_the_others(short_settings, tmp_path):
     with launched(2, *train_command(short_settings("training.steps=100000"), out)) as processes:
         wait_for(out, 3)
         processes[1].kill()
-        started = time.monotonic()
         main, _ = ends(processes)
-    assert time.monotonic() - started < 30
     assert main.status == 2
     assert "Error: process 0 of 2 has lost another one, which has ended or does not answer" in main.messages
     assert "go on from the last checkpoint with --resume" in main.messages
@@ -136,7 +142,7 @@ def test_accelerate_launches(train_tiny, short_settings, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     train_tiny(one, STILL, "training.accumulation=2")
     launcher = [Path(sys.executable).with_name("accelerate"), "launch", "--multi_gpu", "--num_processes", "2"]
-    subprocess.run([*launcher, *train_command(short_settings(STILL), two)], check=True, timeout=120)
+    subprocess.run([*launcher, *train_command(short_settings(STILL), two)], check=True, timeout=PATIENCE)
     assert differences(one, two) < 1e-6
 
 

@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+from tests.training.processes import PATIENCE
 
 from plugformer.errors import RunError
 from plugformer.runs.directory import RunDirectory
@@ -35,7 +36,7 @@ def start(short_settings):
 def test_a_run_in_training_is_read_but_not_resumed(start, tmp_path):
     out = tmp_path / "run"
     process = start(out, "training.steps=100000")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not (out / "model.safetensors").exists():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -52,7 +53,7 @@ def test_a_run_in_training_is_read_but_not_resumed(start, tmp_path):
 def test_of_two_that_make_the_same_run_one_wins(start, tmp_path):
     out = tmp_path / "run"
     both = [start(out), start(out)]
-    messages = [process.communicate(timeout=60)[1] for process in both]
+    messages = [process.communicate(timeout=PATIENCE)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], messages
     (refused,) = [text for process, text in zip(both, messages, strict=True) if process.returncode]
     assert "Traceback" not in refused

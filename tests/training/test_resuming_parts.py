@@ -85,32 +85,12 @@ def assert_exact(registry, tmp_path):
     return check
 
 
-def test_attention(assert_exact, tiny_task, any_attention):
-    assert_exact(tiny_task(*SETTINGS, f"model.attention={any_attention}"), pairs())
-
-
-def test_position(assert_exact, tiny_task, any_position):
-    assert_exact(tiny_task(*SETTINGS, f"model.position={any_position}"), pairs())
-
-
-def test_feed_forward(assert_exact, tiny_task, any_feed_forward):
-    assert_exact(tiny_task(*SETTINGS, f"model.feed_forward={any_feed_forward}"), pairs())
-
-
-def test_norm(assert_exact, tiny_task, any_norm):
-    assert_exact(tiny_task(*SETTINGS, f"model.norm={any_norm}"), pairs())
-
-
-def test_schedule(assert_exact, tiny_task, any_schedule):
-    assert_exact(tiny_task(*SETTINGS, f"training.schedule={any_schedule}"), pairs())
-
-
-def test_optimizer(assert_exact, tiny_task, any_optimizer):
-    assert_exact(tiny_task(*SETTINGS, f"training.optimizer={any_optimizer}"), pairs())
+def test_every_part(assert_exact, tiny_task, any_parts):
+    assert_exact(tiny_task(*SETTINGS, *any_parts), pairs())
 
 
 def test_classifier(assert_exact, registry, tmp_path):
-    """The language model's head is in all tests above."""
+    """The language model's head is in the test above."""
     file = tmp_path / "task.yaml"
     file.write_text(
         "type: classification\n"

@@ -38,7 +38,7 @@ class Rates:
 def trainer(registry, tiny_task, tmp_path):
     """Makes a trainer that goes through batches in order, by plain gradient descent at rate 1."""
 
-    def make(*overrides, batches=(ONE,), steps=1, values=(), monitor="loss", higher=False):
+    def make(*overrides, batches=(ONE,), steps=1, values=(), monitor="loss", higher=False, order=None):
         directory = RunDirectory(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
         directory.checkpoints.mkdir(parents=True)
         task = tiny_task("model.embeddings.shared=false", *overrides)
@@ -59,7 +59,7 @@ def trainer(registry, tiny_task, tmp_path):
             stream=PreparedBatches(
                 fetch=lambda rows: batches[rows[0]],
                 describe=str,
-                order=lambda epoch: [[index] for index in range(len(batches))],
+                order=order or (lambda epoch: [[index] for index in range(len(batches))]),
             ),
             evaluate=evaluate,
             monitor=Monitor(monitor, higher_is_better=higher),
@@ -139,10 +139,8 @@ def test_epochs_are_counted_from_their_first_update(trainer):
 
 
 def test_every_epoch_has_an_order_of_its_own(trainer):
-    made = trainer(steps=4)
     asked = []
-    made.stream._order = lambda epoch: asked.append(epoch) or [[0], [0]]
-    made.fit()
+    trainer(steps=4, order=lambda epoch: asked.append(epoch) or [[0], [0]]).fit()
     assert asked == [0, 1]
 
 
