@@ -221,7 +221,7 @@ class Trainer:
 
     def _evaluate(self) -> None:
         with self.parallel.whole():
-            evaluation = self.guard.evaluated(self.evaluate)
+            evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
         improved = self._improves(evaluation)
         value = self.monitor.value(evaluation)
         if improved:
@@ -244,7 +244,7 @@ class Trainer:
             restore(self.state.model, tensors, self.directory.candidates)
             self.parallel.spread()
             with self.parallel.whole():
-                evaluation = self.guard.evaluated(self.evaluate)
+                evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
             self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
             self._tell(
                 "average_evaluated",
