@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from plugformer.data.batches import Ragged, pad
+from plugformer.data.batches import Ragged, collate_labelled, pad
 from plugformer.decoding import CachedSession, Progress
 from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.errors import NotFiniteError
+from plugformer.evaluation.predictor import LabelPredictor
 from plugformer.inspection.attention import inspect
 from plugformer.interfaces import END
 from plugformer.kinds import Kind
@@ -68,15 +69,16 @@ def test_a_damaged_run_answers_nothing(run_copy, registry):
             answer()
 
 
-def test_a_label_needs_scores(tiny_model):
-    from plugformer.data.batches import collate_labelled
-    from plugformer.evaluation.predictor import LabelPredictor
-
-    model = tiny_model("model.position=learned", task="ag-news").eval()
+def test_a_label_needs_scores(tiny_model, tmp_path):
+    file = tmp_path / "task.yaml"
+    file.write_text(
+        "type: classification\ndata: {name: dates}\ntokenizer: characters\n"
+        "model: {architecture: encoder-only, embeddings: {shared: false}, head: classifier}\n"
+    )
+    model = tiny_model("model.position=rope", task=str(file)).eval()
     with torch.inference_mode():
         model.encoder.embedding.weight[6] = torch.nan
-        batch = collate_labelled(
-            Ragged.of([[4, 5], [6, 7]]), torch.zeros(2, dtype=torch.int64).numpy(), [1, 0]
-        )
+        labels = torch.zeros(2, dtype=torch.int64).numpy()
+        batch = collate_labelled(Ragged.of([[4, 5], [6, 7]]), labels, [1, 0])
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            LabelPredictor(model, ["a", "b", "c", "d"], batch_tokens=100).answer(batch, first=20)
+            LabelPredictor(model, [str(each) for each in range(VOCABULARY)], 100).answer(batch, 20)

@@ -84,8 +84,7 @@ class ModelSession(Session):
         """
         endless = ending.isnan() | (self._progress.at_limit & ending.isneginf())
         if endless.any():
-            sentence = int(self._sentences[endless][0])
-            raise not_finite(self._keys[sentence])
+            raise not_finite(min(self._keys[row] for row in self._sentences[endless].tolist()))
 
 
 def not_finite(key: int) -> NotFiniteError:
