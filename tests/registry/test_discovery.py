@@ -104,7 +104,7 @@ def test_a_number_that_python_cannot_write_is_one_plugins_fault(install, key) ->
     number = f"0x{'f' * 4000}"
     entry = f"components: {{norm: {{mine: {{class: 'a:B', summary: {number}}}}}}}"
     install("plug-one", entry if key == "summary" else f"plugformer: {number}")
-    assert plugins()["plug-one"].cause
+    assert "plug_one/registry.yaml" in plugins()["plug-one"].cause
 
 
 @pytest.mark.parametrize("made", ["pipe", "device", "large"])
