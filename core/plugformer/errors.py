@@ -7,7 +7,7 @@ PlugformerError
 ├── LengthError          a sequence longer than a component or a model can take
 ├── RunError             run directories: existing, damaged, incomplete, from another version
 ├── InterruptedRunError  training that was stopped from outside and has saved what it had
-└── NotFiniteError       training whose loss, gradients or parameters have become infinite or no numbers
+└── NotFiniteError       loss, gradients, parameters or a model's scores that are infinite or no numbers
 
 A message says what is wrong with the offending value in it, what was expected, and what to do.
 The command line prints these without a traceback and exits with status 2 (130 when interrupted).
@@ -46,7 +46,10 @@ class InterruptedRunError(PlugformerError):
 
 
 class NotFiniteError(PlugformerError):
-    """Loss, gradients or parameters are infinite or no numbers; the last good checkpoint is kept."""
+    """Loss, gradients, parameters or a model's scores are infinite or no numbers.
+
+    A training that ends so keeps its last good checkpoint.
+    """
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

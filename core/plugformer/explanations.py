@@ -128,9 +128,7 @@ def _problems(
         message = f"unknown key {path[-1]!r}{nearest(str(path[-1]), known)}"
         yield Problem(None, path, message, f"known: {', '.join(known) or 'none'}", at_key=True)
     elif details[0]["loc"][-1] == _KEY:
-        yield Problem(
-            None, path, _mismatch(details, path[-1], None).replace(",", " as the key,"), at_key=True
-        )
+        yield Problem(None, path, _mismatch(details, path[-1], None, " as the key"), at_key=True)
     elif own := [detail for detail in details if detail["type"] in _OWN_WORDS]:
         for sentence in dict.fromkeys(str(detail["ctx"]["error"]) for detail in own):
             yield Problem(None, path, sentence)
@@ -138,11 +136,13 @@ def _problems(
         yield Problem(None, path, _mismatch(details, _value_at(value, path), model_at(model, path)))
 
 
-def _mismatch(details: list[ErrorDetails], found: object, model: type[BaseModel] | None) -> str:
+def _mismatch(
+    details: list[ErrorDetails], found: object, model: type[BaseModel] | None, place: str = ""
+) -> str:
     expected = list(dict.fromkeys(_expected(detail, model) for detail in details))
     choices = re.findall(r"'([^']*)'", " ".join(expected))
     suggestion = nearest(found, choices) if isinstance(found, str) else ""
-    return f"expected {' or '.join(expected)}, found {shown(found)}{suggestion}"
+    return f"expected {' or '.join(expected)}{place}, found {shown(found)}{suggestion}"
 
 
 def _expected(detail: ErrorDetails, model: type[BaseModel] | None) -> str:

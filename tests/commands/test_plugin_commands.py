@@ -1,6 +1,12 @@
 """Commands that plugins add: shown in the help, loaded when called, addressed by distribution."""
 
+import json
 import sys
+
+import typer
+
+from plugformer.commands.main import app
+from plugformer.registry.entry import OWN_COMMANDS
 
 PROBE = """
 from typing import Annotated
@@ -57,6 +63,13 @@ def test_it_never_replaces_one_of_plugformers_own(run, manifest):
     file = manifest('commands: {list: {function: "local_probe:command"}}', local_probe=PROBE)
     assert run("--registry", str(file), "list", "attention").out.startswith("kind")
     assert run("--registry", str(file), "local:list", "so").out == "so\n"
+    (listed,) = json.loads(run("--registry", str(file), "list", "command", "--json").out)
+    assert listed["state"] == "in conflict: plugformer 0.1.0 offers the same name; write local:list"
+    assert "Commands of plugins" not in run("--registry", str(file), "--help").out
+
+
+def test_plugformers_own_commands_are_known():
+    assert sorted(typer.main.get_command(app).commands) == list(OWN_COMMANDS)
 
 
 def test_one_of_a_quarantined_plugin_says_why(run, manifest):

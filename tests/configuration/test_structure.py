@@ -69,6 +69,7 @@ from plugformer.errors import ConfigurationError, PlugformerError
         ("evaluation: {metrics: [{lower: true}]}", "top.yaml:2:24  evaluation.metrics.0.name: is missing"),
         ("tokenizer: 3", "tokenizer: expected a mapping of keys to values, found 3"),
         ("model: {encoder: {per_layer: {first: {}}}}", "expected a whole number as the key, found 'first'"),
+        ("model: {encoder: {per_layer: {'a,b': {}}}}", "expected a whole number as the key, found 'a,b'"),
         ("model: {encoder: {per_layer: {-1: {}}}}", "per_layer.-1: expected at least 0 as the key, found -1"),
         # Out of range: the bound.
         ("model: {width: 0}", "model.width: expected at least 1, found 0"),

@@ -1,5 +1,6 @@
 """Prepared examples are made once, and again when anything that decides them changes."""
 
+import json
 import os
 import shutil
 import time
@@ -194,7 +195,7 @@ def test_lengths_and_padding_do_not(
 
 
 @pytest.mark.parametrize("name", ["0.arrow", "entry.json", "tokenizer-source.json"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "rubbish"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "rubbish", "bit"])
 def test_a_damaged_entry_is_made_again(
     file: Path, registry: Registry, made: list[str], name: str, damage: str
 ) -> None:
@@ -203,7 +204,13 @@ def test_a_damaged_entry_is_made_again(
     whole = (entry / name).read_bytes()
     (entry / name).unlink()
     if damage != "gone":
-        (entry / name).write_bytes(whole[:-8] if damage == "cut" else b"\xff" * len(whole))
+        middle = len(whole) // 2
+        damaged = {
+            "cut": whole[:-8],
+            "rubbish": b"\xff" * len(whole),
+            "bit": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        }
+        (entry / name).write_bytes(damaged[damage])
     again = prepare(task(file), registry)
     assert made.count("read") == 2
     assert content(again) == first
@@ -211,6 +218,29 @@ def test_a_damaged_entry_is_made_again(
     assert str(entry) in notice
     assert prepare(task(file), registry).notices == ()
     assert made.count("read") == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: entry.update(notices=5),
+        lambda entry: entry["splits"].pop(),
+        lambda entry: entry["hashes"].update(train="0" * 64),
+        lambda entry: entry.update(notices=json.loads("[" * 500 + "]" * 500)),
+    ],
+    ids=["type", "fewer", "hash", "deep"],
+)
+def test_an_edited_list_is_not_believed(
+    file: Path, registry: Registry, made: list[str], change: Callable[[Any], object]
+) -> None:
+    first = content(prepare(task(file), registry))
+    (entry,) = entries()
+    listed = json.loads((entry / "entry.json").read_text())
+    change(listed)
+    (entry / "entry.json").write_text(json.dumps(listed))
+    again = prepare(task(file), registry)
+    assert "the prepared examples are damaged" in again.notices[0]
+    assert content(again) == first
 
 
 def test_without_a_place_to_write(

@@ -1,10 +1,13 @@
 """Gradient checkpointing changes memory and time, and no number."""
 
+from functools import cached_property
+
 import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from plugformer.data.batches import Batch
+from plugformer.interfaces import Scope
 
 DEEP = ("model.layers=4", "model.dropout=0.2", "model.attention_dropout=0.1")
 ON = "training.gradient_checkpointing=true"
@@ -44,9 +47,26 @@ def test_the_same_numbers_with_less_memory(tiny_model, batch, position, feed_for
         assert torch.equal(loss.total, expected.total)
         assert torch.equal(loss.auxiliary, expected.auxiliary)
         assert same.keys() == gradients.keys()
-        for name, gradient in gradients.items():
-            torch.testing.assert_close(same[name], gradient, rtol=0, atol=1e-6)
+        assert all(torch.equal(same[name], gradient) for name, gradient in gradients.items())
         assert little < much / 2
+
+
+@pytest.mark.parametrize("settings", [(), (ON,)])
+@pytest.mark.parametrize("position", ["t5", "alibi"])
+def test_a_stack_computes_its_bias_and_mask_once(tiny_model, batch, monkeypatch, position, settings):
+    model = tiny_model("model.layers=6", f"model.position={position}", *settings).train()
+    calls = {"bias": [], "merged": []}
+    encoding = type(model.encoder.position)
+    bias, merged = encoding.bias, Scope.merged.func
+    counted = cached_property(lambda scope: calls["merged"].append(scope.causal) or merged(scope))
+    counted.__set_name__(Scope, "merged")
+    monkeypatch.setattr(Scope, "merged", counted)
+    monkeypatch.setattr(encoding, "bias", lambda *inputs: calls["bias"].append(inputs[0]) or bias(*inputs))
+    model(batch).total.backward()
+    assert calls["bias"] == [model.encoder.position, model.decoder.position]
+    without_bias = 6 * 2 if settings else 0  # cross-attention's lazy mask: free of gradients
+    assert calls["merged"].count(True) == 1
+    assert calls["merged"].count(False) <= 2 + without_bias
 
 
 def test_answers_need_no_second_pass(tiny_model, batch, monkeypatch):

@@ -1,5 +1,6 @@
 """Discovery: everything installed is found without an import; what is broken is kept apart."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,41 @@ def test_damaged_metadata_still_names_something(install) -> None:
     assert "unknown" in plugins()
 
 
+@pytest.mark.parametrize("file", ["METADATA", "entry_points.txt"])
+def test_metadata_that_is_not_utf_8_is_one_plugins_fault(install, file) -> None:
+    site = install("plug-one", MANIFEST)
+    install("plug-two", MANIFEST)
+    with (site / "plug_one-1.0.dist-info" / file).open("ab") as metadata:
+        metadata.write(b"Author: Jos\xe9\n")
+    found = {normalized(name): plugin for name, plugin in plugins().items()}
+    assert (found["plug-one"].owner.version, found["plug-two"].cause) == ("1.0", "")
+    assert f"its {file} cannot be read" in found["plug-one"].cause
+
+
+@pytest.mark.parametrize("key", ["plugformer", "summary"])
+def test_a_number_that_python_cannot_write_is_one_plugins_fault(install, key) -> None:
+    number = f"0x{'f' * 4000}"
+    entry = f"components: {{norm: {{mine: {{class: 'a:B', summary: {number}}}}}}}"
+    install("plug-one", entry if key == "summary" else f"plugformer: {number}")
+    assert "plug_one/registry.yaml" in plugins()["plug-one"].cause
+
+
+@pytest.mark.parametrize("made", ["pipe", "device", "large"])
+def test_a_manifest_is_a_small_regular_file(install, tmp_path, monkeypatch, made) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = install("plug-one", None) / "plug_one" / "registry.yaml"
+    if made == "pipe":
+        os.mkfifo(file)
+    elif made == "device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.write_bytes(b"#" * 1_000_001)
+    cause = "has 1,000,001 bytes; a manifest has at most" if made == "large" else "is not a regular file"
+    assert cause in plugins()["plug-one"].cause
+    with pytest.raises(RegistryError, match=cause):
+        Registry.discover(file)
+
+
 def test_a_package_in_a_zip_file_is_read_through_its_loader(install, monkeypatch, tmp_path) -> None:
     site = install("plug-one", MANIFEST)
     archive = tmp_path / "bundle.zip"
@@ -158,3 +194,36 @@ def test_the_manifest_in_the_repository_is_live() -> None:
 
     file, _ = _built_in_manifest()
     assert Path(file) == Path(plugformer.__file__).resolve().parents[2] / "registry.yaml"
+
+
+def local(folder: Path, name: str, **modules: str) -> Path:
+    folder.mkdir()
+    for module, code in modules.items():
+        (folder / f"{module}.py").write_text(code)
+    file = folder / "registry.yaml"
+    file.write_text(f"components: {{norm: {{{name}: {{class: '{next(iter(modules))}:Mine'}}}}}}")
+    return file
+
+
+def test_two_local_manifests_cannot_have_modules_of_one_name(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    first = local(tmp_path / "a", "mine", plug_parts="class Mine: ...")
+    second = local(tmp_path / "b", "other", plug_parts="class Mine: ...")
+    registry = Registry.discover(first)
+    assert registry.with_local(first) is registry
+    with pytest.raises(
+        RegistryError, match=r"names the module 'plug_parts'.*b(.|\n)*rename the module"
+    ) as caught:
+        registry.with_local(second)
+    assert str(tmp_path / "a" / "plug_parts.py") in str(caught.value)
+
+
+def test_two_local_manifests_cannot_offer_one_name(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    first = local(tmp_path / "a", "mine", plug_first="class Mine: ...")
+    second = local(tmp_path / "b", "mine", plug_second="class Mine: ...")
+    registry = Registry.discover(first).with_local(second)
+    with pytest.raises(RegistryError, match="rename one of them"):
+        registry.find("norm", "mine")
+    causes = {entry.cause for entry in registry.entries("norm") if entry.name == "mine"}
+    assert causes == {"local offers the same name; rename one of them"}

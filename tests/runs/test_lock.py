@@ -2,12 +2,15 @@
 
 import json
 import re
+import sys
 
 import pytest
 
 from plugformer.errors import RunError
 from plugformer.kinds import Kind
+from plugformer.runs.loading import load
 from plugformer.runs.lock import components, differences, make_lock, refuse_changes
+from plugformer.runs.training_lock import NAME, is_trained
 from plugformer.training.train import resume
 
 
@@ -98,3 +101,31 @@ def test_components_of_every_place(tiny_task):
         (Kind.METRIC, "exact_match"),
     }
     assert expected <= components(task)
+
+
+def test_hooks_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / "registry.yaml"
+    file.write_text("hooks: [plug_watching]")
+    (tmp_path / "plug_watching.py").write_text("")
+    task, registry = load(trained.directory, registry).task, registry.with_local(file)
+    before = make_lock(task, registry, {})
+    assert before["hooks"].keys() == {"hooks/plug_watching"}
+    assert "plug_watching" not in sys.modules
+    (tmp_path / "plug_watching.py").write_text("# changed")
+    now = make_lock(task, registry, {})
+    with pytest.raises(RunError, match=r"hooks/plug_watching: local  \(\w{12}\) -> local  \(\w{12}\)"):
+        refuse_changes(before, now)
+    assert len(refuse_changes(before, now, allow=True)) == 1
+    del before["hooks"]  # as in the locks of earlier versions
+    assert refuse_changes(before, now) == []
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, PermissionError])
+def test_where_files_cannot_be_locked_nobody_is_known_to_train(tmp_path, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error
+
+    (tmp_path / NAME).write_text("")
+    monkeypatch.setattr("filelock.FileLock.acquire", refuse)
+    assert not is_trained(tmp_path)

@@ -100,6 +100,22 @@ def test_a_learning_rate_beyond_all_measure(train_tiny, tmp_path):
     assert "no checkpoint has been saved yet: train again" in str(caught.value)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_a_component_that_fails_in_evaluation_too(train_tiny, tmp_path, monkeypatch, training):
+    attend = MultiHeadAttention.attend
+
+    def broken(attention, query, state, scope):
+        return attend(attention, query, state, scope) * (
+            torch.inf if training or not attention.training else 1
+        )
+
+    monkeypatch.setattr(MultiHeadAttention, "attend", broken)
+    with pytest.raises(NotFiniteError, match="numbers that are not finite for input 1 ") as caught:
+        train_tiny(tmp_path / "run", "model.attention=mha")
+    named = "first output that is not finite is that of encoder.layers.0.attention (MultiHeadAttention)"
+    assert named in str(caught.value)
+
+
 def test_no_checkpoint_is_saved_of_a_model_that_has_diverged(train_tiny, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(NotFiniteError, match="the validation loss after update 1 is nan"):

@@ -1,5 +1,7 @@
 """The training loop: what an update is made of, and what decides about its end."""
 
+import math
+
 import pytest
 import torch
 
@@ -219,6 +221,18 @@ def test_evaluations_say_whether_they_are_the_best():
     assert not lower.improves(evaluation, 2.0, 2.0)
     assert higher.improves(evaluation, 0.4, 1.0)
     assert not higher.improves(evaluation, 0.6, 3.0)
+
+
+def test_a_value_that_is_no_number_is_beaten_by_any_number():
+    evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
+    none = Evaluation(1, 2.0, 0.0, {"exact_match": math.nan}, [], best=False, seconds=0.0)
+    for higher in (True, False):
+        monitor = Monitor("exact_match", higher_is_better=higher)
+        assert monitor.improves(none, None, None)  # something must be saved
+        assert monitor.improves(evaluation, math.nan, 1.0)
+        assert not monitor.improves(none, 0.5, 3.0)
+        assert monitor.improves(none, math.nan, 2.1)
+        assert not monitor.improves(none, math.nan, 2.0)
 
 
 def test_of_equal_values_that_with_the_lower_loss_is_the_best():

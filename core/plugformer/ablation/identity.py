@@ -20,7 +20,7 @@ _CORE = "plugformer.training.train"
 """What it reaches by imports is the part of the core that a result depends on."""
 
 Ingredients = dict[str, Any]
-"""`task`, and `versions`, `components`, `data` and `core` that it is trained with."""
+"""`task`, and `versions`, `components`, `hooks`, `data` and `core` that it is trained with."""
 
 
 def ingredients(resolved: ResolvedTask, data: dict[str, str]) -> Ingredients:

@@ -1,7 +1,7 @@
 """Texts and token numbers in Arrow columns, read a few rows at a time; what is memory-mapped stays so."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,22 @@ from numpy import ndarray
 from plugformer.data.batches import Ragged
 
 
-def texts(data: Dataset, column: str) -> Iterator[str]:
-    """Yields the texts of a column."""
-    for table in data.select_columns(column).with_format("arrow").iter(1000):
-        yield from table.column(column).to_pylist()
+class Texts(Iterable[str]):
+    """The texts of columns, one column after the other; they can be read more than once.
+
+    Args:
+        data: Has the columns.
+        columns: Their names.
+    """
+
+    def __init__(self, data: Dataset, *columns: str) -> None:
+        self._data = data
+        self._columns = columns
+
+    def __iter__(self) -> Iterator[str]:
+        for column in self._columns:
+            for table in self._data.select_columns(column).with_format("arrow").iter(1000):
+                yield from table.column(column).to_pylist()
 
 
 class TokenColumn:

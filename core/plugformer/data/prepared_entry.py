@@ -1,6 +1,5 @@
 """Prepared examples on disk: an Arrow file for each split, the tokenizers, and a list of it all."""
 
-import json
 import os
 import shutil
 import time
@@ -8,15 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 from datasets import Dataset, DatasetDict
+from pydantic import BaseModel, ConfigDict
 
 from plugformer.cache import cache_folder, scratch_folder
 from plugformer.data.arrow_files import PLACE
-from plugformer.data.fingerprints import content_hash
+from plugformer.data.fingerprints import content_hash, files_version, fingerprint
 from plugformer.data.tokenizing import Tokenizers, encode_to_file, save_tokenizers
 from plugformer.errors import DataError
 from plugformer.interfaces.data import TaskType
@@ -25,6 +24,31 @@ UNUSED_DAYS = 30
 """What nobody has used for so long is removed when something new is stored."""
 
 _LIST = "entry.json"
+
+
+class _Content(BaseModel):
+    """What `entry.json` says.
+
+    Attributes:
+        splits: Names of the splits; the first is in `0.arrow`.
+        hashes: As of `PreparedEntry`.
+        learned: As of `PreparedEntry`.
+        notices: As of `PreparedEntry`.
+        files: A hash of every other file, by name.
+        checksum: A hash of all of the above.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    splits: list[str]
+    hashes: dict[str, str]
+    learned: dict[str, str]
+    notices: list[str]
+    files: dict[str, str]
+    checksum: str = ""
+
+    def expected_checksum(self) -> str:
+        return fingerprint(self.model_dump_json(exclude={"checksum"}))
 
 
 @dataclass(frozen=True)
@@ -57,9 +81,10 @@ class PreparedEntry:
             return None
         try:
             entry = cls._open(folder)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        except (OSError, ValueError, DataError, pa.ArrowException) as error:
+            cause = str(error).partition("\n")[0]
             raise DataError(
-                f"{folder}: the prepared examples are damaged: {error}; prepare them anew"
+                f"{folder}: the prepared examples are damaged: {cause}; they are prepared again"
             ) from error
         with suppress(OSError):
             os.utime(folder)  # the time of its last use
@@ -77,25 +102,38 @@ class PreparedEntry:
         """Encodes examples and stores them; for this process alone where the cache cannot be written."""
         folder = scratch_folder(PLACE) / uuid4().hex
         folder.mkdir()
-        content: dict[str, Any] = {"splits": list(examples), "notices": list(notices)}
-        content["learned"] = save_tokenizers(tokenizers, folder)
-        content["hashes"] = {
+        learned = save_tokenizers(tokenizers, folder)
+        hashes = {
             name: content_hash(encode_to_file(folder / f"{number}.arrow", data, task_type, tokenizers))
             for number, (name, data) in enumerate(examples.items())
         }
-        content["sizes"] = {file.name: file.stat().st_size for file in folder.iterdir()}
-        (folder / _LIST).write_text(json.dumps(content), encoding="utf-8")
-        return cls._open(_stored(folder, key))
+        content = _Content(
+            splits=list(examples),
+            hashes=hashes,
+            learned=learned,
+            # The name of a file that is not UTF-8 has no place in JSON.
+            notices=[each.encode("utf-8", "replace").decode() for each in notices],
+            files={file.name: files_version([file]) for file in sorted(folder.iterdir())},
+        )
+        content = content.model_copy(update={"checksum": content.expected_checksum()})
+        (folder / _LIST).write_text(content.model_dump_json(), encoding="utf-8")
+        return cls._of(content, _stored(folder, key))
 
     @classmethod
     def _open(cls, folder: Path) -> "PreparedEntry":
-        content = json.loads((folder / _LIST).read_text(encoding="utf-8"))
-        for name, size in content["sizes"].items():
-            if (found := (folder / name).stat().st_size) != size:
-                raise ValueError(f"{name} has {found} bytes instead of {size}")
-        names = enumerate(content["splits"])
+        content = _Content.model_validate_json((folder / _LIST).read_bytes())
+        if content.checksum != content.expected_checksum():
+            raise ValueError(f"{_LIST} is not what was written")
+        for name, expected in content.files.items():
+            if files_version([folder / name]) != expected:
+                raise ValueError(f"{name} is not what was written")
+        return cls._of(content, folder)
+
+    @classmethod
+    def _of(cls, content: _Content, folder: Path) -> "PreparedEntry":
+        names = enumerate(content.splits)
         splits = {name: Dataset.from_file(str(folder / f"{number}.arrow")) for number, name in names}
-        return cls(folder, splits, content["hashes"], content["learned"], content["notices"])
+        return cls(folder, splits, content.hashes, content.learned, content.notices)
 
 
 def remove(key: str) -> None:

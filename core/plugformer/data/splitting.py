@@ -11,7 +11,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Split
-from plugformer.data.columns import texts
+from plugformer.data.columns import Texts
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces.data import TaskType
 
@@ -52,7 +52,7 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
             f"data.split.{given[0]}: the data have a split {given[0]!r} of their own; remove one of the two"
         )
     train, by_group = examples["train"], settings.by == "group"
-    groups = _numbered(texts(train, task_type.columns[0])) if by_group else np.arange(len(train))
+    groups = _numbered(Texts(train, task_type.columns[0])) if by_group else np.arange(len(train))
     order = np.arange(groups.max() + 1)
     if settings.by != "order":
         order = np.random.default_rng(settings.seed).permutation(order)
@@ -93,7 +93,7 @@ def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float | int]) -> dic
 def _join(data: Dataset) -> Dataset:
     """Returns one example for each source: its first target, and all different ones as references."""
     targets: dict[str, dict[str, None]] = defaultdict(dict)
-    for source, target in zip(texts(data, "source"), texts(data, "target"), strict=True):
+    for source, target in zip(Texts(data, "source"), Texts(data, "target"), strict=True):
         targets[source][target] = None
     columns = {
         "source": list(targets),

@@ -1,7 +1,6 @@
 """A task's tokenizers: made, trained, kept in files, and applied to examples."""
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +8,7 @@ from datasets import Dataset, Features
 
 from plugformer.configuration.task import Task
 from plugformer.data.arrow_files import ROWS, write_arrow
-from plugformer.data.columns import texts
+from plugformer.data.columns import Texts
 from plugformer.data.encoding import SPECIALS, TOKENS
 from plugformer.data.fingerprints import files_version
 from plugformer.interfaces.data import TaskType
@@ -35,12 +34,12 @@ def learn_tokenizers(task: Task, registry: Registry, train: Dataset) -> Tokenize
     source, target = create_tokenizers(task, registry)
     first, second = TaskType(task.type).columns
     if TaskType(task.type) is TaskType.CLASSIFICATION:
-        source.train(texts(train, first))
+        source.train(Texts(train, first))
     elif target is source:
-        source.train(chain(texts(train, first), texts(train, second)))
+        source.train(Texts(train, first, second))
     else:
-        source.train(texts(train, first))
-        target.train(texts(train, second))
+        source.train(Texts(train, first))
+        target.train(Texts(train, second))
     return source, target
 
 

@@ -2,6 +2,14 @@
 
 from plugformer.decoding.constraint import Constraint, Progress
 from plugformer.decoding.limit import LengthRange
-from plugformer.decoding.session import CachedSession, ModelSession, RecomputingSession
+from plugformer.decoding.session import CachedSession, ModelSession, RecomputingSession, not_finite
 
-__all__ = ["CachedSession", "Constraint", "LengthRange", "ModelSession", "Progress", "RecomputingSession"]
+__all__ = [
+    "CachedSession",
+    "Constraint",
+    "LengthRange",
+    "ModelSession",
+    "Progress",
+    "RecomputingSession",
+    "not_finite",
+]

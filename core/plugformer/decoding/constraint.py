@@ -91,6 +91,11 @@ class Progress:
         masked[:, END] = log_probabilities[:, END].masked_fill(~self._may_end, -torch.inf)
         return masked
 
+    @property
+    def at_limit(self) -> Bool[Tensor, " rows"]:
+        """Whether each row has as many tokens as it may have."""
+        return self._most <= 0
+
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row."""
         self._states = self._automaton.moves[self._states, self._automaton.classes[tokens]]

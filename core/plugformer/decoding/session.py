@@ -8,7 +8,8 @@ from torch import Tensor
 
 from plugformer.data.batches import Tokens
 from plugformer.decoding.constraint import Progress
-from plugformer.interfaces import BEGIN, Padding, Session
+from plugformer.errors import NotFiniteError
+from plugformer.interfaces import BEGIN, END, Padding, Session
 from plugformer.model.encoder import Memory
 from plugformer.model.models import EncoderDecoder
 
@@ -21,6 +22,9 @@ class ModelSession(Session):
         source: The sentences; the encoder runs once, here.
         progress: What each sentence's output must respect.
         keys: Each sentence's number in the whole input.
+
+    Raises:
+        NotFiniteError: The model's scores are not finite. Later tokens raise it from `extend`.
     """
 
     def __init__(self, model: EncoderDecoder, source: Tokens, progress: Progress, keys: list[int]) -> None:
@@ -68,7 +72,32 @@ class ModelSession(Session):
     def _next(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         hidden = self._advance(tokens)[:, None]
         logits = self.model.head.logits(hidden, torch.ones_like(tokens, dtype=torch.bool)[:, None])[:, 0]
-        return self._progress.mask(logits.float().log_softmax(dim=-1))
+        log_probabilities = self._progress.mask(logits.float().log_softmax(dim=-1))
+        self._require_finite(log_probabilities[:, END])
+        return log_probabilities
+
+    def _require_finite(self, ending: Float[Tensor, " rows"]) -> None:
+        """Refuses rows that no search could end.
+
+        A score that is infinite or no number makes all log-probabilities of its row NaN, that of END too. A
+        row at its length limit can only end.
+        """
+        endless = ending.isnan() | (self._progress.at_limit & ending.isneginf())
+        if endless.any():
+            raise not_finite(min(self._keys[row] for row in self._sentences[endless].tolist()))
+
+
+def not_finite(key: int) -> NotFiniteError:
+    """Returns the error for an example whose scores are not finite.
+
+    Args:
+        key: The example's number in the whole input, from 0.
+    """
+    return NotFiniteError(
+        f"the model gives numbers that are not finite for input {key + 1} (counted from 1)\n  its training "
+        "has diverged, its saved parameters are damaged, or a component computes wrongly: `plugformer check` "
+        "tests components"
+    )
 
 
 class CachedSession(ModelSession):

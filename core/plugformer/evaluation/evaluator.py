@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
+from plugformer.decoding import not_finite
 from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.answers import Answers
 from plugformer.evaluation.offline import Measured, measure_likelihoods
@@ -77,7 +78,9 @@ class Evaluator:
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
-        shares = self.processes.gather(self.predictor.predict(split, self.processes.share(rows)))
+        with self.processes.together():
+            own = self.predictor.predict(split, self.processes.share(rows))
+        shares = self.processes.gather(own)
         return [shares[place % len(shares)][place // len(shares)] for place in range(len(rows))]
 
     def values(
@@ -115,10 +118,16 @@ class Evaluator:
         return _scores(self.measured(split))
 
     def measured(self, split: EncodedSplit) -> dict[str, Measured]:
-        """Returns each metric's score on a whole split, and each example's statistics."""
+        """Returns each metric's score on a whole split, and each example's statistics.
+
+        Raises:
+            NotFiniteError: The model's scores are not finite.
+        """
         found = self._measured_outputs(split)
         if by_likelihood := self.likelihood_metrics:
             right = self.likelihoods(split)
+            if (broken := np.isnan(right.log_probabilities)).any():
+                raise not_finite(int(broken.argmax()))
             found |= self.processes.on_main(
                 lambda: {name: measure_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
             )

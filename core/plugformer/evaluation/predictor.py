@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
-from plugformer.decoding import CachedSession, Constraint, ModelSession
+from plugformer.decoding import CachedSession, Constraint, ModelSession, not_finite
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Decoding, Hypothesis, Tokenizer
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model, evaluating
@@ -116,6 +116,7 @@ class SequencePredictor(Predictor):
 
         Raises:
             ConfigurationError: The search finds fewer than are asked for.
+            NotFiniteError: The model's scores are not finite.
         """
         found = [hypotheses[: self.n_best] for hypotheses in self.search(batch, first)]
         if (fewest := min(map(len, found))) < self.n_best:
@@ -145,17 +146,21 @@ class LabelPredictor(Predictor):
         self.labels = labels
         self.n_best = n_best
 
-    def answer(self, batch: Batch, first: int) -> list[Prediction]:  # noqa: ARG002 (nothing is random)
+    def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each text's most probable labels.
 
         Raises:
             ConfigurationError: There are not so many labels.
+            NotFiniteError: The model's scores are not finite.
         """
         if self.n_best > len(self.labels):
             raise ConfigurationError(
                 f"{self.n_best} outputs are asked for, but there are {len(self.labels)} labels; ask for fewer"
             )
-        scores, classes = self.model.logits(batch).log_softmax(dim=-1).topk(self.n_best, dim=-1)
+        log_probabilities = self.model.logits(batch).log_softmax(dim=-1)
+        if (broken := log_probabilities.isnan().any(dim=-1)).any():
+            raise not_finite(first + min(row for row, bad in zip(batch.rows, broken, strict=True) if bad))
+        scores, classes = log_probabilities.topk(self.n_best, dim=-1)
         return [
             Prediction.of([Prediction(self.labels[label], score) for label, score in zip(*row, strict=True)])
             for row in zip(classes.tolist(), scores.tolist(), strict=True)

@@ -4,6 +4,7 @@ from plugformer.interfaces.attention import Attention
 from plugformer.interfaces.context import HeadContext, ModelContext
 from plugformer.interfaces.data import Data, TaskType
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
+from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Head
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
@@ -27,6 +28,7 @@ __all__ = [
     "Attention",
     "Data",
     "Decoding",
+    "FastTokenizer",
     "FeedForward",
     "Head",
     "HeadContext",

@@ -63,14 +63,22 @@ class _Gradients(torch.autograd.Function):
         for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
             scores = functional.linear(some, weight, bias)
             loss, of_scores = _loss_and_gradient(_precise(scores), right[:, None], smoothing)
-            of_scores = of_scores.to(scores.dtype)
             losses.append(loss)
-            of_hidden.append(of_scores @ weight)
-            product = (of_scores.T @ some).to(weight.dtype)
+            if scores.dtype == torch.float16:
+                # The factor of loss scaling comes in the backward pass: until then, much of this is too small
+                # for float16.
+                with torch.autocast(scores.device.type, enabled=False):
+                    of_some, product = of_scores @ weight.float(), of_scores.T @ some.float()
+            else:
+                of_scores = of_scores.to(scores.dtype)
+                of_some, product = of_scores @ weight, (of_scores.T @ some).to(weight.dtype)
+            of_hidden.append(of_some)
             of_weight = product if len(losses) == 1 else of_weight.add_(product)
             if of_bias is not None:
-                of_bias += of_scores.sum(dim=0)
-        return torch.stack(losses).sum(), torch.cat(of_hidden).to(hidden.dtype), of_weight, of_bias
+                of_bias = of_bias + of_scores.sum(dim=0)
+        gradient = torch.cat(of_hidden)
+        dtype = torch.promote_types(gradient.dtype, hidden.dtype)
+        return torch.stack(losses).sum(), gradient.to(dtype), of_weight, of_bias
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor | None, ...]) -> None:
@@ -82,7 +90,8 @@ class _Gradients(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_total: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
-        # In place: an output as large as the weight is slow to allocate. A second pass is refused by torch.
+        # In place: an output as large as the weight is slow to allocate. A second pass is refused by torch,
+        # which also gives each gradient the type of its input.
         scaled = [each.mul_(of_total) for each in ctx.saved_tensors]
         return *scaled, *([] if ctx.biased else [None]), None, None, None
 

@@ -43,9 +43,14 @@ class Scope:
         """Returns the same scope, whose records go to an observer."""
         return Scope(self.query, self.key, causal=self.causal, observer=observer)
 
-    def afresh(self) -> "Scope":
-        """Returns the same scope, of which nothing has been computed yet."""
-        return Scope(self.query, self.key, causal=self.causal, observer=self.observer)
+    def prepare(self) -> None:
+        """Computes the bias now, and the mask merged into it, if the encoding has one.
+
+        Gradient checkpointing needs it before the first layer: the autograd graph of a learned bias must not
+        begin within a layer that is computed twice.
+        """
+        if self.bias is not None:
+            _ = self.merged
 
     @property
     def observed(self) -> bool:

@@ -24,6 +24,10 @@ class Tokenizer(ABC):
     def train(self, texts: Iterable[str]) -> None:
         """Learns the vocabulary from the texts of the training split.
 
+        Args:
+            texts: More than memory may hold. Those of a data set can be read more than once; an iterator, as
+                always, only once.
+
         Raises:
             DataError: There is no text.
         """

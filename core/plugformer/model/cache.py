@@ -25,8 +25,8 @@ class LayerCache:
         """The state of the source, projected when a layer first reads it: forward does all the work."""
         return self._project()
 
-    def afresh(self) -> "LayerCache":
-        """Returns a cache of the same source that has read nothing."""
+    def with_empty_past(self) -> "LayerCache":
+        """Returns a cache of the same source that holds no target token and no projection yet."""
         return LayerCache(self._project)
 
     def remember(self, new: State) -> State:

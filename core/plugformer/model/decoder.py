@@ -1,7 +1,6 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import cast
 
 from jaxtyping import Float
@@ -66,22 +65,25 @@ class Decoder(nn.Module):
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
         layers = cast("Iterable[DecoderLayer]", self.layers)
         recompute = wanted(self, recompute=self.recompute)
+        if recompute:
+            scope.prepare()
+            cross.prepare()
         for layer, layer_cache in zip(layers, cache.layers, strict=True):
             if recompute:
-                x = recomputed(partial(_afresh, layer, layer_cache, at, scope, cross), x)
+                x = recomputed(_with_empty_past, x, layer, layer_cache, at, scope, cross)
             else:
                 x = layer(x, layer_cache, at, scope, cross)
         output: Tensor = self.final_norm(x)
         return output
 
 
-def _afresh(
+def _with_empty_past(
+    x: Float[Tensor, "batch length width"],
     layer: DecoderLayer,
     cache: LayerCache,
     at: Positions,
     scope: Scope,
     cross: Scope,
-    x: Float[Tensor, "batch length width"],
 ) -> Float[Tensor, "batch length width"]:
-    output: Tensor = layer(x, cache.afresh(), at, scope.afresh(), cross.afresh())
+    output: Tensor = layer(x, cache.with_empty_past(), at, scope, cross)
     return output

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from jaxtyping import Float
@@ -60,13 +59,8 @@ class Encoder(nn.Module):
         scope = Scope(at, at, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
         recompute = wanted(self, recompute=self.recompute)
+        if recompute:
+            scope.prepare()
         for layer in cast("Iterable[EncoderLayer]", self.layers):
-            x = recomputed(partial(_afresh, layer, scope), x) if recompute else layer(x, scope.afresh())
+            x = recomputed(layer, x, scope) if recompute else layer(x, scope)
         return Memory(self.final_norm(x), at)
-
-
-def _afresh(
-    layer: EncoderLayer, scope: Scope, x: Float[Tensor, "batch length width"]
-) -> Float[Tensor, "batch length width"]:
-    output: Tensor = layer(x, scope.afresh())
-    return output

@@ -18,7 +18,7 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-from plugformer.registry.entry import Entry, Other, State, entries_of
+from plugformer.registry.entry import OWN_COMMANDS, Entry, Other, State, entries_of
 from plugformer.registry.loading import guarded, label, load_component
 
 
@@ -210,16 +210,25 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
 
 def _marked(entry: Entry, offers: list[Entry]) -> Entry:
     others = [str(other.owner) for other in offers if other is not entry]
+    if entry.kind is Other.COMMAND and entry.name in OWN_COMMANDS:
+        others.append(str(BUILT_IN))
     if entry.state is State.QUARANTINED or not others:
         return entry
-    cause = f"{', '.join(others)} offers the same name; write {entry.distribution}:{entry.name}"
+    cause = f"{', '.join(others)} offers the same name; {_way_out([entry], offers)}"
     return replace(entry, state=State.CONFLICT, cause=cause)
 
 
 def _conflict(kind: Kind | Other, name: str, entries: list[Entry]) -> str:
     offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in entries)
-    choices = " or ".join(f"{entry.distribution}:{entry.name}" for entry in entries)
-    return f"{kind} {name!r} is offered by {offers}\nwrite {choices}"
+    return f"{kind} {name!r} is offered by {offers}\n{_way_out(entries, entries)}"
+
+
+def _way_out(wanted: Sequence[Entry], offers: Sequence[Entry]) -> str:
+    """Returns how to say which entry is wanted, if its distribution's name tells it from the others."""
+    owners = [entry.distribution for entry in offers]
+    if len(set(owners)) < len(owners):  # two local manifests, or two packages of one distribution
+        return "rename one of them"
+    return f"write {' or '.join(f'{entry.distribution}:{entry.name}' for entry in wanted)}"
 
 
 def _is_by(entry: Entry, distribution: str) -> bool:

@@ -6,12 +6,14 @@ through the loader, for a package in a zip file).
 
 import importlib.util
 import os
+import re
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, EntryPoint, entry_points
+from importlib.metadata import Distribution, distributions, entry_points
 from pathlib import Path
 
 import plugformer
@@ -21,6 +23,9 @@ from plugformer.registry.manifest import Manifest, parse
 GROUP = "plugformer"
 MANIFEST = "registry.yaml"
 LOCAL = "local"
+
+MAX_BYTES = 1_000_000
+"""Size of the largest manifest that is read; Plugformer's own has 12 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +64,13 @@ def discover_installed() -> list[Plugin]:
     """
     wanted = os.environ.get("PLUGFORMER_PLUGINS")
     names = None if wanted is None else {normalized(name) for name in wanted.split(",")}
-    plugins = {}
-    for entry_point in entry_points(group=GROUP):
-        owner = _owner(entry_point.dist)
+    plugins: dict[tuple[str, str], Plugin] = {}
+    for distribution, package in _entry_points():
+        owner, cause = _owner(distribution)
         if normalized(owner.distribution) == BUILT_IN.distribution:
             continue
         if names is None or normalized(owner.distribution) in names:
-            plugins[owner.distribution, entry_point.value] = _installed(owner, entry_point)
+            plugins.setdefault((owner.distribution, package), _installed(owner, package, cause))
     return [_built_in(), *(plugins[key] for key in sorted(plugins))]
 
 
@@ -73,20 +78,40 @@ def discover_local(file: Path) -> Plugin:
     """Returns a local manifest; its folder joins the import path, behind everything installed.
 
     Raises:
-        RegistryError: The file cannot be read.
+        RegistryError: The file cannot be read, or Python finds a module of its folder elsewhere first.
     """
     file = file.expanduser().resolve()
     try:
-        content = file.read_bytes()
-    except OSError as error:
+        content = _read_bytes(str(file))
+    except (OSError, RegistryError) as error:
+        cause = error.strerror if isinstance(error, OSError) else error
         raise RegistryError(
-            f"the local manifest {str(file)!r} cannot be read: {error.strerror}\n"
+            f"the local manifest {str(file)!r} cannot be read: {cause}\n"
             "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
         ) from error
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
         importlib.invalidate_caches()
-    return _plugin(Owner(LOCAL), (str(file), content))
+    plugin = _plugin(Owner(LOCAL), (str(file), content))
+    _refuse_shadowed(file, plugin.manifest)
+    return plugin
+
+
+def _refuse_shadowed(file: Path, manifest: Manifest) -> None:
+    """Refuses a local module of whose name Python has another one: its classes would be used in silence."""
+    components = [entry.target for entry in manifest.components]
+    targets = [*components, *(entry.target for entry in manifest.commands), *manifest.hooks]
+    for name in sorted({re.split("[.:]", target)[0] for target in targets}):
+        if not ((file.parent / name).is_dir() or (file.parent / f"{name}.py").is_file()):
+            continue
+        spec = _spec(name)
+        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+        found = [Path(place).resolve() for place in places if place is not None]
+        if found and all(file.parent not in place.parents for place in found):
+            raise RegistryError(
+                f"the local manifest {str(file)!r} names the module {name!r} of its folder, but Python finds "
+                f"{str(found[0])!r} first\nrename the module: of one name, a process can import only one"
+            )
 
 
 def locate(package: str) -> ModuleSpec:
@@ -95,15 +120,19 @@ def locate(package: str) -> ModuleSpec:
     Raises:
         RegistryError: There is no such package, or what there is has no folder.
     """
-    try:
-        spec = importlib.util.find_spec(package)
-    except (ImportError, ValueError, AttributeError) as error:
-        raise RegistryError(f"package {package!r} cannot be located: {error}") from error
+    spec = _spec(package)
     if spec is None:
         raise RegistryError(f"package {package!r} is not installed")
     if spec.submodule_search_locations is None:
         raise RegistryError(f"{package!r} is a module; a plugin is a package with a {MANIFEST} in it")
     return spec
+
+
+def _spec(module: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise RegistryError(f"package {module!r} cannot be located: {error}") from error
 
 
 @cache
@@ -129,23 +158,51 @@ def _built_in_manifest() -> tuple[str, bytes]:
     return str(file), file.read_bytes()
 
 
-def _installed(owner: Owner, entry_point: EntryPoint) -> Plugin:
+def _entry_points() -> Iterable[tuple[Distribution | None, str]]:
+    """Returns the distribution and the package of every entry point of the group.
+
+    A distribution whose entry points cannot be read has a package without a name.
+    """
     try:
-        return _plugin(owner, _read(entry_point.value))
+        return [(each.dist, each.value) for each in entry_points(group=GROUP)]
+    except Exception:  # of one distribution, where all are lost: each has to be asked alone
+        return [pair for each in distributions() for pair in _entry_points_of(each)]
+
+
+def _entry_points_of(distribution: Distribution) -> Iterable[tuple[Distribution, str]]:
+    try:
+        return [(distribution, each.value) for each in distribution.entry_points.select(group=GROUP)]
+    except Exception:  # text that is not UTF-8, a file without the right to read it, and more
+        return [(distribution, "")]
+
+
+def _installed(owner: Owner, package: str, cause: str) -> Plugin:
+    try:
+        return Plugin(owner, Manifest(), cause) if cause else _plugin(owner, _read(package))
     except RegistryError as error:
         return Plugin(owner, Manifest(), str(error))
+    except Exception as error:  # whatever is wrong with one plugin, the others work
+        return Plugin(owner, Manifest(), f"{package}: {type(error).__name__}: {error}")
 
 
-def _owner(distribution: Distribution | None) -> Owner:
-    """Names a distribution; damaged metadata still gives something to show."""
-    metadata = None if distribution is None else distribution.metadata
+def _owner(distribution: Distribution | None) -> tuple[Owner, str]:
+    """Names a distribution, and says why its metadata cannot be read; damaged, they still give a name."""
+    try:
+        metadata = None if distribution is None else distribution.metadata
+    except Exception as error:
+        # As installers name the folder: https://packaging.python.org/specifications/recording-installed-packages
+        folder = Path(str(getattr(distribution, "_path", ""))).stem
+        name, _, version = folder.partition("-")
+        return Owner(name or "unknown", version), f"its METADATA cannot be read: {error}"
     if metadata is None:
-        return Owner("unknown")
+        return Owner("unknown"), ""
     names, versions = metadata.get_all("Name"), metadata.get_all("Version")
-    return Owner(names[0] if names else "unknown", versions[0] if versions else "")
+    return Owner(names[0] if names else "unknown", versions[0] if versions else ""), ""
 
 
 def _read(package: str) -> tuple[str, bytes]:
+    if not package:
+        raise RegistryError("its entry_points.txt cannot be read")
     if not package.isidentifier():
         raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
     spec = locate(package)
@@ -157,7 +214,7 @@ def _read(package: str) -> tuple[str, bytes]:
 def _contents(spec: ModuleSpec) -> Iterator[tuple[str, bytes]]:
     for folder in spec.submodule_search_locations or ():
         file = os.path.join(folder, MANIFEST)  # noqa: PTH118 (a zip importer wants its own string form)
-        read = getattr(spec.loader, "get_data", None) or _read_bytes
+        read = _read_bytes if Path(folder).is_dir() else getattr(spec.loader, "get_data", _read_bytes)
         try:
             yield file, read(file)
         except OSError:
@@ -165,6 +222,12 @@ def _contents(spec: ModuleSpec) -> Iterator[tuple[str, bytes]]:
 
 
 def _read_bytes(file: str) -> bytes:
+    """Returns the content of a file that ends and is small; a pipe or a device might have no end."""
+    status = os.stat(file)  # noqa: PTH116 (a tenth of the time of making a Path)
+    if not stat.S_ISREG(status.st_mode):
+        raise RegistryError(f"{file} is not a regular file")
+    if status.st_size > MAX_BYTES:
+        raise RegistryError(f"{file} has {status.st_size:,} bytes; a manifest has at most {MAX_BYTES:,}")
     return Path(file).read_bytes()
 
 

@@ -28,6 +28,13 @@ class Other(StrEnum):
     PLUGIN = "plugin"
 
 
+OWN_COMMANDS = (
+    *("ablate", "check", "evaluate", "info", "list", "new"),
+    *("plot", "predict", "schema", "train", "validate", "verify-resume"),
+)
+"""Plugformer's commands: a plugin's of the same name needs that of its distribution before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A component, a task, a command or a module with hooks; or a quarantined plugin.

@@ -85,10 +85,11 @@ def parse(content: bytes, origin: str) -> Manifest:
         The manifest, with the entries that are sound and every problem of the others.
     """
     try:
-        root = read_mapping(content, origin, Path())
+        return _Checker().manifest(read_mapping(content, origin, Path()))
     except ConfigurationError as error:
         return Manifest(problems=tuple(str(error).splitlines()))
-    return _Checker().manifest(root)
+    except (ValueError, RecursionError) as error:  # a number of more digits than Python writes
+        return Manifest(problems=(f"{origin}: cannot be read: {error}",))
 
 
 class _Checker:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
+from plugformer.registry.entry import State
 
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
@@ -19,6 +20,19 @@ def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
         "distribution": entry.distribution,
         "version": entry.version,
         "source": source_hash(entry.target.partition(":")[0]),
+    }
+
+
+def hook_locks(registry: Registry) -> dict[str, dict[str, str]]:
+    """Returns what each module of hooks is made of that runs load, as `component_lock` does."""
+    return {
+        f"{entry.kind}/{entry.target}": {
+            "distribution": entry.distribution,
+            "version": entry.version,
+            "source": source_hash(entry.target),
+        }
+        for entry in registry.hooks()
+        if entry.state is not State.QUARANTINED
     }
 
 

@@ -103,7 +103,8 @@ def read_json(path: Path) -> Any:
 def _flush(path: Path) -> None:
     if path.is_dir() and os.name == "nt":
         return  # Windows cannot open a folder
-    descriptor = os.open(path, os.O_RDONLY)
+    # Windows flushes only what was opened for writing; a folder cannot be.
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

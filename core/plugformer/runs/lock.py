@@ -12,7 +12,7 @@ from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.model.plan import NO_POSITION
 from plugformer.registry import Registry
-from plugformer.registry.source import component_lock
+from plugformer.registry.source import component_lock, hook_locks
 
 
 def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str, Any]:
@@ -32,6 +32,7 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
         "components": {
             f"{kind}/{name}": component_lock(kind, name, registry) for kind, name in sorted(components(task))
         },
+        "hooks": hook_locks(registry),
         "data": data,
     }
 
@@ -53,20 +54,23 @@ def differences(old: dict[str, Any], new: dict[str, Any], *parts: str) -> list[s
 
 
 def refuse_changes(old: dict[str, Any], new: dict[str, Any], *, allow: bool = False) -> list[str]:
-    """Compares the lock of a run with that of the installed components.
+    """Compares the lock of a run with that of the installed components and hooks.
 
     Args:
         old: The run's.
         new: What is installed now.
-        allow: Let components differ; the data never may, because a place in them would mean other examples.
+        allow: Let components and hooks differ; the data never may, because a place in them would mean other
+            examples.
 
     Returns:
         The differences that were let pass.
 
     Raises:
-        RunError: A component or the data changed since the run began.
+        RunError: A component, a module of hooks or the data changed since the run began.
     """
     parts, data = differences(old, new, "components"), differences(old, new, "data")
+    if isinstance(old.get("hooks"), dict):  # locks of earlier versions have none
+        parts += differences(old, new, "hooks")
     if not data and (allow or not parts):
         return parts
     advice = "put them back to resume exactly, or begin a new run"

@@ -33,7 +33,10 @@ def training_lock(run: Path, processes: Processes = ALONE) -> Iterator[None]:
 
 
 def is_trained(run: Path) -> bool:
-    """Returns whether some process holds the lock of a directory; makes no file."""
+    """Returns whether some process holds the lock of a directory; makes no file.
+
+    Where files cannot be locked, or not by this user, nobody is known to.
+    """
     if not (run / NAME).exists():
         return False
     try:
@@ -41,6 +44,8 @@ def is_trained(run: Path) -> bool:
             return False
     except Timeout:
         return True
+    except (NotImplementedError, OSError):  # as in `_acquire`
+        return False
 
 
 def _acquire(lock: FileLock, run: Path) -> None:

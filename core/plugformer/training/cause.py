@@ -1,7 +1,7 @@
 """Where the computation of a loss and its gradients first yields what is not finite."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from plugformer.data.batches import Batch
+from plugformer.errors import NotFiniteError
 from plugformer.interfaces import Attention, Head, PositionalEncoding
 from plugformer.model.models import Model
 
@@ -47,6 +48,19 @@ def find_cause(model: Model, batches: Sequence[Batch]) -> tuple[str, Batch | Non
             if names := [name for name, each in zip(named, gradients, strict=True) if not is_finite(each)]:
                 return f"all outputs are finite; not finite are the gradients of {several(names)}", batch
     return "computed again, all outputs and gradients are finite: a component is not deterministic", None
+
+
+def first_not_finite(model: nn.Module, compute: Callable[[], object]) -> str:
+    """Computes something again that ended because numbers were not finite.
+
+    Returns:
+        A sentence about the first module with an output that is not finite.
+    """
+    with torch.compiler.set_stance("force_eager"), _watching(model) as found, suppress(NotFiniteError):
+        compute()
+    if not found:
+        return "computed again, all outputs are finite: a component is not deterministic"
+    return f"the first output that is not finite is that of {found[0]}"
 
 
 def is_finite(tensor: Tensor | None) -> bool:

@@ -74,7 +74,7 @@ def fit(
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
             with parallel.whole():
-                samples = validation.samples()
+                samples = trainer.guard.evaluated(validation.samples)
             hooks.call("samples_shown", run=trainer.run, samples=samples)
         trainer.fit()
     except BaseException as error:

@@ -3,19 +3,21 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from torch import Tensor, nn
 
 from plugformer.data.batches import Batch
 from plugformer.distributed import ALONE, Processes
 from plugformer.errors import NotFiniteError
-from plugformer.hooks.specification import Evaluation, Run
+from plugformer.hooks.specification import Run
 from plugformer.model.models import Model
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import restore_generators
-from plugformer.training.cause import find_cause, is_finite, several
+from plugformer.training.cause import find_cause, first_not_finite, is_finite, several
+
+T = TypeVar("T")
 
 MOST_IN_A_ROW = 10
 """Updates left out one after the other at most: from then on the model, not a batch, is at fault."""
@@ -101,20 +103,25 @@ class NotFiniteGuard:
                 [_parameters(self._state.model)],
             )
 
-    def evaluated(self, evaluate: Callable[[int], Evaluation]) -> Evaluation:
-        """Returns an evaluation of the model, which no checkpoint may hold if its loss is not finite.
+    def evaluated(self, evaluate: Callable[[], T]) -> T:
+        """Returns what the model makes of the validation split; no checkpoint may hold one that fails there.
 
         Args:
-            evaluate: Evaluates the model after so many updates.
+            evaluate: Computes losses or answers with the model.
 
         Raises:
-            NotFiniteError: The loss on the validation split or a parameter is not finite.
+            NotFiniteError: The loss on the validation split, a score or a parameter is not finite.
         """
         self.check_parameters()
         try:
-            return evaluate(self._state.progress.step)
+            return evaluate()
         except NotFiniteError as error:
-            self._end(str(error), [_parameters(self._state.model)])
+            details = [_parameters(self._state.model)]
+            if (
+                self._processes.count == 1
+            ):  # of several, another one may have no error, and not evaluate again
+                details.insert(0, first_not_finite(self._state.model, evaluate))
+            self._end(str(error), details)
 
     def _count(self) -> str:
         if self._run.task.training.not_finite == "stop":

@@ -44,7 +44,9 @@ class Monitor:
         value = self.value(evaluation)
         if best is None:
             return True
-        if value == best:
+        if math.isnan(best) and not math.isnan(value):  # nothing compares with what is no number
+            return True
+        if value == best or math.isnan(best):
             return best_loss is not None and evaluation.loss < best_loss
         return value > best if self.higher_is_better else value < best
 
@@ -157,7 +159,8 @@ class Trainer:
             for number, batch in enumerate(passes, start=1)
         ][: len(batches)]
         norm = self._clip()
-        loss = float(self.processes.total([sum(loss.total.item() for loss in losses)])[0]) / targets
+        totals = torch.stack([loss.total for loss in losses]).tolist() if losses else []
+        loss = float(self.processes.total([sum(totals)])[0]) / targets
         if allowed := self.guard.allows(loss, norm, self.parallel.whole, batches, generators):
             self.optimizer.step()
         self.optimizer.zero_grad()
@@ -221,7 +224,7 @@ class Trainer:
 
     def _evaluate(self) -> None:
         with self.parallel.whole():
-            evaluation = self.guard.evaluated(self.evaluate)
+            evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
         improved = self._improves(evaluation)
         value = self.monitor.value(evaluation)
         if improved:
@@ -244,7 +247,7 @@ class Trainer:
             restore(self.state.model, tensors, self.directory.candidates)
             self.parallel.spread()
             with self.parallel.whole():
-                evaluation = self.guard.evaluated(self.evaluate)
+                evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
             self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
             self._tell(
                 "average_evaluated",

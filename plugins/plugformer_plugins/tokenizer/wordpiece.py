@@ -1,6 +1,6 @@
 """WordPiece: words cut into their longest known pieces."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from pydantic import Field
@@ -72,8 +72,8 @@ class WordPiece(FastTokenizer):
         return _model(learner.get_vocab())
 
     def train(self, texts: Iterable[str]) -> None:
-        """Learns the vocabulary, characters first."""
-        texts = list(texts)
+        """Learns the vocabulary, characters first: the texts are read twice."""
+        texts = list(texts) if isinstance(texts, Iterator) else texts
         words = (word for text in texts for word in self._cleaning.normalize_str(text).split())
         pieces = {piece for word in words for piece in (word[0], *(_INSIDE + inner for inner in word[1:]))}
         self._alphabet = sorted(pieces)

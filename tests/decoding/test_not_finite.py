@@ -1,0 +1,84 @@
+"""A model whose scores are not finite: every search ends with an error that names the input."""
+
+import pytest
+import torch
+
+from plugformer.data.batches import Ragged, collate_labelled, pad
+from plugformer.decoding import CachedSession, Progress
+from plugformer.decoding.automaton import TokenAutomaton
+from plugformer.errors import NotFiniteError
+from plugformer.evaluation.predictor import LabelPredictor
+from plugformer.inspection.attention import inspect
+from plugformer.interfaces import END
+from plugformer.kinds import Kind
+from plugformer.runs.loading import load
+from plugformer.runs.weights import load_tensors, save_tensors
+
+VOCABULARY = 12  # of tiny models
+
+searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
+
+
+def session(model, limit=5):
+    source = pad(Ragged.of([[4, 5], [6, 7], [8, 9]]))
+    limits = torch.full((3,), limit)
+    progress = Progress(TokenAutomaton.free(VOCABULARY, limit), torch.zeros_like(limits), limits)
+    return CachedSession(model.eval(), source, progress, [10, 11, 12])
+
+
+@searches
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_the_input_is_named(tiny_model, registry, search, value):
+    model = tiny_model("model.embeddings.shared=false")
+    with torch.inference_mode():
+        model.encoder.embedding.weight[6] = value
+        with pytest.raises(NotFiniteError, match=r"not finite for input 12 \(counted from 1\)"):
+            registry.create(Kind.DECODING, search).search(session(model))
+
+
+@searches
+def test_scores_that_stop_being_finite_on_the_way(tiny_model, registry, search):
+    model = tiny_model("model.embeddings.shared=false", "model.head={name: language_model, bias: true}")
+    with torch.inference_mode():
+        model.decoder.embedding.weight[4] = torch.nan
+        model.head.bias.fill_(-1e9)
+        model.head.bias[4] = 0.0
+        with pytest.raises(NotFiniteError, match="not finite for input 11 "):
+            registry.create(Kind.DECODING, search).search(session(model))
+
+
+@searches
+def test_an_output_that_can_never_end(tiny_model, registry, search):
+    model = tiny_model("model.head={name: language_model, bias: true}")
+    with torch.inference_mode():
+        model.head.bias[END] = -torch.inf
+        with pytest.raises(NotFiniteError, match="not finite for input 11 "):
+            registry.create(Kind.DECODING, search).search(session(model))
+
+
+def test_a_damaged_run_answers_nothing(run_copy, registry):
+    file = run_copy / "model.safetensors"
+    save_tensors({name: each * torch.nan for name, each in load_tensors(file).items()}, file)
+    trained = load(run_copy, registry)
+    for answer in (
+        lambda: trained.predict(["May 1, 2001"]),
+        lambda: trained.evaluate("validation"),
+        lambda: inspect(trained, "May 1, 2001"),
+    ):
+        with pytest.raises(NotFiniteError, match="numbers that are not finite for input 1 "):
+            answer()
+
+
+def test_a_label_needs_scores(tiny_model, tmp_path):
+    file = tmp_path / "task.yaml"
+    file.write_text(
+        "type: classification\ndata: {name: dates}\ntokenizer: characters\n"
+        "model: {architecture: encoder-only, embeddings: {shared: false}, head: classifier}\n"
+    )
+    model = tiny_model("model.position=rope", task=str(file)).eval()
+    with torch.inference_mode():
+        model.encoder.embedding.weight[6] = torch.nan
+        labels = torch.zeros(2, dtype=torch.int64).numpy()
+        batch = collate_labelled(Ragged.of([[4, 5], [6, 7]]), labels, [1, 0])
+        with pytest.raises(NotFiniteError, match="not finite for input 21 "):
+            LabelPredictor(model, [str(each) for each in range(VOCABULARY)], 100).answer(batch, 20)

@@ -1,0 +1,35 @@
+"""WordPiece reads its texts twice, and never has all of them in memory."""
+
+import weakref
+
+from plugformer_plugins.tokenizer.wordpiece import WordPiece
+
+
+class Text(str):
+    """A text that can be counted while it is in use."""
+
+
+class Stream:
+    """Texts that are made as they are read."""
+
+    def __init__(self, count):
+        self.count, self.alive, self.most = count, weakref.WeakSet(), 0
+
+    def __iter__(self):
+        for number in range(self.count):
+            text = Text(f"text {number} of {self.count}")
+            self.alive.add(text)
+            self.most = max(self.most, len(self.alive))
+            yield text
+
+
+def test_texts_are_read_as_they_are_needed():
+    stream, streamed, listed, once = Stream(5000), WordPiece(), WordPiece(), WordPiece()
+    streamed.train(stream)
+    listed.train([str(text) for text in stream])
+    once.train(iter(stream))  # an iterator cannot be read twice: it has to be kept
+    rows = [tokenizer.encode(["text 4711 of 5000"]) for tokenizer in (streamed, listed, once)]
+    assert rows[0] == rows[1] == rows[2]
+    stream.most, repeated = 0, WordPiece()
+    repeated.train(stream)
+    assert stream.most < 1000
