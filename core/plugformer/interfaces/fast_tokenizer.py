@@ -70,6 +70,16 @@ class FastTokenizer(Tokenizer):
         encodings = self._tokenizer.encode_batch_fast(words, is_pretokenized=True, add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
 
+    def unknown(self, text: str) -> list[str]:
+        """Returns the parts of a text that become UNKNOWN, as they stand in it."""
+        words = self.split(text)
+        found = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+        return [
+            words[word][start:end]
+            for number, word, (start, end) in zip(found.ids, found.word_ids, found.offsets, strict=True)
+            if word is not None and (number == UNKNOWN or number in _NEVER_FROM_TEXT)
+        ]
+
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
         """Returns each row as text."""
         return [self.join(self._spelled(row)) for row in rows]

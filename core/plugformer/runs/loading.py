@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, overload
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.decoding import Constraint
 from plugformer.distributed import ALONE, Processes
-from plugformer.errors import DataError, nearest
+from plugformer.errors import DataError, PlugformerError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, Prediction, Predictor, SequencePredictor
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
-from plugformer.interfaces import TaskType
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model
@@ -55,23 +55,63 @@ class TrainedModel:
         if isinstance(model, EncoderDecoder):
             self._constraint = Constraint.of(task.decoding, vocabularies.target, task.model.max_length)
 
-    def predict(self, texts: Sequence[str], *, first: int = 0, n_best: int = 1) -> list[Prediction]:
-        """Returns the model's answer to each text.
+    def __repr__(self) -> str:
+        """Returns where it lies, what it does, and its size."""
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        return (
+            f"TrainedModel({str(self.directory)!r}: {self.task.type}, {self.task.model.architecture}, "
+            f"{parameters:,} parameters)"
+        )
+
+    @overload
+    def predict(self, texts: str, *, first: int = 0, n_best: int = 1) -> Prediction: ...
+
+    @overload
+    def predict(self, texts: Sequence[str], *, first: int = 0, n_best: int = 1) -> list[Prediction]: ...
+
+    def predict(
+        self, texts: str | Sequence[str], *, first: int = 0, n_best: int = 1
+    ) -> Prediction | list[Prediction]:
+        """Returns the model's answer to each text; of one text alone, one answer.
 
         Args:
-            texts: Inputs.
+            texts: Inputs, or one.
             first: Number of the first text in the whole input, if it comes in portions: random choices
                 depend on it.
             n_best: Outputs for each text; those after the best are its `alternatives`.
 
         Raises:
-            LengthError: A text is longer than the model can process.
+            DataError: A text is no Unicode.
+            LengthError: A text is longer than the model can process, and the task does not truncate.
             ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
         """
-        split = EncodedSplit.of_texts(
-            texts, self.vocabularies.source, TaskType(self.task.type), self.task.model.max_length
-        )
-        return self.predictor(n_best).predict(split, first=first)
+        if isinstance(texts, str):
+            return self.predict([texts], first=first, n_best=n_best)[0]
+        answers = []
+        for answer in self.predict_each(texts, first=first, n_best=n_best):
+            if isinstance(answer, PlugformerError):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def predict_each(
+        self, texts: Sequence[str], *, first: int = 0, n_best: int = 1
+    ) -> list[Prediction | PlugformerError]:
+        """Does what `predict` does, but returns what is wrong with a text in the place of its answer.
+
+        Raises:
+            ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
+        """
+        inputs = Inputs.of(texts, self.vocabularies.source, self.task)
+        rows = inputs.answerable
+        answers: dict[int, Prediction | PlugformerError] = {**inputs.faults}
+        for row, answer in zip(
+            rows, self.predictor(n_best).predict(inputs.split, rows, first=first), strict=True
+        ):
+            answers[row] = replace(
+                answer, truncated=row in inputs.truncated, unknown=inputs.unknown.get(row, ())
+            )
+        return [answers[row] for row in range(len(texts))]
 
     def look_inside(self, text: str) -> "Inspection":
         """Returns what the model's attentions weigh while it answers a text.
