@@ -16,7 +16,7 @@ from plugformer.runs import loading
 
 
 class Echo:
-    """A model that answers in capitals, knows no comma, refuses an exclamation mark, cuts after 30 characters."""
+    """A model that answers in capitals; it knows no comma, refuses `!` and reads 30 characters."""
 
     def __init__(self):
         self.numbers = []

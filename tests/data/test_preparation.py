@@ -9,7 +9,7 @@ from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.data.preparation import prepare
-from plugformer.errors import DataError, LengthError
+from plugformer.errors import DataError
 from plugformer.interfaces import BEGIN, END, TaskType
 from plugformer.registry import Registry
 

@@ -117,7 +117,7 @@ class _Answers:
     _faults: list[PlugformerError] = field(default_factory=list)
 
     def print(self, texts: list[str]) -> None:
-        """Prints a line for each text; `echo` leaves nothing in the buffer, so that a reader has it at once."""
+        """Prints a line for each text."""
         answers = self.model.predict_each(texts, first=self.count, n_best=self.n_best)
         for text, answer in zip(texts, answers, strict=True):
             self.count += 1
@@ -131,6 +131,7 @@ class _Answers:
                 typer.echo(json.dumps(self._record(text, answer), ensure_ascii=False))
             else:
                 typer.echo("\n".join(map(self._line, [answer, *answer.alternatives])))
+        # `echo` has left nothing in the buffer, so that a reader has every line at once.
 
     def end(self) -> None:
         """Says what remains to be said after the last text.
@@ -144,7 +145,8 @@ class _Answers:
             raise self._faults[0]
         if self._faults:
             raise DataError(
-                f"{len(self._faults):,} of {self.count:,} {self.unit}s had no answer; correct those named above"
+                f"{len(self._faults):,} of {self.count:,} {self.unit}s had no answer; "
+                "correct those named above"
             )
 
     def _describe(self, text: str, answer: "Prediction") -> None:

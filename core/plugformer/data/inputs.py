@@ -80,7 +80,7 @@ def _not_unicode(text: str) -> DataError:
     shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(found)
     beginning = text[:40].encode(errors="replace").decode()
     return DataError(
-        f"{beginning!r} is not UTF-8: {shown} at character {place + 1}; convert it to UTF-8, for example with "
+        f"{beginning!r} is not UTF-8: {shown} at character {place + 1}; convert it, for example with "
         "`iconv -f latin1 -t utf-8`"
     )
 

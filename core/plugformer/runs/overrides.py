@@ -1,4 +1,4 @@
-"""Which settings of a finished run can still be changed: how it answers, and what is measured."""
+"""Which settings of a run can still be changed: how it answers, what is measured, and how long it trains."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from plugformer.configuration.overrides import read_overrides
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Problem, report
 
-AFTER_TRAINING = ("decoding", "evaluation")
+AFTER_TRAINING = ("data", "decoding", "evaluation")
 
 
 def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
