@@ -90,8 +90,13 @@ def test_other_classes_are_refused(classifier, write):
 
 
 def test_parallel_files_are_two(registry, write, tmp_path):
-    write("task.yaml", "type: sequence-to-sequence", "data: {name: lines, files: {train: {source: a, target: b}}}",
-          "tokenizer: characters", "model: {architecture: encoder-decoder, head: language_model}")  # fmt: skip
+    write(
+        "task.yaml",
+        "type: sequence-to-sequence",
+        "data: {name: lines, files: {train: {source: a, target: b}}}",
+        "tokenizer: characters",
+        "model: {architecture: encoder-decoder, head: language_model}",
+    )
     task = check_components(resolve(str(tmp_path / "task.yaml"), [], registry)).task
     tokenizer = Characters()
     tokenizer.train(["abc"])
@@ -105,7 +110,7 @@ def test_parallel_files_are_two(registry, write, tmp_path):
 
 def test_data_that_read_no_files_say_what_can_be_changed(trained, write):
     model = load(trained.directory)
-    with pytest.raises(ConfigurationError, match="data 'dates' has no option 'files'.*--set data.OPTION"):
+    with pytest.raises(ConfigurationError, match=r"data 'dates' has no option 'files'.*--set data\.OPTION"):
         model.evaluate(data=write("new.tsv", "a\tb"))
-    with pytest.raises(ConfigurationError, match="data.siez: unknown"):
+    with pytest.raises(ConfigurationError, match=r"data\.siez: unknown"):
         load(trained.directory, overrides=["data.siez=3"], kinds={"data"})

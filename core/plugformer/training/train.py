@@ -16,6 +16,7 @@ from plugformer.evaluation.self_check_result import SelfCheck
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.files import refuse_links
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
 from plugformer.runs.requirements import resolve_run
@@ -110,6 +111,7 @@ def resume(
     notify = notify if processes.main else _say_nothing
     with processes.together():
         directory = RunDirectory.open(run)
+        refuse_links(run)
     with training_lock(run, processes):
         with processes.together():
             resolved = resolve_run(directory, registry)
