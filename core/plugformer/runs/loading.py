@@ -23,6 +23,7 @@ from plugformer.model.assembly import assemble
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.overrides import AFTER_TRAINING, changeable
 from plugformer.runs.requirements import ANSWERING, require_installed, resolve_run
 from plugformer.runs.vocabularies import Vocabularies, load_vocabularies
 from plugformer.runs.weights import load_tensors, restore
@@ -255,7 +256,7 @@ def load(
             uses is not installed.
     """
     directory = RunDirectory.open(Path(run))
-    resolved = resolve_run(directory, registry, overrides, kinds)
+    resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
     vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     restore(model, load_tensors(directory.model), directory.model)

@@ -13,7 +13,6 @@ from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
-from plugformer.runs.overrides import AFTER_TRAINING, changeable
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9.!+]+")
@@ -37,21 +36,19 @@ def resolve_run(
     Args:
         directory: The run.
         registry: What is installed; discovered if None.
-        overrides: `KEY=VALUE` settings of data, decoding and evaluation.
+        overrides: `KEY=VALUE` settings that may be changed, as `overrides.py` says.
         kinds: Those of the components that are needed; others need not be installed.
 
     Raises:
         RunError: A component of the run is not installed; the message names its distribution, as locked. Or
             the task names a manifest or another task, which no run does: what is imported is what the user
             has installed or names, never what a directory asks for.
-        ConfigurationError: The task cannot be used for another reason, or an override belongs to what was
-            trained.
+        ConfigurationError: The task cannot be used for another reason.
     """
     known = registry or Registry.discover()
     _refuse_references(directory)
-    changed = changeable(overrides, AFTER_TRAINING)
     try:
-        return check_components(resolve(str(directory.task), changed, known, kinds), kinds)
+        return check_components(resolve(str(directory.task), overrides, known, kinds), kinds)
     except ConfigurationError:
         if absent := _absent(directory.lock()["components"], known, kinds):
             raise RunError(_message(directory, absent)) from None
