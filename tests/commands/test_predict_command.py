@@ -59,6 +59,13 @@ def test_texts_from_standard_input_in_utf8_whatever_the_locale(run, monkeypatch)
     assert run("predict", "runs/a").out == "Ä\nB\n"
 
 
+def test_answers_are_utf8_whatever_the_locale(run, monkeypatch):
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="latin-1"))
+    assert run("predict", "runs/a", "中", "--json").status == 0
+    assert json.loads(out.getvalue().decode())["output"] == "中"
+
+
 def test_texts_are_numbered_through_all_portions(run, model, tmp_path):
     (tmp_path / "texts.txt").write_text("some words\n" * 20_000)
     run("predict", "runs/a", "--file", "texts.txt")

@@ -1,6 +1,7 @@
 """`plugformer predict`: a trained model's answers to texts, as fast as they come."""
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -71,6 +72,7 @@ def command(
     """
     if texts and file is not None:
         raise ConfigurationError("TEXT and --file exclude each other: give one")
+    _write_utf8()
     with contextlib.ExitStack() as stack:
         source = None if file is None else stack.enter_context(_opened(file))
         from plugformer.runs.loading import load
@@ -214,7 +216,7 @@ def lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
         parts.append(end)
         size += len(end)
         if others:
-            *complete, rest = b"".join(parts), *others
+            complete, rest = [b"".join(parts), *others[:-1]], others[-1]
             yield [_decoded(line, count + number) for number, line in enumerate(complete, start=1)]
             count, parts, size = count + len(complete), [rest], len(rest)
         if size > LONGEST_LINE:
@@ -260,6 +262,15 @@ def _opened(file: Path) -> BinaryIO:
         raise DataError(
             f"{file} cannot be read: {error.strerror}; give an existing file to --file"
         ) from error
+
+
+def _write_utf8() -> None:
+    """Makes standard output take any answer: UTF-8, as texts are; in a terminal what that can show."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="replace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8")
 
 
 def _is_conversation() -> bool:

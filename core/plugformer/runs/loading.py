@@ -67,7 +67,9 @@ class TrainedModel:
         )
 
     @overload
-    def predict(self, texts: str, *, first: int = 0, n_best: int = 1) -> Prediction: ...
+    def predict(  # type: ignore[overload-overlap]  # a str is a sequence of str, too, but is one text here
+        self, texts: str, *, first: int = 0, n_best: int = 1
+    ) -> Prediction: ...
 
     @overload
     def predict(self, texts: Sequence[str], *, first: int = 0, n_best: int = 1) -> list[Prediction]: ...
