@@ -45,7 +45,7 @@ def losses(registry, tmp_path):
         seen = Losses()
         Trainer(
             run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
-            parallel=Replicated(model),
+            parallel=Replicated(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(fetch=lambda rows: batch, describe=str, order=lambda epoch: [[0]]),

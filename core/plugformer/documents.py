@@ -21,6 +21,9 @@ MAX_NODES = 50_000
 
 MAX_DEPTH = 40
 
+MAX_BYTES = 1 << 24
+"""Of a document: real ones have a few thousand."""
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, about ten times as fast, is optional
 
 _NULL = {"", "~", "null", "Null", "NULL"}
@@ -93,10 +96,13 @@ def read_file(file: Path, name: str) -> Mapping:
         ConfigurationError: The file cannot be read, or is not one well-formed YAML mapping.
     """
     try:
-        content = file.read_bytes()
+        with file.open("rb") as stream:  # also of a pipe; a device may never end
+            content = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(f"{name}: cannot be read: {reason}") from error
+    if len(content) > MAX_BYTES:
+        raise ConfigurationError(f"{name}: has more than {MAX_BYTES:,} bytes, which no task or manifest has")
     return read_mapping(content, name, file.absolute().parent)
 
 

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -15,19 +16,21 @@ from plugformer.runs import loading
 
 
 class Echo:
-    """A model that answers in capitals, refuses an exclamation mark, and notes the texts' numbers."""
+    """A model that answers in capitals; it knows no comma, refuses `!` and reads 30 characters."""
 
     def __init__(self):
         self.numbers = []
 
-    def predict(self, texts, *, first=0, n_best=1):
+    def predict_each(self, texts, *, first=0, n_best=1):
         self.numbers += range(first, first + len(texts))
-        if any("!" in text for text in texts):
-            raise DataError("too loud")
-        ranked = [
-            [Prediction(text.upper() + "~" * n, -math.log(2 + n)) for n in range(n_best)] for text in texts
-        ]
-        return [Prediction.of(each) for each in ranked]
+        return [self.answer(text, n_best) for text in texts]
+
+    def answer(self, text, n_best):
+        if "!" in text:
+            return DataError("too loud")
+        ranked = [Prediction(text[:30].upper() + "~" * n, -math.log(2 + n)) for n in range(n_best)]
+        unknown = (",",) if "," in text else ()
+        return replace(Prediction.of(ranked), truncated=len(text) > 30, unknown=unknown)
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +57,13 @@ def test_texts_from_a_file_in_utf8_with_any_line_ends(run, tmp_path):
 def test_texts_from_standard_input_in_utf8_whatever_the_locale(run, monkeypatch):
     type_in(monkeypatch, "ä\nb\n".encode())
     assert run("predict", "runs/a").out == "Ä\nB\n"
+
+
+def test_answers_are_utf8_whatever_the_locale(run, monkeypatch):
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="latin-1"))
+    assert run("predict", "runs/a", "中", "--json").status == 0
+    assert json.loads(out.getvalue().decode())["output"] == "中"
 
 
 def test_texts_are_numbered_through_all_portions(run, model, tmp_path):
@@ -93,11 +103,75 @@ def test_no_text_gives_no_output(run, monkeypatch):
     assert (outcome.status, outcome.out) == (0, "")
 
 
-def test_bytes_that_are_not_utf8_are_named_by_line(run, monkeypatch):
-    type_in(monkeypatch, b"good\nb\xe4d\n")
+def test_bytes_that_are_not_utf8_become_surrogates():
+    assert list(predict.lines(io.BytesIO(b"good\nb\xe4d"), "a file")) == [["good"], ["b\udce4d"]]
+
+
+def test_a_text_without_an_answer_leaves_an_empty_line_and_does_not_end_the_others(run, monkeypatch):
+    type_in(monkeypatch, b"one\ntwo!\nthree\n")
     outcome = run("predict", "runs/a")
+    assert outcome.out == "ONE\n\nTHREE\n"
+    assert outcome.err.splitlines() == [
+        "line 2: no answer: too loud",
+        "Error: 1 of 3 lines had no answer; correct those named above",
+    ]
     assert outcome.status == 2
-    assert "standard input:2: not UTF-8: byte 0xe4" in outcome.err
+
+
+def test_each_of_several_outputs_leaves_an_empty_line(run):
+    outcome = run("predict", "runs/a", "one!", "two", "--n-best", "2")
+    assert outcome.out == "\n\nTWO\nTWO~\n"
+    assert "text 1: no answer: too loud" in outcome.err
+
+
+def test_json_says_why_there_is_no_answer(run):
+    lines = run("predict", "runs/a", "a!\udce4", "b", "--json").out.splitlines()
+    assert json.loads(lines[0]) == {"input": "a!?", "output": None, "error": "too loud"}
+    assert json.loads(lines[1])["output"] == "B"
+
+
+def test_one_text_alone_ends_with_its_error(run):
+    outcome = run("predict", "runs/a", "one!")
+    assert (outcome.status, outcome.out) == (2, "\n")
+    assert outcome.err.endswith("Error: too loud\n")
+
+
+def test_what_was_cut_or_unknown_or_empty_is_noted(run):
+    outcome = run("predict", "runs/a", "a, b", "c" * 31, "", "d")
+    assert (outcome.status, outcome.out) == (0, f"A, B\n{'C' * 30}\n\nD\n")
+    assert outcome.err.splitlines() == [
+        "text 1: unknown: ','",
+        "text 2: is too long: only its beginning was read",
+        "text 3: is empty",
+    ]
+    first, second, *_ = map(json.loads, run("predict", "runs/a", "a,", "c" * 31, "--json").out.splitlines())
+    assert first["unknown"] == [","]
+    assert second["truncated"] is True
+
+
+def test_notes_on_many_texts_are_counted(run):
+    outcome = run("predict", "runs/a", *[","] * 25)
+    assert len(outcome.err.splitlines()) == predict.NOTES + 1
+    assert outcome.err.endswith("and 5 more notes; --json has them all\n")
+
+
+def test_scores_are_probabilities(run):
+    assert run("predict", "runs/a", "one", "--n-best", "2", "--scores").out == "0.5\tONE\n0.3333\tONE~\n"
+
+
+def test_outputs_below_the_threshold_are_left_out(run):
+    outcome = run("predict", "runs/a", "one", "--n-best", "2", "--threshold", "0.4")
+    assert (outcome.status, outcome.out, outcome.err) == (0, "ONE\n\n", "")
+    outcome = run("predict", "runs/a", "one", "--threshold", "0.6")
+    assert (outcome.status, outcome.out) == (0, "\n")
+    assert outcome.err == "text 1: no answer: its probability 0.5 is below 0.6\n"
+    record = json.loads(run("predict", "runs/a", "one", "--threshold", "0.6", "--json").out)
+    assert record == {
+        "input": "one",
+        "output": None,
+        "score": pytest.approx(-math.log(2)),
+        "error": "its probability 0.5 is below 0.6",
+    }
 
 
 def test_lines_come_as_soon_as_they_are_written():
@@ -120,10 +194,39 @@ def test_a_long_file_comes_in_portions_and_keeps_every_line():
     assert [line for portion in portions for line in portion] == expected
 
 
-def test_line_numbers_go_on_over_portions():
+def test_line_numbers_go_on_over_portions(monkeypatch):
+    monkeypatch.setattr(predict, "LONGEST_LINE", 100_000)
     long = b"x" * 70_000 + b"\n"
-    with pytest.raises(DataError, match=r"^a file:3: not UTF-8: byte 0xff"):
-        list(predict.lines(io.BytesIO(long + long + b"\xff"), "a file"))
+    with pytest.raises(DataError, match=r"^a file:3: longer than 100,000 bytes without a line break"):
+        list(predict.lines(io.BytesIO(long + long + long[:-1] * 2), "a file"))
+
+
+def test_a_long_line_is_put_together_once():
+    """Joining it anew with every portion would copy it as often as it has portions."""
+    copied = []
+
+    class Line(bytes):
+        def __radd__(self, other):
+            copied.append(len(other))
+            return bytes(other).__add__(self)
+
+    class Slow:
+        portions = iter([Line(b"x" * 10) for _ in range(50)])
+
+        def read1(self, size):
+            return next(self.portions, b"")
+
+    assert list(predict.lines(Slow(), "a pipe")) == [["x" * 500]]
+    assert not copied
+
+
+def test_a_terminal_sees_progress_while_answers_go_elsewhere(run, tmp_path, monkeypatch):
+    (tmp_path / "texts.txt").write_text("some words\n" * 2500)
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: self is sys.stderr, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    outcome = run("predict", "runs/a", "--file", "texts.txt")
+    assert outcome.out == "SOME WORDS\n" * 2500
+    assert "2,500 texts" in outcome.err
 
 
 def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
@@ -139,5 +242,5 @@ def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
     monkeypatch.setattr(predict, "_is_conversation", lambda: True)
     outcome = run("predict", "runs/a")
     assert outcome.status == 0
-    assert outcome.out == "ONE\nTHREE\n\n"
-    assert "Error: too loud" in outcome.err
+    assert outcome.out == "ONE\n\nTHREE\n\n"
+    assert "line 2: no answer: too loud" in outcome.err

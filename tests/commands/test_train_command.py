@@ -55,7 +55,7 @@ def test_train_hands_over_task_settings_and_directory(run, calls):
 @pytest.mark.parametrize("arguments", [["--out", "here"], ["here"]])
 def test_resume_takes_the_run_either_way(run, calls, arguments):
     run("train", "--resume", *arguments)
-    assert calls == [("resume", Path("here"), None, None)]
+    assert calls == [("resume", Path("here"), [], None)]
 
 
 def test_metrics_go_to_standard_output_and_messages_to_standard_error(run, calls):
@@ -141,12 +141,17 @@ def test_evaluate_measures_the_split_that_is_asked_for(run, monkeypatch):
     from plugformer.runs import loading
 
     class Model:
-        def evaluate(self, split):
-            return Report(Path("runs/a"), split, {}, 1, 1.0)
+        def evaluate(self, split, *, data, notify):
+            notify("read")
+            return Report(Path("runs/a"), ", ".join(map(str, data or [split])), {}, 1, 1.0)
 
     monkeypatch.setattr(loading, "load", lambda path, registry, **_: Model())
     assert json.loads(run("evaluate", "runs/a", "--json").out)["split"] == "test"
-    assert json.loads(run("evaluate", "runs/a", "--split", "train", "--json").out)["split"] == "train"
+    outcome = run("evaluate", "runs/a", "--split", "train", "--json")
+    assert (json.loads(outcome.out)["split"], outcome.err) == ("train", "read\n")
+    files = ["--data", "new.en", "--data", "new.fr"]
+    assert json.loads(run("evaluate", "runs/a", *files, "--json").out)["split"] == "new.en, new.fr"
+    assert "--data excludes --split" in run("evaluate", "runs/a", *files, "--split", "test").err
 
 
 def test_a_directory_that_is_no_run_is_an_error(run, tmp_path):
@@ -158,7 +163,7 @@ def test_a_directory_that_is_no_run_is_an_error(run, tmp_path):
 
 def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
     run("train", "--resume", "here", "--allow-changes")
-    assert calls == [("resume", Path("here"), None, None, True)]
+    assert calls == [("resume", Path("here"), [], None, True)]
     outcome = run("train", "dates", "--allow-changes")
     assert outcome.status == 2
     assert outcome.err.startswith("Error: --allow-changes is about the components of a run")

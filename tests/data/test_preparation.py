@@ -9,7 +9,7 @@ from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.data.preparation import prepare
-from plugformer.errors import DataError, LengthError
+from plugformer.errors import DataError
 from plugformer.interfaces import BEGIN, END, TaskType
 from plugformer.registry import Registry
 
@@ -190,12 +190,10 @@ def test_joint_references(tmp_path: Path, registry: Registry) -> None:
 
 def test_texts_to_be_answered(tmp_path: Path, registry: Registry) -> None:
     tokenizer = prepare(pairs(tmp_path), registry).source_tokenizer
-    split = EncodedSplit.of_texts(["1+1", ""], tokenizer, TaskType.SEQUENCE_TO_SEQUENCE, max_length=4)
+    split = EncodedSplit.of_texts(["1+1", ""], tokenizer, TaskType.SEQUENCE_TO_SEQUENCE)
     assert split.lengths.tolist() == [[4], [1]]
     assert split.batch([1, 0]).source.ids[0].tolist()[0] == END
     assert split.batch([0]).target.ids.numel() == 0
-    with pytest.raises(LengthError, match=r"'12\+12'.* has 5 tokens, the model takes at most 3"):
-        EncodedSplit.of_texts(["12+12"], tokenizer, TaskType.SEQUENCE_TO_SEQUENCE, max_length=4)
 
 
 def test_a_table_with_a_header_and_no_rows(tmp_path: Path, registry: Registry) -> None:

@@ -40,7 +40,7 @@ def test_other_metrics_whatever_the_training_watched(train_tiny, tmp_path):
     [
         (
             "model.width=8",
-            r"^--set model.width=8  model: cannot be changed here, only decoding.* or evaluation",
+            r"^--set model.width=8  model: cannot be changed here, only data.* or decoding.* or evaluation",
         ),
         ("training.seed=2", "training: cannot be changed here"),
         ("decoding.name=bream", r"unknown decoding 'bream' \(did you mean 'beam'\?\)"),

@@ -1,4 +1,4 @@
-"""A run whose components are not installed says which, of which distribution, and how to get them."""
+"""A run whose components are not installed says which, and of which distribution, where they are needed."""
 
 import json
 
@@ -13,16 +13,17 @@ PLUGIN = {"distribution": "plugformer-differential", "version": "0.1.0", "source
 
 @pytest.fixture
 def lost(run_copy):
-    """Makes a run whose attention is one that is not installed, with a lock that says whose it is."""
+    """Makes a run one of whose components is not installed, with a lock that says whose it is."""
 
-    def make(name="differential", **record):
+    def make(name="differential", replaced="attention/mha", **record):
         task, lock = run_copy / "task.yaml", run_copy / "lock.json"
+        kind, _, built_in = replaced.partition("/")
         text = task.read_text()
-        assert "mha" in text
-        task.write_text(text.replace("mha", name))
+        assert f"name: {built_in}" in text
+        task.write_text(text.replace(f"name: {built_in}", f"name: {name}"))
         locked = json.loads(lock.read_text())
-        del locked["components"]["attention/mha"]
-        locked["components"][f"attention/{name}"] = {**PLUGIN, **record}
+        del locked["components"][replaced]
+        locked["components"][f"{kind}/{name}"] = {**PLUGIN, **record}
         lock.write_text(json.dumps(locked))
         return run_copy
 
@@ -30,14 +31,15 @@ def lost(run_copy):
 
 
 @pytest.mark.parametrize("use", [load, resume])
-def test_the_locked_distribution_is_named_with_the_command_that_installs_it(lost, use):
+def test_the_locked_distribution_is_named_and_nothing_of_its_name_is_recommended(lost, use):
     run = lost()
     with pytest.raises(RunError) as caught:
         use(run)
     assert str(caught.value).splitlines() == [
         f"{run} was made with components that are not installed:",
         "  attention/differential of plugformer-differential 0.1.0",
-        "if you trust it: pip install plugformer-differential==0.1.0",
+        "install what the run was made with, from where you had it: a distribution of that name on a package "
+        "index may be somebody else's",
     ]
 
 
@@ -52,22 +54,22 @@ def test_a_local_manifest_is_asked_for(lost):
 
 
 def test_a_distribution_that_is_here_but_does_not_offer_it_shows_its_version(lost):
-    with pytest.raises(RunError, match=r"of plugformer 0\.0\.1, which \S+ does not offer here\n.*==0\.0\.1$"):
+    with pytest.raises(RunError, match=r"of plugformer 0\.0\.1, which \S+ does not offer here\n"):
         load(lost(distribution="plugformer", version="0.0.1"))
 
 
-@pytest.mark.parametrize("name", ["x; touch pwned", "$(touch pwned)", "-r evil.txt", "a b", None])
+@pytest.mark.parametrize("name", ["x; touch pwned", "$(touch pwned)", "-r evil.txt", "a b", ""])
 def test_a_lock_cannot_put_other_commands_into_the_advice(lost, name):
     with pytest.raises(RunError) as caught:
         load(lost(distribution=name))
     assert str(caught.value).splitlines()[1:] == ["  attention/differential of unknown"]
 
 
-@pytest.mark.parametrize("version", ["1; touch pwned", "1 --index-url=http://evil", None])
+@pytest.mark.parametrize("version", ["1; touch pwned", "1 --index-url=http://evil", ""])
 def test_nor_can_a_version(lost, version):
     with pytest.raises(RunError) as caught:
         load(lost(version=version))
-    assert str(caught.value).endswith("pip install plugformer-differential")
+    assert str(caught.value).splitlines()[1] == "  attention/differential of plugformer-differential"
 
 
 def test_another_mistake_in_the_task_is_reported_as_ever(run_copy):
@@ -75,3 +77,23 @@ def test_another_mistake_in_the_task_is_reported_as_ever(run_copy):
     task.write_text(task.read_text().replace("heads: 2", "heads: -2"))
     with pytest.raises(ConfigurationError, match=r"model\.heads"):
         load(run_copy)
+
+
+@pytest.mark.parametrize(
+    "needless", ["optimizer/adamw", "schedule/constant", "metric/exact_match", "data/dates"]
+)
+def test_what_answers_needs_nothing_else(lost, trained, needless):
+    texts = ["May 1, 2001", "1/2/99"]
+    assert load(lost("missing", needless)).predict(texts) == load(trained.directory).predict(texts)
+
+
+@pytest.mark.parametrize("needed", ["metric/exact_match", "data/dates"])
+def test_what_measures_is_missed_when_it_is_needed(lost, needed):
+    with pytest.raises(RunError, match=f"{needed.split('/')[0]}/missing of plugformer-differential 0.1.0"):
+        load(lost("missing", needed)).evaluate()
+
+
+def test_a_metric_that_is_not_asked_for_is_not_missed(lost, trained):
+    chosen = ["evaluation.metrics=[perplexity]"]
+    report = load(lost("missing", "metric/exact_match"), overrides=chosen).evaluate()
+    assert report.metrics == load(trained.directory, overrides=chosen).evaluate().metrics

@@ -57,6 +57,32 @@ def test_a_loaded_run_answers_as_it_did(trained):
     assert model.evaluate("test").metrics == trained.report.metrics
 
 
+def test_one_text_gets_one_answer(trained):
+    model = load(trained.directory)
+    assert model.predict("3/4/1999") == model.predict(["3/4/1999"])[0]
+    with pytest.raises(LengthError):
+        model.predict("1" * 100)
+
+
+def test_a_text_too_long_leaves_the_answers_of_the_others(trained):
+    """Sampling depends on a text's number in the input, whatever else is there."""
+    model = load(trained.directory, overrides=["decoding={name: sampling, max_length: 6}"])
+    first, fault, last = model.predict_each(["3/4/1999", "1" * 100, "May 1, 2001 €"])
+    whole = model.predict(["3/4/1999", "1", "May 1, 2001 €"])
+    assert (first, last) == (whole[0], whole[2])
+    assert isinstance(fault, LengthError)
+    assert last.unknown == ("€",)
+
+
+def test_representations_are_for_people(trained):
+    assert repr(load(trained.directory)).startswith(
+        f"TrainedModel({str(trained.directory)!r}: sequence-to-sequence, encoder-decoder, "
+    )
+    score = trained.report.metrics["exact_match"]
+    shown = f"exact_match {score['value']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
+    assert repr(trained.report) == f"Report({str(trained.directory)!r}, test, 3 examples, {shown})"
+
+
 def test_the_best_parameters_count_and_not_the_last(train_tiny, tmp_path, recorder):
     """Steps far too long make a model worse again."""
     out = tmp_path / "run"

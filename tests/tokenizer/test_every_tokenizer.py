@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import DataError, RunError
-from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, Tokenizer
+from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer_plugins.tokenizer.bpe import BPE
 from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.pretrained import Pretrained
@@ -128,3 +128,10 @@ def test_trained_in_two_processes_is_the_same(tmp_path: Path) -> None:
     for component in LEARNED:
         one, other = ((tmp_path / str(n) / f"{component.__name__}.json").read_bytes() for n in (0, 1))
         assert one == other, component
+
+
+def test_what_is_unknown_can_be_named(tokenizer: Tokenizer) -> None:
+    for text in QUERIES:
+        parts = tokenizer.unknown(text)
+        assert bool(parts) is (UNKNOWN in tokenizer.encode([text])[0])
+        assert all(part and part in text for part in parts)

@@ -8,7 +8,7 @@ import pytest
 from plugformer.training import interruption
 from plugformer.training.interruption import Interruption
 
-HANDLED = (signal.SIGINT, signal.SIGTERM)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,16 @@ def test_handlers_come_back(asked):
         if asked:
             signal.raise_signal(signal.SIGINT)
     assert [signal.getsignal(number) for number in HANDLED] == before
+
+
+def test_an_ignored_end_of_the_terminal_stays_ignored():
+    """As nohup wants it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interruption().watched():
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_other_threads_are_left_alone():

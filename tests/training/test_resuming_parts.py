@@ -53,7 +53,7 @@ def assert_exact(registry, tmp_path):
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         return Trainer(
             run=Run(folder, task, model, STEPS, epoch_steps=100),
-            parallel=Replicated(model),
+            parallel=Replicated(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(

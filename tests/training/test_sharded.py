@@ -118,7 +118,7 @@ for chosen, batch in enumerate(batches):
         layer.feed_forward.chosen = chosen
     plain(batch).total.backward()
 
-sharded = Sharded(model, group)
+sharded = Sharded(model, task.training, group)
 for last in (False, True):
     with sharded.exchanging(last=last):
         (sharded.loss(batches[group.index]).total * group.count / 2).backward()
@@ -153,13 +153,13 @@ def test_gradients_are_sums_also_where_a_process_has_none():
             assert process.status == 0, process.messages
 
 
-def test_what_cannot_be_shared_out_is_refused(tiny_model):
+def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):
     from plugformer.training.sharded import Sharded
 
     model = tiny_model()
     model.encoder.layers[0].temperature = nn.Parameter(torch.ones(()))
     with pytest.raises(ConfigurationError, match=r"encoder\.layers\.0\.temperature is a single number"):
-        Sharded(model, ALONE)
+        Sharded(model, tiny_task().training, ALONE)
 
 
 @pytest.mark.long

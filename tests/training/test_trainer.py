@@ -55,7 +55,7 @@ def trainer(registry, tiny_task, tmp_path):
 
         made = Trainer(
             run=Run(directory.path, task, model, steps, epoch_steps=1000),
-            parallel=Replicated(model),
+            parallel=Replicated(model, task.training),
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(

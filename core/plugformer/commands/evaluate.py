@@ -1,18 +1,22 @@
 """`plugformer evaluate`: the metrics of a trained model on one split."""
 
 import json
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, RunSettings, installed
 from plugformer.commands.scores import print_report, print_self_check
+from plugformer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from plugformer.runs.loading import TrainedModel
 
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
+    "plugformer evaluate runs/news-20260102-120000 --data new.tsv",
     "plugformer evaluate runs/dates-20260102-120000 --self-check",
     "plugformer evaluate runs/dates-20260102-120000 --set decoding.name=beam",
 )
@@ -21,7 +25,16 @@ EXAMPLES = (
 def command(
     ctx: typer.Context,
     run: RunPath,
-    split: Annotated[str, typer.Option(metavar="NAME", help="A split of the task's data.")] = "test",
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A split of the task's data; test if not given.")
+    ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Other examples in the form of the task's own; twice for parallel files, source first.",
+        ),
+    ] = None,
     self_check: Annotated[
         bool, typer.Option("--self-check", help="Check the model on a few validation examples instead.")
     ] = False,
@@ -29,21 +42,27 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Measure a trained model on a split of its data.
+    """Measure a trained model on a split of its data, or on other files.
 
-    Reads the task's data again and prints every metric with its 95 % confidence interval. --set changes
-    settings of decoding and evaluation; nothing is written into the run.
+    Reads the task's data again, or the files that --data names, and prints every metric with its 95 %
+    confidence interval. --set changes settings of data, decoding and evaluation; nothing is written into the
+    run.
 
     --self-check repeats what every training ends with: answers in a batch against one by one, cached decoding
     against uncached, and so on. The exit status is 1 if two ways to compute the same differ.
     """
     from plugformer.runs.loading import load
+    from plugformer.runs.requirements import ANSWERING, EVALUATING
 
-    model = load(run, installed(ctx, registry), overrides=settings or [])
+    if data and (split or self_check):
+        raise ConfigurationError("--data excludes --split and --self-check: give one")
+    kinds = ANSWERING if self_check else EVALUATING
+    model = load(run, installed(ctx, registry), overrides=settings or [], kinds=kinds)
     if self_check:
         _check(model, as_json=as_json)
     else:
-        print_report(model.evaluate(split), as_json=as_json)
+        notify = partial(typer.echo, err=True)
+        print_report(model.evaluate(split or "test", data=data or None, notify=notify), as_json=as_json)
 
 
 def _check(model: "TrainedModel", *, as_json: bool) -> None:

@@ -1,13 +1,14 @@
 """`plugformer predict`: a trained model's answers to texts, as fast as they come."""
 
 import contextlib
-import itertools
+import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -18,9 +19,18 @@ if TYPE_CHECKING:
     from plugformer.evaluation.predictor import Prediction
     from plugformer.runs.loading import TrainedModel
 
+LONGEST_LINE = 1 << 24
+"""Bytes of a line that are read at most: more is no text, and would fill the memory."""
+
+PORTION = 1000
+"""Texts that are answered together at most, so that progress is seen."""
+
+NOTES = 20
+"""Notes about single texts that are printed; what keeps a text from an answer is always printed."""
 
 EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
+    "plugformer predict runs/dates-20260102-120000 --file dates.txt --scores --threshold 0.5",
     "cat dates.txt | plugformer predict runs/dates-20260102-120000 --json",
 )
 
@@ -37,6 +47,13 @@ def command(
     n_best: Annotated[
         int, typer.Option("--n-best", metavar="N", min=1, help="Outputs for each text, the best first.")
     ] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Print each output's probability and a tab in front of it.")
+    ] = False,
+    threshold: Annotated[
+        float,
+        typer.Option(metavar="P", min=0, max=1, help="Leave out outputs with a probability below P."),
+    ] = 0.0,
     settings: RunSettings = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
@@ -44,12 +61,18 @@ def command(
     """Print a trained model's outputs for texts.
 
     Texts are given as arguments, as lines of a file, or as lines of standard input. With --json each line is
-    {"input", "output", "score"}; the score is the natural logarithm of the output's probability. With
+    {"input", "output", "score"}; the score is the natural logarithm of the whole output's probability. With
     --n-best every text gets N lines, or one of JSON whose "alternatives" hold the others. --set changes
     settings of decoding.
+
+    A text without an answer, because it is too long (unless the task truncates) or not UTF-8, gets an empty
+    line, with --json an "output" of null and an "error"; so does one whose probability is below --threshold.
+    Standard error names it, and what was cut or unknown. The status is 2 if a text had no answer, but for
+    --threshold.
     """
     if texts and file is not None:
         raise ConfigurationError("TEXT and --file exclude each other: give one")
+    _write_utf8()
     with contextlib.ExitStack() as stack:
         source = None if file is None else stack.enter_context(_opened(file))
         from plugformer.runs.loading import load
@@ -57,48 +80,179 @@ def command(
 
         overrides = changeable(settings or [], ["decoding"])
         model = load(run, installed(ctx, registry), overrides=overrides)
-        answer = partial(_answer, model, n_best=n_best, as_json=as_json)
+        answers = _Answers(model, n_best, scores=scores, threshold=threshold, as_json=as_json)
         if texts:
-            answer(texts, 0)
+            answers.unit = "text"
+            answers.print(texts)
         elif source is None and _is_conversation():
-            _converse(answer)
+            _converse(answers)
+            return
         else:
-            first = 0
-            for chunk in lines(source or sys.stdin.buffer, str(file or "standard input")):
-                answer(chunk, first)
-                first += len(chunk)
+            stream, name = source or sys.stdin.buffer, str(file or "standard input")
+            advance = stack.enter_context(_progress(answers, stream))
+            for chunk in lines(stream, name):
+                for start in range(0, len(chunk), PORTION):
+                    answers.print(chunk[start : start + PORTION])
+                    advance()
+    answers.end()
+
+
+@dataclass
+class _Answers:
+    """Prints what a model answers, and notes on what it could not.
+
+    Attributes:
+        unit: What a text is called in notes.
+        note: Prints a note.
+        count: Texts so far.
+    """
+
+    model: "TrainedModel"
+    n_best: int
+    scores: bool
+    threshold: float
+    as_json: bool
+    unit: str = "line"
+    note: Callable[[str], None] = field(default=lambda note: typer.echo(note, err=True))
+    count: int = 0
+    _notes: int = 0
+    _faults: list[PlugformerError] = field(default_factory=list)
+
+    def print(self, texts: list[str]) -> None:
+        """Prints a line for each text."""
+        answers = self.model.predict_each(texts, first=self.count, n_best=self.n_best)
+        for text, answer in zip(texts, answers, strict=True):
+            self.count += 1
+            if isinstance(answer, PlugformerError):
+                self._faults.append(answer)
+                self.note(f"{self.unit} {self.count}: no answer: {answer}")
+                self._print_none(text, str(answer))
+                continue
+            self._describe(text, answer)
+            if self.as_json:
+                typer.echo(json.dumps(self._record(text, answer), ensure_ascii=False))
+            else:
+                typer.echo("\n".join(map(self._line, [answer, *answer.alternatives])))
+        # `echo` has left nothing in the buffer, so that a reader has every line at once.
+
+    def end(self) -> None:
+        """Says what remains to be said after the last text.
+
+        Raises:
+            PlugformerError: A text had no answer.
+        """
+        if self._notes > NOTES:
+            self.note(f"and {self._notes - NOTES:,} more notes; --json has them all")
+        if self._faults and self.count == 1:
+            raise self._faults[0]
+        if self._faults:
+            raise DataError(
+                f"{len(self._faults):,} of {self.count:,} {self.unit}s had no answer; "
+                "correct those named above"
+            )
+
+    def _describe(self, text: str, answer: "Prediction") -> None:
+        """Notes what was cut, unknown or improbable."""
+        notes = [
+            (not text, "is empty"),
+            (answer.truncated, "is too long: only its beginning was read"),
+            (bool(answer.unknown), f"unknown: {', '.join(map(repr, answer.unknown))}"),
+            (self._is_improbable(answer), f"no answer: {self._improbable(answer)}"),
+        ]
+        for applies, note in notes:
+            self._notes += applies
+            if applies and self._notes <= NOTES:
+                self.note(f"{self.unit} {self.count}: {note}")
+
+    def _print_none(self, text: str, error: str) -> None:
+        shown = text.encode(errors="replace").decode()
+        record = {"input": shown, "output": None, "error": error}
+        typer.echo(json.dumps(record, ensure_ascii=False) if self.as_json else "\n" * (self.n_best - 1))
+
+    def _line(self, answer: "Prediction") -> str:
+        if self._is_improbable(answer):
+            return ""
+        return f"{answer.probability:.4g}\t{answer.output}" if self.scores else answer.output
+
+    def _record(self, text: str, answer: "Prediction") -> dict[str, Any]:
+        record: dict[str, Any] = {"input": text, "output": answer.output, "score": answer.score}
+        if self._is_improbable(answer):
+            record |= {"output": None, "error": self._improbable(answer)}
+        if answer.truncated:
+            record["truncated"] = True
+        if answer.unknown:
+            record["unknown"] = list(answer.unknown)
+        others = [
+            {"output": each.output, "score": each.score}
+            for each in answer.alternatives
+            if not self._is_improbable(each)
+        ]
+        return {**record, "alternatives": others} if others else record
+
+    def _is_improbable(self, answer: "Prediction") -> bool:
+        return answer.probability < self.threshold
+
+    def _improbable(self, answer: "Prediction") -> str:
+        return f"its probability {answer.probability:.4g} is below {self.threshold:g}"
 
 
 def lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
     """Yields the lines of a stream in the portions in which they come.
 
-    A file gives many at a time, which is fast; a slow writer gets an answer to each line at once.
+    A file gives many at a time, which is fast; a slow writer gets an answer to each line at once. Bytes that
+    are not UTF-8 become lone surrogates, as with Python's error handler "surrogateescape".
 
     Args:
         stream: UTF-8 text.
         name: What messages call it.
 
     Raises:
-        DataError: A line is not UTF-8.
+        DataError: A line is too long to be text.
     """
-    count, rest = 0, b""
+    count, size = 0, 0
+    parts: list[bytes] = []  # of a line that is not complete
     while portion := stream.read1(1 << 16):  # type: ignore[attr-defined]  # every buffered reader has it
-        *complete, rest = (rest + portion).split(b"\n")
-        if complete:
-            yield [_decoded(line, name, count + number) for number, line in enumerate(complete, start=1)]
-        count += len(complete)
-    if rest:
-        yield [_decoded(rest, name, count + 1)]
+        end, *others = portion.split(b"\n")
+        parts.append(end)
+        size += len(end)
+        if others:
+            complete, rest = [b"".join(parts), *others[:-1]], others[-1]
+            yield [_decoded(line, count + number) for number, line in enumerate(complete, start=1)]
+            count, parts, size = count + len(complete), [rest], len(rest)
+        if size > LONGEST_LINE:
+            raise DataError(
+                f"{name}:{count + 1}: longer than {LONGEST_LINE:,} bytes without a line break; expected a "
+                "text on each line"
+            )
+    if rest := b"".join(parts):
+        yield [_decoded(rest, count + 1)]
 
 
-def _decoded(line: bytes, name: str, number: int) -> str:
-    try:
-        return line.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name}:{number}: not UTF-8: byte 0x{line[error.start]:02x}; "
-            f"convert it, e.g. with `iconv -f latin1 -t utf-8`"
-        ) from error
+def _decoded(line: bytes, number: int) -> str:
+    encoding = "utf-8-sig" if number == 1 else "utf-8"
+    return line.removesuffix(b"\r").decode(encoding, errors="surrogateescape")
+
+
+@contextlib.contextmanager
+def _progress(answers: _Answers, stream: BinaryIO) -> Iterator[Callable[[], None]]:
+    """Yields what moves a bar on standard error; there is none unless a terminal shows it and no answers."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    size = os.fstat(stream.fileno()).st_size if stream.seekable() else None
+    columns = (BarColumn(), TextColumn("{task.fields[texts]:,} texts"), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bar:
+        answers.note = lambda note: console.print(note, markup=False, highlight=False)
+        task = bar.add_task("texts", total=size, texts=0)
+        yield lambda: bar.update(
+            task, completed=stream.tell() if size else 0, texts=answers.count, refresh=True
+        )
 
 
 def _opened(file: Path) -> BinaryIO:
@@ -110,37 +264,31 @@ def _opened(file: Path) -> BinaryIO:
         ) from error
 
 
-def _answer(model: "TrainedModel", texts: list[str], first: int, *, n_best: int, as_json: bool) -> None:
-    """Prints a line for each text; `echo` leaves nothing in the buffer, so that a reader has it at once."""
-    for text, prediction in zip(texts, model.predict(texts, first=first, n_best=n_best), strict=True):
-        if as_json:
-            best, *others = map(_record, [prediction, *prediction.alternatives])
-            further = {"alternatives": others} if others else {}
-            typer.echo(json.dumps({"input": text, **best, **further}, ensure_ascii=False))
+def _write_utf8() -> None:
+    """Makes standard output take any answer: UTF-8, as texts are; in a terminal what that can show."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="replace")
         else:
-            typer.echo("\n".join(each.output for each in [prediction, *prediction.alternatives]))
-
-
-def _record(prediction: "Prediction") -> dict[str, str | float]:
-    return {"output": prediction.output, "score": prediction.score}
+            sys.stdout.reconfigure(encoding="utf-8")
 
 
 def _is_conversation() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _converse(answer: Callable[[list[str], int], None]) -> None:
+def _converse(answers: _Answers) -> None:
     """Asks for texts until the user ends them; one that cannot be answered does not end the conversation."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 (gives `input` editing and history, where there is one)
     typer.echo("one text on each line; Ctrl-D ends", err=True)
-    for number in itertools.count():
+    while True:
         try:
             text = input("> ")
         except EOFError:
             typer.echo()
             return
         try:
-            answer([text], number)
+            answers.print([text])
         except PlugformerError as error:
             typer.echo(f"Error: {error}", err=True)

@@ -20,6 +20,7 @@ EXAMPLES = (
     "plugformer train dates",
     "plugformer train dates --set model.attention=gqa --out runs/gqa",
     "plugformer train --resume --out runs/gqa",
+    "plugformer train --resume --out runs/gqa --set training.steps=2000",
 )
 
 
@@ -52,7 +53,7 @@ def command(
     known = installed(ctx, registry)
     if allow_changes and not resume:
         raise ConfigurationError("--allow-changes is about the components of a run: give --resume, too")
-    run = _run_to_resume(task, settings, out) if resume else None
+    run = _run_to_resume(task, out) if resume else None
     if task is None and run is None:
         names = ", ".join(entry.name for entry in known.tasks())
         raise ConfigurationError(f"no TASK given\n  known: {names}; or a file such as tasks/mine.yaml")
@@ -67,7 +68,12 @@ def command(
     notify = partial(console.print, markup=False, highlight=False)
     if run is not None:
         report = training.resume(
-            run, allow_changes=allow_changes, registry=known, observers=observers, notify=notify
+            run,
+            overrides=settings or [],
+            allow_changes=allow_changes,
+            registry=known,
+            observers=observers,
+            notify=notify,
         )
     else:
         report = training.train(
@@ -82,11 +88,11 @@ def command(
         print_next_steps(report.run)
 
 
-def _run_to_resume(task: str | None, settings: list[str] | None, out: Path | None) -> Path:
-    """Returns the run to go on with: it brings its own task and settings, so that others would contradict."""
-    if settings or (task is not None and out is not None):
+def _run_to_resume(task: str | None, out: Path | None) -> Path:
+    """Returns the run to go on with: it brings its own task, so that another one would contradict."""
+    if task is not None and out is not None:
         raise ConfigurationError(
-            "--resume takes task and settings from the run itself\n"
+            "--resume takes the task from the run itself\n"
             f"  write `plugformer train --resume --out {out or task}`"
         )
     if task is None and out is None:

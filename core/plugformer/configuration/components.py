@@ -1,5 +1,6 @@
 """The second pass: components are imported, their options checked and completed, their paths resolved."""
 
+from collections.abc import Container
 from dataclasses import replace
 from typing import Any
 
@@ -13,13 +14,18 @@ from plugformer.configuration.task import Task
 from plugformer.documents import Mapping, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain
+from plugformer.kinds import Kind
 from plugformer.problems import Key, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model
 
 
-def check_components(resolved: ResolvedTask) -> ResolvedTask:
+def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
     """Imports the components that a task names and checks their options.
+
+    Args:
+        resolved: The task.
+        kinds: Those of the components that are needed; the others stay as they are written.
 
     Returns:
         The task with the defaults of all options filled in and its paths made absolute.
@@ -31,6 +37,8 @@ def check_components(resolved: ResolvedTask) -> ResolvedTask:
     problems: list[Problem] = []
     complete = plain(resolved.tree)
     for block in blocks(resolved.tree):
+        if block.kind not in kinds:
+            continue
         options, found = _check(block, resolved)
         problems += found
         _put(complete, block.path, _plain_block(block, options))

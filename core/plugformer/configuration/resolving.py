@@ -1,6 +1,6 @@
 """From a task's name or file to settings that have been checked, in two passes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from plugformer.configuration.blocks import default_blocks
 from plugformer.configuration.components import check_components
@@ -11,12 +11,16 @@ from plugformer.configuration.resolved import ResolvedTask
 from plugformer.configuration.structure import check_structure
 from plugformer.documents import Mapping
 from plugformer.errors import ConfigurationError
+from plugformer.kinds import Kind
 from plugformer.problems import report
 from plugformer.registry import Registry
 
 
 def resolve(
-    name_or_file: str, overrides: Sequence[str] = (), registry: Registry | None = None
+    name_or_file: str,
+    overrides: Sequence[str] = (),
+    registry: Registry | None = None,
+    kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
     """Reads a task with everything that it extends, and checks its structure and names; imports no component.
 
@@ -24,17 +28,21 @@ def resolve(
         name_or_file: A registered task, or a file: a value with a slash or ending in `.yaml`.
         overrides: Settings as `KEY=VALUE`, applied last.
         registry: What is installed; discovered if None.
+        kinds: Those of the components that must be known.
 
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
     """
     last = read_overrides(overrides)
-    return resolve_changed(name_or_file, [last] if last.items else [], registry)
+    return resolve_changed(name_or_file, [last] if last.items else [], registry, kinds)
 
 
 def resolve_changed(
-    name_or_file: str, changes: Iterable[Mapping], registry: Registry | None = None
+    name_or_file: str,
+    changes: Iterable[Mapping],
+    registry: Registry | None = None,
+    kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
 
@@ -42,6 +50,7 @@ def resolve_changed(
         name_or_file: As of `resolve`.
         changes: Trees like those of task files.
         registry: What is installed; discovered if None.
+        kinds: Those of the components that must be known.
 
     Raises:
         RegistryError: There is no such task.
@@ -53,7 +62,7 @@ def resolve_changed(
         tree, known = with_manifest(change, known)
         above.append(tree)
     tree, notices = merge_layers([default_blocks(), *layers.trees, *above])
-    return ResolvedTask(check_structure(tree, known), known, notices, tree)
+    return ResolvedTask(check_structure(tree, known, kinds), known, notices, tree)
 
 
 def validate(resolved: ResolvedTask) -> ResolvedTask:

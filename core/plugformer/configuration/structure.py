@@ -1,6 +1,6 @@
 """The first pass over a merged task: its structure, its names and its contradictions, nothing imported."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -12,18 +12,24 @@ from plugformer.configuration.task import Task
 from plugformer.documents import Mapping, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain
+from plugformer.kinds import Kind
 from plugformer.problems import Problem, report
 from plugformer.registry import Registry
 
 
-def check_structure(tree: Mapping, registry: Registry) -> Task:
+def check_structure(tree: Mapping, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
     """Returns the task that a merged tree describes.
+
+    Args:
+        tree: The merged layers.
+        registry: Where names are looked up.
+        kinds: Those of the components that must be known.
 
     Raises:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range, components
             unknown, settings contradict each other; every problem with its place.
     """
-    problems: list[Problem] = list(_unknown_names(tree, registry))
+    problems: list[Problem] = list(_unknown_names(tree, registry, kinds))
     written = plain(tree)
     try:
         task = Task.model_validate(written)
@@ -42,9 +48,9 @@ def located(problem: Problem, tree: Mapping) -> Problem:
     return replace(problem, origin=origin_of(tree, problem.path, key=problem.at_key))
 
 
-def _unknown_names(tree: Mapping, registry: Registry) -> Iterator[Problem]:
+def _unknown_names(tree: Mapping, registry: Registry, kinds: Container[str]) -> Iterator[Problem]:
     for block in blocks(tree):
-        if block.name is not None:
+        if block.name is not None and block.kind in kinds:
             try:
                 registry.find(block.kind, str(block.name.value))
             except RegistryError as error:

@@ -271,6 +271,11 @@ class Training(Settings):
         description="Each of several processes keeps a part of parameters, gradients and optimizer state: "
         "less memory, more communication.",
     )
+    precision: Literal["float32", "bf16", "fp16"] | None = Field(
+        default=None,
+        description="Numbers that training computes with: bf16 and fp16 are mixed with float32, fp16 needs a "
+        "GPU. If not given, as `accelerate launch` says, else float32.",
+    )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="constant")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(

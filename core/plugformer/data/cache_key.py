@@ -79,14 +79,23 @@ def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]
     return {"name": block.name, "options": block.options, "libraries": libraries, **lock}
 
 
+def missing_files(block: DataBlock, registry: Registry) -> list[Path]:
+    """Returns the files and folders that the options of data name and that are not there."""
+    return [path for path in _paths(Kind.DATA, block, registry) if not path.exists()]
+
+
 def _files(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
-    """Returns the files that a component's options name."""
+    """Yields the files that a component's options name; a folder's content is for `Data.version` to tell."""
+    return (path for path in _paths(kind, block, registry) if path.is_file())
+
+
+def _paths(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
+    """Yields the files and folders that a component's options name."""
     return _named(checked_options(registry.load(kind, block.name), block.options, block.name))
 
 
 def _named(value: object) -> Iterator[Path]:
-    """Yields the files that options name; a folder's content is for `Data.version` to tell."""
-    if isinstance(value, Path) and value.is_file():
+    if isinstance(value, Path):
         yield value
     elif isinstance(value, BaseModel):
         yield from _named(dict(value))

@@ -11,7 +11,6 @@ from numpy import ndarray
 
 from plugformer.data.batches import Batch, Side, collate_labelled, collate_pairs
 from plugformer.data.columns import TokenColumn
-from plugformer.errors import DataError, LengthError
 from plugformer.interfaces.data import TaskType
 from plugformer.interfaces.tokenizer import Tokenizer
 
@@ -57,26 +56,16 @@ class EncodedSplit:
         self.lengths: Int[ndarray, "examples sides"] = np.stack(sides, axis=1).clip(min=padding or 0)
 
     @classmethod
-    def of_texts(
-        cls, texts: Sequence[str], tokenizer: Tokenizer, task_type: TaskType, max_length: int | None = None
-    ) -> "EncodedSplit":
-        """Returns texts to be answered: examples without targets or labels.
+    def of_texts(cls, texts: Sequence[str], tokenizer: Tokenizer, task_type: TaskType) -> "EncodedSplit":
+        """Returns texts to be answered: examples without targets or labels."""
+        return cls.of_tokens(texts, tokenizer.encode(texts), task_type)
 
-        Raises:
-            DataError: A text is no Unicode, such as an argument in another encoding.
-            LengthError: A text has more tokens than `max_length`, special tokens included.
-        """
-        for text in texts:
-            _refuse_surrogates(text)
+    @classmethod
+    def of_tokens(
+        cls, texts: Sequence[str], tokens: Sequence[Sequence[int]], task_type: TaskType
+    ) -> "EncodedSplit":
+        """Returns texts to be answered whose token numbers are known."""
         column = task_type.columns[0]
-        tokens = tokenizer.encode(texts)
-        room = None if max_length is None else max_length - SPECIALS[column]
-        for text, row in zip(texts, tokens, strict=True):
-            if room is not None and len(row) > room:
-                raise LengthError(
-                    f"{text[:40]!r}... has {len(row)} tokens, the model takes at most {room}; "
-                    "shorten the text, or train with a larger model.max_length"
-                )
         features = Features({column: Value("string"), f"{column}_tokens": TOKENS})
         return cls(Dataset.from_dict({column: list(texts), f"{column}_tokens": tokens}, features), task_type)
 
@@ -117,17 +106,6 @@ class EncodedSplit:
 def _shortened(text: str, length: int = 60) -> str:
     """Returns a text's beginning."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def _refuse_surrogates(text: str) -> None:
-    """Raises DataError if Python has put stand-ins where bytes were not UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{text[:40]!r} is not UTF-8: {text[error.start]!r} at character {error.start + 1}; "
-            "give the text in UTF-8"
-        ) from error
 
 
 def token_columns(data: Dataset, task_type: TaskType, limits: Mapping[str, int]) -> dict[str, TokenColumn]:

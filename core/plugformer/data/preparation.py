@@ -78,7 +78,7 @@ def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None
     """
     data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
     streaming = task.data.streaming
-    with _quiet():
+    with quiet():
         version = partial(data_version, data, task.data, registry)
         streams = {} if streaming is None else open_streams(data, task)
         read = partial(_read, data, task) if streaming is None else partial(_read_streams, streams, task)
@@ -210,7 +210,7 @@ def _refuse_other_classes(examples: DatasetDict) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silences the progress bars of `datasets` inside, as its own setting does."""
     shown = datasets.are_progress_bars_disabled() is False
     datasets.disable_progress_bars()

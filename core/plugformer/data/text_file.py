@@ -19,7 +19,9 @@ def check_file(file: Path) -> None:
     if file.is_dir():
         raise DataError(f"{file}: is a directory, expected a file; name one file, or a list of files")
     if not file.is_file():
-        raise DataError(f"{file}: no such file; check the path (it is relative to the file that names it)")
+        raise DataError(
+            f"{file}: no such file; check the path (one in a task file starts from the folder of that file)"
+        )
     if file.stat().st_size == 0:
         raise DataError(f"{file}: is empty, expected at least one line; check how it was made")
     if not os.access(file, os.R_OK):

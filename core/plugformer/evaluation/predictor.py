@@ -1,5 +1,6 @@
 """From a model and encoded examples to outputs that people read."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,11 +22,20 @@ class Prediction:
         output: Text, or the name of a class.
         score: The logarithm.
         alternatives: Further outputs, the best first, if more than one is asked for.
+        truncated: Whether the model has read only the beginning of the text, which is too long.
+        unknown: Parts of the text that the vocabulary cannot spell, so that the model has not read them.
     """
 
     output: str
     score: float
     alternatives: tuple["Prediction", ...] = ()
+    truncated: bool = False
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def probability(self) -> float:
+        """Probability of the whole output under the model, from 0 to 1."""
+        return math.exp(min(self.score, 0.0))  # rounding may leave the logarithm of 1 a little above 0
 
     @classmethod
     def of(cls, ranked: "Sequence[Prediction]") -> "Prediction":

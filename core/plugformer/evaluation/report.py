@@ -60,6 +60,15 @@ class Report:
     unconstrained: dict[str, Score] = field(default_factory=dict)
     statistics: dict[str, ndarray] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        """Returns run, split and scores on one line."""
+        scores = [
+            f"{name} {score['value']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
+            for name, score in self.metrics.items()
+        ]
+        shown = "".join(f", {part}" for part in [*scores, *map(repr, self.others)])
+        return f"Report({str(self.run)!r}, {self.split}, {self.examples:,} examples{shown})"
+
     def as_json(self) -> dict[str, Any]:
         """Returns the form that `--json` prints."""
         record: dict[str, Any] = {

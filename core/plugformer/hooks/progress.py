@@ -107,7 +107,7 @@ def _figures(evaluation: Evaluation) -> str:
     figures = [
         f"validation loss {evaluation.loss:.4f}",
         f"token accuracy {evaluation.token_accuracy:.2%}",
-        *(f"{name} {value:.4f}" for name, value in evaluation.metrics.items()),
+        *(f"{name} {value:.4f}" for name, value in evaluation.metrics.items() if name != "token_accuracy"),
     ]
     return "  ".join(figures)
 

@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.data.batches import Ragged, pad
-from plugformer.data.encoding import EncodedSplit
+from plugformer.data.inputs import Inputs
 from plugformer.evaluation.predictor import SequencePredictor
 from plugformer.inspection.observation import Place, Record, attentions, observing
-from plugformer.interfaces import BEGIN, END, UNKNOWN, TaskType, Tokenizer
+from plugformer.interfaces import BEGIN, END, UNKNOWN, Tokenizer
 from plugformer.model.models import evaluating
 
 if TYPE_CHECKING:
@@ -62,16 +62,17 @@ def inspect(trained: "TrainedModel", text: str) -> Inspection:
     """Lets a model answer a text and returns what its attentions weighed.
 
     Raises:
-        LengthError: The text is longer than the model can process.
+        DataError: The text is no Unicode.
+        LengthError: The text is longer than the model can process, and the task does not truncate.
     """
     model = trained.model
     predictor = trained.predictor()
     tokenizer = trained.vocabularies.source
-    split = EncodedSplit.of_texts(
-        [text], tokenizer, TaskType(trained.task.type), trained.task.model.max_length
-    )
+    inputs = Inputs.of([text], tokenizer, trained.task)
+    for fault in inputs.faults.values():
+        raise fault
     with evaluating(model):
-        (batch,) = predictor.batches(split, [0])
+        (batch,) = predictor.batches(inputs.split, [0])
         if isinstance(predictor, SequencePredictor):
             best = predictor.search(batch, 0)[0][0]
             output_tokens = pad(Ragged.of([best.tokens]), begin=True).to(batch.source.ids.device)

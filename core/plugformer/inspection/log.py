@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plugformer.errors import RunError
-from plugformer.runs.files import RESTORE
+from plugformer.runs.files import RESTORE, read_file
 
 _NO_CURVES = frozenset({"event", "step", "epoch", "seconds", "best", "tokens_per_second"})
 
@@ -54,9 +54,7 @@ def read_history(log: Path) -> History:
 
 def _lines(log: Path) -> list[str]:
     try:
-        lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
-    except FileNotFoundError:
-        raise RunError(f"{log} is missing: there are no learning curves without it") from None
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_file(log).decode().splitlines(keepends=True)
+    except UnicodeDecodeError as error:
         raise RunError(f"{log} cannot be read: {error}; {RESTORE}") from error
     return [line for line in lines if line.endswith("\n")]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from plugformer.data.preparation import prepare
 from plugformer.errors import PlugformerError, RunError
@@ -16,8 +15,9 @@ from plugformer.inspection.log import History, read_history
 from plugformer.inspection.page import Picture, Rows, Section, page
 from plugformer.inspection.positions import view_positions
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import RESTORE, read_json
+from plugformer.runs.files import read_json, refuse_links, replacing
 from plugformer.runs.loading import TrainedModel
+from plugformer.runs.schemas import EVALUATIONS
 
 Notify = Callable[[str], None]
 
@@ -38,9 +38,12 @@ def plot(
     Raises:
         ConfigurationError: There is no such layer.
         LengthError: The text is longer than the model can process.
-        RunError: A file of the run is damaged, or `out` cannot be written.
+        RunError: A file of the run is damaged, or `out` cannot be written, or lies in the run and the run
+            has symbolic links.
     """
     run = RunDirectory(trained.directory)
+    if out.absolute().is_relative_to(run.path.absolute()):
+        refuse_links(run.path)
     history = _history(run, notify)
     views = view_positions(trained.model, trained.task)
     text = _first_example(trained, notify) if text is None else text
@@ -111,15 +114,12 @@ def _attention_text(inspection: Inspection | None, drawn: Sequence[AttentionView
 def _scores(run: RunDirectory) -> Rows:
     """Returns a table of the final scores; empty if the run has not been evaluated."""
     path = run.path / "evaluation.json"
-    reports: Any = read_json(path) if path.exists() else {}
-    try:
-        rows = [
-            (split, name, f"{score['value']:.4g}", f"{score['low']:.4g} to {score['high']:.4g}")
-            for split, report in reports.items()
-            for name, score in report["metrics"].items()
-        ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{path} is damaged: expected metrics of splits; {RESTORE}") from error
+    reports = read_json(path, EVALUATIONS) if path.exists() else {}
+    rows = [
+        (split, name, f"{score['value']:.4g}", f"{score['low']:.4g} to {score['high']:.4g}")
+        for split, report in reports.items()
+        for name, score in report["metrics"].items()
+    ]
     return [("split", "metric", "value", "95 % interval"), *rows] if rows else []
 
 
@@ -148,11 +148,12 @@ def _save(drawings: Iterable[Drawing], out: Path, files: list[Path]) -> list[Pic
 
 
 def _write(file: Path, content: bytes) -> Path:
+    """Writes a file; a link of that name is replaced, not followed."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    except OSError as error:
-        raise RunError(
-            f"{file} cannot be written: {error.strerror or error}; choose another place with --out"
-        ) from error
+        with replacing(file) as temporary:
+            temporary.write_bytes(content)
+    except (OSError, RunError) as error:
+        reason = getattr(error.__cause__ or error, "strerror", None) or error
+        raise RunError(f"{file} cannot be written: {reason}; choose another place with --out") from error
     return file

@@ -1,6 +1,7 @@
 """The base of tokenizers built on Hugging Face `tokenizers`; a subclass says what its pipeline is."""
 
 import itertools
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
+_MOST_GROWTH = 10_000
+"""Characters that the rules of a tokenizer.json may make of one; real ones make three."""
+
 _NEVER_SEEN = "\U0010ffff"
 """A character that Unicode will never assign: whether unknown ones have a token is seen only as one comes."""
 
@@ -69,6 +73,16 @@ class FastTokenizer(Tokenizer):
         words = [self.split(text) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(words, is_pretokenized=True, add_special_tokens=False)
         return [_without_special(encoding.ids) for encoding in encodings]
+
+    def unknown(self, text: str) -> list[str]:
+        """Returns the parts of a text that become UNKNOWN, as they stand in it."""
+        words = self.split(text)
+        found = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+        return [
+            words[word][start:end]
+            for number, word, (start, end) in zip(found.ids, found.word_ids, found.offsets, strict=True)
+            if word is not None and (number == UNKNOWN or number in _NEVER_FROM_TEXT)
+        ]
 
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
         """Returns each row as text."""
@@ -140,15 +154,42 @@ def read_pipeline(file: Path) -> tokenizers.Tokenizer:
     Raises:
         RunError: The file is missing or damaged.
     """
+    if not file.is_file():  # a pipe would be waited for
+        raise _no_tokenizer(f"no such file: {file}")
     try:
-        pipeline = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
+        description = json.loads(file.read_text(encoding="utf-8"))
+        # Lengths and padding are the core's matter, and absurd ones end the library.
+        description |= {"truncation": None, "padding": None}
+        _refuse_growth(description)
+        pipeline = tokenizers.Tokenizer.from_str(json.dumps(description))
         pipeline.encode_batch_fast([_NEVER_SEEN], add_special_tokens=False)
         return pipeline
     except Exception as error:  # the library raises plain Exception for every kind of damage
-        reason = f"no such file: {file}" if isinstance(error, FileNotFoundError) else f"{file}: {error}"
-        raise RunError(
-            f"{reason}; expected a trained tokenizer's tokenizer.json; restore it, or train again"
-        ) from error
+        raise _no_tokenizer(f"{file}: {error}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, which is no Exception
+            raise
+        raise _no_tokenizer(f"{file}: {error}") from None
+
+
+def _no_tokenizer(reason: str) -> RunError:
+    return RunError(f"{reason}; expected a trained tokenizer's tokenizer.json; restore it, or train again")
+
+
+def _refuse_growth(part: object) -> None:
+    """Refuses rules that make thousands of characters of one: each multiplies what the others make."""
+    growth, waiting = 1, [part]
+    while waiting:
+        match waiting.pop():
+            case dict() as mapping:
+                if mapping.get("type") in ("Replace", "Prepend"):
+                    text = mapping.get("content", mapping.get("prepend", ""))
+                    growth *= max(len(text), 1) if isinstance(text, str) else 1
+                waiting += mapping.values() if "vocab" not in mapping else []
+            case list() as items:
+                waiting += items
+    if growth > _MOST_GROWTH:
+        raise ValueError(f"its rules make {growth:,} characters of one, more than {_MOST_GROWTH:,}")
 
 
 def _without_special(ids: list[int]) -> list[int]:

@@ -44,6 +44,21 @@ class Tokenizer(ABC):
     def tokens(self, row: Sequence[int]) -> list[str]:
         """Returns how each token of a row is spelled, for people to read."""
 
+    def unknown(self, text: str) -> list[str]:
+        """Returns the parts of a text that become UNKNOWN, in their order.
+
+        Found by encoding words, then characters, alone: a tokenizer that knows which characters a token came
+        from says it better itself.
+        """
+        words = text.split()
+        found: list[str] = []
+        for word, row in zip(words, self.encode(words), strict=True):
+            if UNKNOWN in row:
+                characters = self.encode(list(word))
+                single = [each for each, ids in zip(word, characters, strict=True) if UNKNOWN in ids]
+                found += [word] if row == [UNKNOWN] or not single else single
+        return found
+
     def pieces(self, *, first: bool) -> list[bytes]:
         """Returns what each token adds to a text, in UTF-8: the text of a row is its tokens' pieces in a row.
 

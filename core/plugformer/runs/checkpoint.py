@@ -128,6 +128,12 @@ def _write(
     return path
 
 
+def newest_step(folder: Path) -> int:
+    """Returns the updates made before the newest checkpoint in `folder`; 0 if there is none."""
+    numbers = (path.name.removeprefix("step-") for path in folder.glob("step-*"))
+    return max((int(number) for number in numbers if number.isdecimal() and len(number) < 20), default=0)
+
+
 def drop_old(folder: Path, keep: int) -> None:
     """Removes all checkpoints in `folder` but the newest `keep`."""
     for old in sorted(folder.glob("step-*"))[:-keep]:

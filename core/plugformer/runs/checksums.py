@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 from plugformer.errors import RunError
-from plugformer.runs.files import read_json
+from plugformer.runs import schemas
+from plugformer.runs.files import read_json, require_file
 
 CHECKSUMS = "checksums.json"
 
@@ -26,21 +27,20 @@ def verify_checksums(folder: Path) -> None:
     Raises:
         RunError: A file is missing, unreadable or not what was written.
     """
-    sums = read_json(folder / CHECKSUMS)
-    if not isinstance(sums, dict) or not sums:
+    sums = read_json(folder / CHECKSUMS, schemas.CHECKSUMS)
+    if not sums:
         raise RunError(f"{folder / CHECKSUMS} is damaged: expected the SHA-256 of each file by name")
     for name in sums:
         path = folder / Path(name).name
         try:
+            require_file(path)
             found = _sha256(path)
-        except FileNotFoundError:
-            raise RunError(f"{path} is missing") from None
         except (OSError, ValueError) as error:  # ValueError: a name with a null character
             raise RunError(f"{str(path)!r} cannot be read: {error}") from error
         if found != sums[name]:
             raise RunError(
                 f"{path} is damaged: {path.stat().st_size:,} bytes with SHA-256 {found[:12]}..., "
-                f"expected {str(sums[name])[:12]}..."
+                f"expected {sums[name][:12]}..."
             )
 
 

@@ -13,6 +13,7 @@ import plugformer
 from plugformer.errors import RunError, nearest
 from plugformer.runs.files import (
     RESTORE,
+    read_file,
     read_json,
     remove_leftovers,
     replacing,
@@ -20,6 +21,7 @@ from plugformer.runs.files import (
     write_json,
     write_text,
 )
+from plugformer.runs.schemas import EVALUATIONS, LOCK
 
 
 class RunDirectory:
@@ -62,6 +64,10 @@ class RunDirectory:
         Raises:
             RunError: As `making` does.
         """
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:  # libraries that write files in it would fail at the end of the training
+            raise RunError(f"{str(path)!r} is not UTF-8: give another --out") from None
         if os.path.lexists(path):
             raise RunError(
                 f"{path} exists already and is never overwritten: give another --out, "
@@ -90,12 +96,12 @@ class RunDirectory:
         version = run.lock()["versions"].get("plugformer", plugformer.__version__)
         try:
             newer = Version(version) > Version(plugformer.__version__)
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise RunError(f"{path / 'lock.json'} is damaged: {error}; {RESTORE}") from error
         if newer:
             raise RunError(
                 f"{path} was written by Plugformer {version}, newer than this {plugformer.__version__}: "
-                f'pip install "plugformer>={version}"'
+                f"install {version} or newer"
             )
         return run
 
@@ -140,11 +146,8 @@ class RunDirectory:
             RunError: The file is missing or damaged.
         """
         path = self.path / "lock.json"
-        lock = read_json(path)
-        for part in ("versions", "components", "data"):
-            if not (isinstance(lock, dict) and isinstance(lock.get(part), dict)):
-                raise RunError(f"{path} is damaged: expected a mapping {part!r} in it; {RESTORE}")
-        return dict(lock)
+        lock: dict[str, Any] = read_json(path, LOCK)
+        return lock
 
     def write_task(self, text: str) -> None:
         """Writes the resolved task."""
@@ -161,9 +164,7 @@ class RunDirectory:
             RunError: The file is damaged, or cannot be written.
         """
         path = self.path / "evaluation.json"
-        reports = read_json(path) if path.exists() else {}
-        if not isinstance(reports, dict):
-            raise RunError(f"{path} is damaged: expected a mapping of splits to metrics; remove it")
+        reports = read_json(path, EVALUATIONS) if path.exists() else {}
         write_json(path, {**reports, split: report})
 
     def write_self_check(self, record: dict[str, Any]) -> None:
@@ -186,7 +187,7 @@ class RunDirectory:
         as does what is no line of ours.
         """
         if self.metrics.exists():
-            lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            lines = read_file(self.metrics).decode(errors="replace").splitlines(keepends=True)
             stale = ["average"] if self.candidates.exists() else []
             kept = [
                 line

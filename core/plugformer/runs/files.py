@@ -4,11 +4,14 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from pydantic import TypeAdapter, ValidationError
 
 from plugformer.errors import RunError
 
@@ -84,20 +87,72 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, schema: TypeAdapter[Any] | None = None) -> Any:
     """Reads a JSON file of a run directory.
+
+    Args:
+        path: The file.
+        schema: What must be in it.
 
     Raises:
         RunError: It is missing or damaged.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_file(path).decode())
         json.dumps(value, ensure_ascii=False).encode()  # an escaped half of a surrogate pair is no text
-        return value
+        if schema is not None:
+            schema.validate_python(value)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = ".".join(map(str, fault["loc"])) or "the whole"
+        raise RunError(f"{path} is damaged: {place[:200]}: {fault['msg']}; {RESTORE}") from error
+    except (ValueError, RecursionError) as error:
+        raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+    return value
+
+
+def read_file(path: Path) -> bytes:
+    """Reads a file of a run directory.
+
+    Raises:
+        RunError: It is missing, cannot be read, or is no file.
+    """
+    require_file(path)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}; {RESTORE}") from error
+
+
+def require_file(path: Path) -> None:
+    """Refuses what is no regular file: a pipe would be waited for, a device never ends.
+
+    Raises:
+        RunError: It is something else, missing, or a circle of symbolic links.
+    """
+    try:
+        mode = path.stat().st_mode
     except FileNotFoundError:
         raise RunError(f"{path} is missing: the run directory is damaged or incomplete") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}; {RESTORE}") from error
+    if not stat.S_ISREG(mode):
+        raise RunError(f"{path} is damaged: expected a regular file; {RESTORE}")
+
+
+def refuse_links(folder: Path) -> None:
+    """Refuses a folder that symbolic links lead out of: what is written or removed there would be elsewhere.
+
+    Raises:
+        RunError: A file or folder in it is a symbolic link.
+    """
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            if (path := Path(place, name)).is_symlink():
+                raise RunError(
+                    f"{path} is a symbolic link, and nothing is written or removed through one: put the file "
+                    "or folder itself there, or remove the link"
+                )
 
 
 def _flush(path: Path) -> None:

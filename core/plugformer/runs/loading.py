@@ -1,27 +1,30 @@
 """From a run directory back to a model that answers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, overload
 
 from plugformer.configuration.task import Task
+from plugformer.data.cache_key import missing_files
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.further_files import read_files
+from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.decoding import Constraint
 from plugformer.distributed import ALONE, Processes
-from plugformer.errors import DataError, nearest
+from plugformer.errors import DataError, PlugformerError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import LabelPredictor, Prediction, Predictor, SequencePredictor
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
-from plugformer.interfaces import TaskType
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.model.models import EncoderDecoder, EncoderOnly, Model
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.requirements import resolve_run
+from plugformer.runs.overrides import AFTER_TRAINING, changeable
+from plugformer.runs.requirements import ANSWERING, require_installed, resolve_run
 from plugformer.runs.vocabularies import Vocabularies, load_vocabularies
 from plugformer.runs.weights import load_tensors, restore
 
@@ -55,23 +58,65 @@ class TrainedModel:
         if isinstance(model, EncoderDecoder):
             self._constraint = Constraint.of(task.decoding, vocabularies.target, task.model.max_length)
 
-    def predict(self, texts: Sequence[str], *, first: int = 0, n_best: int = 1) -> list[Prediction]:
-        """Returns the model's answer to each text.
+    def __repr__(self) -> str:
+        """Returns where it lies, what it does, and its size."""
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        return (
+            f"TrainedModel({str(self.directory)!r}: {self.task.type}, {self.task.model.architecture}, "
+            f"{parameters:,} parameters)"
+        )
+
+    @overload
+    def predict(  # type: ignore[overload-overlap]  # a str is a sequence of str, too, but is one text here
+        self, texts: str, *, first: int = 0, n_best: int = 1
+    ) -> Prediction: ...
+
+    @overload
+    def predict(self, texts: Sequence[str], *, first: int = 0, n_best: int = 1) -> list[Prediction]: ...
+
+    def predict(
+        self, texts: str | Sequence[str], *, first: int = 0, n_best: int = 1
+    ) -> Prediction | list[Prediction]:
+        """Returns the model's answer to each text; of one text alone, one answer.
 
         Args:
-            texts: Inputs.
+            texts: Inputs, or one.
             first: Number of the first text in the whole input, if it comes in portions: random choices
                 depend on it.
             n_best: Outputs for each text; those after the best are its `alternatives`.
 
         Raises:
-            LengthError: A text is longer than the model can process.
+            DataError: A text is no Unicode.
+            LengthError: A text is longer than the model can process, and the task does not truncate.
             ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
         """
-        split = EncodedSplit.of_texts(
-            texts, self.vocabularies.source, TaskType(self.task.type), self.task.model.max_length
-        )
-        return self.predictor(n_best).predict(split, first=first)
+        if isinstance(texts, str):
+            return self.predict([texts], first=first, n_best=n_best)[0]
+        answers = []
+        for answer in self.predict_each(texts, first=first, n_best=n_best):
+            if isinstance(answer, PlugformerError):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def predict_each(
+        self, texts: Sequence[str], *, first: int = 0, n_best: int = 1
+    ) -> list[Prediction | PlugformerError]:
+        """Does what `predict` does, but returns what is wrong with a text in the place of its answer.
+
+        Raises:
+            ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
+        """
+        inputs = Inputs.of(texts, self.vocabularies.source, self.task)
+        rows = inputs.answerable
+        answers: dict[int, Prediction | PlugformerError] = {**inputs.faults}
+        for row, answer in zip(
+            rows, self.predictor(n_best).predict(inputs.split, rows, first=first), strict=True
+        ):
+            answers[row] = replace(
+                answer, truncated=row in inputs.truncated, unknown=inputs.unknown.get(row, ())
+            )
+        return [answers[row] for row in range(len(texts))]
 
     def look_inside(self, text: str) -> "Inspection":
         """Returns what the model's attentions weigh while it answers a text.
@@ -83,16 +128,37 @@ class TrainedModel:
 
         return inspect(self, text)
 
-    def evaluate(self, split: str = "test") -> Report:
-        """Reads the task's data again and returns the metrics on one split.
+    def evaluate(
+        self,
+        split: str = "test",
+        *,
+        data: str | Path | Sequence[str | Path] | None = None,
+        notify: Callable[[str], None] = lambda _: None,
+    ) -> Report:
+        """Reads the task's data again and returns the metrics on one split, or on other files.
 
         Args:
             split: Its name.
+            data: A file of examples like the task's own, to be read instead; or two parallel files, source
+                before target; or several that follow one another. They are the report's name of the split.
+            notify: Receives messages for people: what was read, and what was left out.
 
         Raises:
-            DataError: The task has no such split.
+            ConfigurationError: The task's data component reads no such files.
+            DataError: The task has no such split, or the data cannot be read.
+            RunError: The data component or a metric is not installed.
         """
-        return self.report(self._read(split), split)
+        require_installed(RunDirectory(self.directory), self.task, self.registry, {Kind.DATA, Kind.METRIC})
+        if data is None:
+            return self.report(self._read(split, notify), split)
+        files = [Path(file) for file in ([data] if isinstance(data, str | Path) else data)]
+        name = ", ".join(map(str, files))
+        examples, count, notices = read_files(
+            files, self.task, self.registry, self.vocabularies.tokenizers, self.vocabularies.labels
+        )
+        for notice in (*notices, f"{name}: {count}"):
+            notify(notice)
+        return self.report(examples, name)
 
     def report(self, split: EncodedSplit, name: str, processes: Processes = ALONE) -> Report:
         """Returns the metrics on a split; with those of free outputs beside, if the task has constraints."""
@@ -112,13 +178,30 @@ class TrainedModel:
         """
         from plugformer.runs.self_check import check_itself
 
+        require_installed(RunDirectory(self.directory), self.task, self.registry, {Kind.DATA})
         return check_itself(self, self._read("validation"))
 
-    def _read(self, split: str) -> EncodedSplit:
-        data = prepare(self.task, self.registry, self.vocabularies.tokenizers)
+    def _read(self, split: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
+        try:
+            data = prepare(self.task, self.registry, self.vocabularies.tokenizers)
+        except DataError as error:
+            if moved := missing_files(self.task.data, self.registry):
+                raise DataError(
+                    f"{moved[0]}: no such file, which the run was trained with\n"
+                    "put it back, measure on other files with `plugformer evaluate RUN --data FILE`, or say "
+                    "where the data are now with --set data.OPTION=VALUE"
+                ) from error
+            raise
         if split not in data.splits:
             known = sorted(data.splits)
             raise DataError(f"unknown split {split!r}{nearest(split, known)}; known: {', '.join(known)}")
+        if data.labels != self.vocabularies.labels:
+            raise DataError(
+                f"the data have the classes {list(data.labels)}, the model was trained with "
+                f"{list(self.vocabularies.labels)}; name the classes with data.labels, or use --data"
+            )
+        for notice in (*data.notices, f"{split}: {data.lengths[split]}"):
+            notify(notice)
         return data.splits[split]
 
     def evaluator(self, processes: Processes = ALONE) -> Evaluator:
@@ -153,13 +236,21 @@ class TrainedModel:
         return LabelPredictor(cast("EncoderOnly", self.model), labels, BATCH_TOKENS, n_best)
 
 
-def load(run: Path | str, registry: Registry | None = None, *, overrides: Sequence[str] = ()) -> TrainedModel:
+def load(
+    run: Path | str,
+    registry: Registry | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    kinds: Collection[Kind] = ANSWERING,
+) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
 
     Args:
         run: The run directory.
         registry: What is installed; discovered if None.
-        overrides: `KEY=VALUE` settings on top of the run's task, of `decoding` and `evaluation` alone.
+        overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
+        kinds: Kinds of the components that are checked now. What answering does not need, such as the
+            optimizer, need not be installed; data and metrics are looked for when the model is measured.
 
     Raises:
         ConfigurationError: An override is wrong, or belongs to what was trained.
@@ -167,7 +258,7 @@ def load(run: Path | str, registry: Registry | None = None, *, overrides: Sequen
             uses is not installed.
     """
     directory = RunDirectory.open(Path(run))
-    resolved = resolve_run(directory, registry, overrides)
+    resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
     vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     restore(model, load_tensors(directory.model), directory.model)

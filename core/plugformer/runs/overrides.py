@@ -1,12 +1,14 @@
-"""Which settings of a finished run can still be changed: how it answers, and what is measured."""
+"""Which settings of a run can still be changed: how it answers, what is measured, and how long it trains."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from plugformer.configuration.overrides import read_overrides
+from plugformer.documents import Mapping, Node
 from plugformer.errors import ConfigurationError
-from plugformer.problems import Problem, report
+from plugformer.problems import Key, Origin, Problem, dotted, report
 
-AFTER_TRAINING = ("decoding", "evaluation")
+AFTER_TRAINING = ("data", "decoding", "evaluation")
+DURATION = (("training", "epochs"), ("training", "steps"))
 
 
 def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
@@ -32,3 +34,32 @@ def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
     # Training is over: what it watched need not be among the metrics any more.
     watched = ["training.monitor=loss"] if "evaluation" in tree.items else []
     return [*overrides, *watched]
+
+
+def duration(overrides: Sequence[str]) -> list[str]:
+    """Returns `KEY=VALUE` settings that a run is to be resumed with: how long it trains.
+
+    Args:
+        overrides: The settings.
+
+    Raises:
+        ConfigurationError: A setting is another one.
+    """
+    expected = " or ".join(map(dotted, DURATION))
+    reason = "the updates so far were made with the run's own; begin a new run to change it"
+    problems = [
+        Problem(origin, path, f"cannot be changed with --resume, only {expected}", reason)
+        for path, origin in _leaves(read_overrides(overrides), ())
+        if path not in DURATION
+    ]
+    if problems:
+        raise ConfigurationError(report(problems))
+    return list(overrides)
+
+
+def _leaves(node: Node, path: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Origin]]:
+    if not isinstance(node, Mapping):
+        yield path, node.origin
+        return
+    for key, child in node.items.items():
+        yield from _leaves(child, (*path, key))

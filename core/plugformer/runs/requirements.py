@@ -1,48 +1,78 @@
-"""What a run needs installed, and how to get what is missing: by its lock, before anything is loaded."""
+"""What a run needs installed, and what it was made with: by its lock, before anything is loaded."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from plugformer.configuration import ResolvedTask, check_components, resolve
+from plugformer.configuration import ResolvedTask, Task, check_components, resolve
 from plugformer.documents import read_file
 from plugformer.errors import ConfigurationError, RunError
+from plugformer.kinds import Kind
 from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.overrides import AFTER_TRAINING, changeable
+from plugformer.runs.lock import components
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9.!+]+")
 
 
+ANSWERING = frozenset(Kind) - {Kind.DATA, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
+"""Kinds of the components that a trained model answers with."""
+
+EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}
+"""Kinds of the components that it is measured with."""
+
+
 def resolve_run(
-    directory: RunDirectory, registry: Registry | None = None, overrides: Sequence[str] = ()
+    directory: RunDirectory,
+    registry: Registry | None = None,
+    overrides: Sequence[str] = (),
+    kinds: Collection[Kind] = tuple(Kind),
 ) -> ResolvedTask:
     """Returns the task of a run, with its components imported.
 
     Args:
         directory: The run.
         registry: What is installed; discovered if None.
-        overrides: `KEY=VALUE` settings of decoding and evaluation.
+        overrides: `KEY=VALUE` settings that may be changed, as `overrides.py` says.
+        kinds: Those of the components that are needed; others need not be installed.
 
     Raises:
-        RunError: A component of the run is not installed; the message names its distribution, as locked, and
-            the command that installs it. Or the task names a manifest or another task, which no run does:
-            what is imported is what the user has installed or names, never what a directory asks for.
-        ConfigurationError: The task cannot be used for another reason, or an override belongs to what was
-            trained.
+        RunError: A component of the run is not installed; the message names its distribution, as locked. Or
+            the task names a manifest or another task, which no run does: what is imported is what the user
+            has installed or names, never what a directory asks for.
+        ConfigurationError: The task cannot be used for another reason.
     """
     known = registry or Registry.discover()
     _refuse_references(directory)
-    changed = changeable(overrides, AFTER_TRAINING)
     try:
-        return check_components(resolve(str(directory.task), changed, known))
+        return check_components(resolve(str(directory.task), overrides, known, kinds), kinds)
     except ConfigurationError:
-        if absent := _absent(directory.lock()["components"], known):
+        if absent := _absent(directory.lock()["components"], known, kinds):
             raise RunError(_message(directory, absent)) from None
         raise
+
+
+def require_installed(
+    directory: RunDirectory, task: Task, registry: Registry, kinds: Collection[Kind]
+) -> None:
+    """Makes sure that a task's components of some kinds are there.
+
+    Args:
+        directory: The run, whose lock says where they came from.
+        task: The run's, with what was changed afterwards.
+        registry: What is installed.
+        kinds: Those of the components that are needed.
+
+    Raises:
+        RunError: One is not installed.
+    """
+    used = {f"{kind}/{name}" for kind, name in components(task)}
+    absent = _absent(directory.lock()["components"], registry, kinds)
+    if missing := {path: owner for path, owner in absent.items() if path in used}:
+        raise RunError(_message(directory, missing))
 
 
 def _refuse_references(directory: RunDirectory) -> None:
@@ -54,13 +84,14 @@ def _refuse_references(directory: RunDirectory) -> None:
         )
 
 
-def _absent(components: dict[str, Any], registry: Registry) -> dict[str, Owner]:
+def _absent(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind]) -> dict[str, Owner]:
     """Returns the locked components of which nothing is known, each with the owner that the lock names."""
     known = {(entry.kind, entry.name) for entry in registry.entries()}
     return {
         path: _owner(record)
-        for path, record in components.items()
-        if (path.partition("/")[0], path.partition("/")[2].rpartition(":")[2]) not in known
+        for path, record in locked.items()
+        if path.partition("/")[0] in kinds
+        and (path.partition("/")[0], path.partition("/")[2].rpartition(":")[2]) not in known
     }
 
 
@@ -76,12 +107,11 @@ def _owner(record: object) -> Owner:
 def _message(directory: RunDirectory, absent: dict[str, Owner]) -> str:
     lines = [f"{directory.path} was made with components that are not installed:"]
     lines += [f"  {path} of {_described(owner)}" for path, owner in sorted(absent.items())]
-    owners = sorted(
-        {owner for owner in absent.values() if owner.distribution not in (LOCAL, "unknown")}, key=str
-    )
-    if owners:
-        pinned = " ".join(f"{owner.distribution}=={owner.version}".removesuffix("==") for owner in owners)
-        lines.append(f"if you trust {'it' if len(owners) == 1 else 'them'}: pip install {pinned}")
+    if any(owner.distribution not in (LOCAL, "unknown") for owner in absent.values()):
+        lines.append(
+            "install what the run was made with, from where you had it: a distribution of that name on a "
+            "package index may be somebody else's"
+        )
     if LOCAL in (owner.distribution for owner in absent.values()):
         lines.append("name the local manifest with --registry FILE or PLUGFORMER_REGISTRY")
     return "\n".join(lines)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import PreparedData
 from plugformer.data.tokenizing import create_tokenizers
-from plugformer.errors import RunError
 from plugformer.interfaces import Tokenizer
 from plugformer.model.assembly import Sizes
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json, write_json
+from plugformer.runs.schemas import LABELS
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,4 @@ def load_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -
     source.load(directory.tokenizer("shared" if source is target else "source"))
     if target is not source:
         target.load(directory.tokenizer("target"))
-    labels = read_json(directory.labels)
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-        raise RunError(f"{directory.labels} is damaged: expected a list of names")
-    return Vocabularies(source, target, tuple(labels))
+    return Vocabularies(source, target, tuple(read_json(directory.labels, LABELS)))

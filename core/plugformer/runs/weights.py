@@ -1,16 +1,19 @@
 """Parameters on disk: safetensors, never pickles."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from plugformer.errors import RunError
-from plugformer.runs.files import RESTORE, replacing
+from plugformer.runs.files import RESTORE, replacing, require_file
 
 _NOTE = "note"
+_CHECKSUM = "sha256"
 
 
 def own_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -42,10 +45,10 @@ def write_tensors(tensors: dict[str, Tensor], path: Path, *, note: str = "") -> 
     """
     path.touch()
     mode = path.stat().st_mode
+    tensors = {name: tensor.cpu() for name, tensor in tensors.items()}
+    about = {_CHECKSUM: _checksum(tensors), **({_NOTE: note} if note else {})}
     try:
-        save_file(
-            {name: tensor.cpu() for name, tensor in tensors.items()}, path, {_NOTE: note} if note else None
-        )
+        save_file(tensors, path, about)
         path.chmod(mode)  # as the umask has it: safetensors makes files that their owner alone can read
     except SafetensorError as error:
         raise OSError(str(error)) from error
@@ -55,14 +58,35 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Reads what `save_tensors` wrote.
 
     Raises:
-        RunError: The file is missing or damaged.
+        RunError: The file is missing or damaged. Files of older versions have no checksum, so that only
+            damage of their structure is seen.
     """
+    require_file(path)
     try:
-        return load_file(path)
-    except FileNotFoundError:
-        raise RunError(f"{path} is missing: the run has saved no model yet, or is damaged") from None
+        tensors = load_file(path)
+        expected = _about(path).get(_CHECKSUM)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+    if expected is not None and (found := _checksum(tensors)) != expected:
+        raise RunError(
+            f"{path} is damaged: its tensors have the SHA-256 {found[:12]}..., expected {expected[:12]}...; "
+            f"{RESTORE}"
+        )
+    return tensors
+
+
+def _about(path: Path) -> dict[str, str]:
+    with safe_open(path, framework="pt") as file:
+        return file.metadata() or {}
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    """Returns a SHA-256 over names, types, shapes and contents."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def load_note(path: Path) -> str:
@@ -71,10 +95,10 @@ def load_note(path: Path) -> str:
     Raises:
         RunError: The file is missing or damaged, or has no note.
     """
+    require_file(path)
     try:
-        with safe_open(path, framework="pt") as file:
-            return str(file.metadata()[_NOTE])
-    except (OSError, SafetensorError, KeyError, TypeError) as error:
+        return _about(path)[_NOTE]
+    except (OSError, SafetensorError, KeyError) as error:
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
 
 
@@ -98,10 +122,10 @@ def mean_tensors(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 
 def restore(model: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:
-    """Copies tensors into a model whose parts have exactly these names and shapes.
+    """Copies tensors into a model whose parts have exactly these names, shapes and types.
 
     Raises:
-        RunError: A tensor is missing, left over or of another shape.
+        RunError: A tensor is missing, left over, or of another shape or type.
     """
     own = own_tensors(model)
     differences = [f"{name} is missing" for name in own.keys() - tensors.keys()]
@@ -110,6 +134,11 @@ def restore(model: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:
         f"{name} has shape {tuple(tensors[name].shape)}, the model expects {tuple(own[name].shape)}"
         for name in own.keys() & tensors.keys()
         if tensors[name].shape != own[name].shape
+    ]
+    differences += [
+        f"{name} has the type {tensors[name].dtype}, the model expects {own[name].dtype}"
+        for name in own.keys() & tensors.keys()
+        if tensors[name].dtype != own[name].dtype
     ]
     if differences:
         raise RunError(

@@ -109,10 +109,10 @@ def _parallel(trained: TrainedModel, notify: Callable[[str], None], processes: P
     if trained.task.training.shard and processes.count > 1:
         from plugformer.training.sharded import Sharded
 
-        return Sharded(trained.model, processes)
+        return Sharded(trained.model, trained.task.training, processes)
     if trained.task.training.shard:
         notify("training.shard: one process alone trains, and has the whole model")
-    return Replicated(trained.model)
+    return Replicated(trained.model, trained.task.training)
 
 
 def _trainer(
@@ -126,7 +126,7 @@ def _trainer(
     task, registry, settings = trained.task, trained.registry, trained.task.training
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
     stream, epoch_steps = _stream(settings, data)
-    steps = settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps
+    steps = _planned(settings, epoch_steps)
     return Trainer(
         run=Run(trained.directory, task, trained.model, steps, epoch_steps),
         parallel=parallel,
@@ -138,6 +138,15 @@ def _trainer(
         hooks=hooks,
         processes=processes,
     )
+
+
+def updates(settings: Training, data: PreparedData) -> int:
+    """Returns how many updates a training makes if nothing ends it earlier."""
+    return settings.steps or _planned(settings, _stream(settings, data)[1])
+
+
+def _planned(settings: Training, epoch_steps: int) -> int:
+    return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps
 
 
 def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: asked for once, training saves and stops; asked for twice, it stops at once."""
+"""Signals that ask training to stop: after the first it saves and stops, after another it stops at once."""
 
 import signal
 import threading
@@ -23,12 +23,11 @@ class Interruption:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Inside, the first SIGINT or SIGTERM sets `requested`; one that comes later acts as usual."""
+        """Inside, the first of these signals sets `requested`; one that comes later acts as usual."""
         if threading.current_thread() is not threading.main_thread():
             yield  # only the main thread may set handlers; a notebook's worker keeps its own
             return
-        signals = (signal.SIGINT, signal.SIGTERM)
-        usual = {number: signal.signal(number, self._note) for number in signals}
+        usual = {number: signal.signal(number, self._note) for number in _signals()}
         self._usual = usual
         try:
             yield
@@ -44,3 +43,12 @@ class Interruption:
             for each, handler in self._usual.items():
                 signal.signal(each, handler)
             signal.raise_signal(number)
+
+
+def _signals() -> list[signal.Signals]:
+    """Returns Ctrl-C, SIGTERM, and SIGHUP, the end of the terminal, unless it is ignored as by nohup."""
+    signals = [signal.SIGINT, signal.SIGTERM]
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
+        signals.append(hangup)
+    return signals

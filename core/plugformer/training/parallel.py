@@ -8,8 +8,10 @@ import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from torch import Tensor, nn
 
+from plugformer.configuration.task import Training
 from plugformer.data.batches import Batch
 from plugformer.model.models import Loss, Model
+from plugformer.training.precision import accelerator
 
 
 class Parallel(ABC):
@@ -68,12 +70,13 @@ class Replicated(Parallel):
 
     Args:
         model: The model.
+        settings: Of its training.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, settings: Training) -> None:
         # Experts that no token was sent to have no gradients, in one process or in all.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-        self.accelerator = Accelerator(kwargs_handlers=[unused])
+        self.accelerator = accelerator(settings, kwargs_handlers=[unused])
         self.model = self.accelerator.prepare(model)
         self._whole = model
 

@@ -12,6 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
+from plugformer.configuration.task import Training
 from plugformer.data.batches import Batch
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
@@ -19,6 +20,7 @@ from plugformer.model.layer import DecoderLayer, EncoderLayer
 from plugformer.model.models import Loss, Model
 from plugformer.runs.weights import own_tensors
 from plugformer.training.parallel import Parallel
+from plugformer.training.precision import accelerator
 
 
 class Sharded(Parallel):
@@ -33,14 +35,15 @@ class Sharded(Parallel):
 
     Args:
         model: The whole model; a copy of it is trained.
+        settings: Of its training.
         processes: Those that train it, more than one.
 
     Raises:
         ConfigurationError: A parameter cannot be shared out, or numbers are float16.
     """
 
-    def __init__(self, model: Model, processes: Processes) -> None:
-        self.accelerator = Accelerator()
+    def __init__(self, model: Model, settings: Training, processes: Processes) -> None:
+        self.accelerator = accelerator(settings)
         _refuse(model, self.accelerator)
         self._whole = model
         self._processes = processes

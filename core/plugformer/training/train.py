@@ -6,23 +6,32 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from plugformer.configuration import ResolvedTask, dump, resolve, validate
+from accelerate import PartialState
+
+from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.distributed import Processes
+from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
+from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
+from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.environment import environment
+from plugformer.runs.files import refuse_links
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
+from plugformer.runs.overrides import duration
 from plugformer.runs.requirements import resolve_run
 from plugformer.runs.self_check import check_itself
 from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
-from plugformer.training.fitting import fit
+from plugformer.training.fitting import fit, updates
+from plugformer.training.precision import precision
 
 Notify = Callable[[str], None]
 Final = Literal["test", "validation"]
@@ -65,6 +74,7 @@ def train(
     notify = notify if processes.main else _say_nothing
     with processes.together():
         resolved = _dealt_out(validate(resolve(task, overrides, registry)), processes, notify)
+        where = environment(PartialState().device, processes.count, precision(resolved.task.training))
         for notice in resolved.notices:
             notify(notice)
     path = processes.on_main(lambda: _new_directory(task, out))
@@ -72,7 +82,7 @@ def train(
     vocabularies = Vocabularies.of(data)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
-    processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies))
+    processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies, where))
     with training_lock(path, processes):
         report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
@@ -81,6 +91,7 @@ def train(
 def resume(
     run: Path,
     *,
+    overrides: Sequence[str] = (),
     allow_changes: bool = False,
     registry: Registry | None = None,
     observers: Iterable[object] = (),
@@ -91,6 +102,8 @@ def resume(
 
     Args:
         run: The run directory.
+        overrides: `KEY=VALUE` settings: `training.steps` or `training.epochs`, to train longer than the run's
+            task says. Task and lock record it.
         allow_changes: Go on although components have changed since the run began; its lock then says so.
         registry: What is installed; discovered if None.
         observers: Objects with hook implementations, besides those of installed plugins.
@@ -101,6 +114,7 @@ def resume(
         As `train` does.
 
     Raises:
+        ConfigurationError: An override is of something else, or less than what has been trained already.
         RunError: There is no such run, it is damaged, another process trains it, a component of it is not
             installed, or a component or the data changed since it began.
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
@@ -110,9 +124,10 @@ def resume(
     notify = notify if processes.main else _say_nothing
     with processes.together():
         directory = RunDirectory.open(run)
+        refuse_links(run)
     with training_lock(run, processes):
         with processes.together():
-            resolved = resolve_run(directory, registry)
+            resolved = resolve_run(directory, registry, duration(overrides))
             vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
         data = _prepare(resolved, vocabularies, notify, processes)
         with processes.together():
@@ -120,12 +135,54 @@ def resume(
             changed = refuse_changes(before, now, allow=allow_changes)
         if changed:
             notify("\n  ".join(["going on with other components:", *changed]))
-            changes = [*before.get("changes", []), *changed]
-            processes.on_main(lambda: directory.write_lock({**now, "changes": changes}))
+        with processes.together():
+            changed += _other_duration(directory, resolved, data, notify) if overrides else []
+        if changed:
+            processes.on_main(lambda: _record(directory, resolved.task, {**before, **now}, changed))
         model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
         trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
         report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
+
+
+def _other_duration(
+    directory: RunDirectory, resolved: ResolvedTask, data: PreparedData, notify: Notify
+) -> list[str]:
+    """Returns how the duration of a run's training changes, on one line; nothing if it does not.
+
+    Raises:
+        ConfigurationError: It has made more updates already.
+        RunError: It has ended with an average, whose parts are gone.
+    """
+    before = resolve_run(directory, resolved.registry).task.training
+    settings, made = resolved.task.training, newest_step(directory.checkpoints)
+    old, new = updates(before, data), updates(settings, data)
+    if new < made:
+        raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
+    if before.average and made >= old and not directory.candidates.exists():
+        raise RunError(
+            f"{directory.path} has ended, and the parameters that its average is made of are gone: "
+            "begin a new run to train longer"
+        )
+    if new == old:
+        return []
+    schedule = resolved.registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options)
+    width = resolved.task.model.width
+    if any(
+        schedule.factor(step, steps=old, width=width) != schedule.factor(step, steps=new, width=width)
+        for step in range(1, made + 1)
+    ):
+        notify(
+            f"the schedule {settings.schedule.name!r} depends on the number of updates: up to update {made} "
+            f"the learning rate was that of {old} updates, from now on it is that of {new}"
+        )
+    return [f"training: {old} -> {new} updates, after update {made}"]
+
+
+def _record(directory: RunDirectory, task: Task, lock: dict[str, Any], changed: Sequence[str]) -> None:
+    """Writes what a run goes on with."""
+    directory.write_lock({**lock, "changes": [*lock.get("changes", []), *changed]})
+    directory.write_task(dump(task))
 
 
 def _say_nothing(_: str) -> None:
@@ -154,13 +211,18 @@ def _new_directory(task: str, out: Path | None) -> Path:
 
 
 def _make_directory(
-    path: Path, resolved: ResolvedTask, data: PreparedData, vocabularies: Vocabularies
+    path: Path,
+    resolved: ResolvedTask,
+    data: PreparedData,
+    vocabularies: Vocabularies,
+    where: dict[str, Any],
 ) -> None:
     """Writes what a run begins with."""
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
-        directory.write_lock(make_lock(resolved.task, resolved.registry, data.hashes))
+        lock = make_lock(resolved.task, resolved.registry, data.hashes)
+        directory.write_lock({**lock, "environment": where})
         save_vocabularies(vocabularies, directory)
 
 

@@ -60,6 +60,10 @@ class SpacyWords(WordLevel):
             apart = token.is_space or bool(token.whitespace_)
         return words
 
+    def unknown(self, text: str) -> list[str]:
+        """Returns the words that become UNKNOWN, without joiners."""
+        return [word.removeprefix(JOINER) for word in super().unknown(text)]
+
     def join(self, tokens: list[str]) -> str:
         """Puts words together, with spaces where there were some."""
         return " ".join(tokens).replace(f" {JOINER}", "").removeprefix(JOINER)

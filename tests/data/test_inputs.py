@@ -1,0 +1,70 @@
+"""Texts to be answered: cut, refused or read as the task says, and what no vocabulary can spell."""
+
+import pytest
+
+from plugformer.configuration.task import Length
+from plugformer.data.inputs import Inputs
+from plugformer.errors import DataError, LengthError
+from plugformer.interfaces import Tokenizer
+from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.words import Words
+
+
+@pytest.fixture
+def read(tiny_task):
+    """Reads texts with a vocabulary of lower-case letters, at most 39 of them."""
+    tokenizer = Characters()
+    tokenizer.train(["abcdefghijklmnopqrstuvwxyz "])
+
+    def read(*texts, **length):
+        task = tiny_task("model.max_length=40")
+        data = task.data.model_copy(update={"length": Length(**length)})
+        return Inputs.of(texts, tokenizer, task.model_copy(update={"data": data}))
+
+    return read
+
+
+@pytest.mark.parametrize("over", ["drop", "refuse"])
+def test_too_long_a_text_has_a_fault_and_the_others_none(read, over):
+    inputs = read("ab", "c" * 40, "d" * 39, over=over)
+    assert isinstance(inputs.faults[1], LengthError)
+    assert "'cccc" in str(inputs.faults[1])
+    assert "has 40 tokens, the model takes at most 39" in str(inputs.faults[1])
+    assert inputs.answerable == [0, 2]
+    assert not inputs.truncated
+
+
+def test_a_task_that_truncates_truncates_to_its_own_limit(read):
+    inputs = read("ab", "c" * 40, over="truncate")
+    assert (inputs.faults, inputs.truncated) == ({}, {1})
+    assert inputs.split.lengths.tolist() == [[3], [40]]
+    assert read("abcd", over="truncate", max=3).split.lengths.tolist() == [[4]]
+
+
+def test_a_limit_of_training_examples_refuses_no_text(read):
+    assert read("abcd", over="drop", max=3).answerable == [0]
+
+
+def test_what_is_no_unicode_is_told_by_its_byte(read):
+    inputs = read("a", b"b\xe4d".decode(errors="surrogateescape"), "\ud800")
+    assert isinstance(inputs.faults[1], DataError)
+    assert str(inputs.faults[1]).startswith("'b?d' is not UTF-8: byte 0xe4 at character 2")
+    assert str(inputs.faults[2]).startswith("'?' is not UTF-8: '\\ud800' at character 1")
+    assert inputs.answerable == [0]
+
+
+def test_characters_that_the_vocabulary_lacks(read):
+    assert read("a€b☃€", "abc").unknown == {0: ("€", "☃")}
+
+
+def test_words_that_the_vocabulary_lacks():
+    tokenizer = Words()
+    tokenizer.train(["the cat, the dog"])
+    assert tokenizer.unknown("the Zyzzyva, the cat") == ["Zyzzyva"]
+    assert Tokenizer.unknown(tokenizer, "the Zyzzyva the cat") == ["Zyzzyva"]  # found without offsets
+
+
+def test_characters_found_without_offsets(read):
+    tokenizer = Characters()
+    tokenizer.train(["ab"])
+    assert Tokenizer.unknown(tokenizer, "a☃ €") == ["☃", "€"]

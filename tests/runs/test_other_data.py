@@ -1,0 +1,116 @@
+"""A run is measured on files that its task does not name, and says where its own have gone."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from plugformer.commands.main import main
+from plugformer.configuration import check_components, resolve
+from plugformer.data.further_files import read_files
+from plugformer.errors import ConfigurationError, DataError
+from plugformer.runs.loading import load
+from plugformer.training.train import train
+from plugformer_plugins.tokenizer.characters import Characters
+
+TASK = """
+type: classification
+data: {name: table, files: {train: train.tsv, validation: train.tsv, test: train.tsv}}
+tokenizer: characters
+model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, hidden_width: 16, head: classifier}
+training: {steps: 1, batch_size: 4}
+evaluation: {metrics: [accuracy]}
+"""
+ROWS = ["text\tlabel", "dogs bark\tanimal", "cars roll\tthing", "cats purr\tanimal", "a pen\ttool"]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory, registry):
+    folder = tmp_path_factory.mktemp("classifier")
+    (folder / "task.yaml").write_text(TASK)
+    (folder / "train.tsv").write_text("\n".join(ROWS))
+    train(str(folder / "task.yaml"), out=folder / "run", registry=registry, notify=str)
+    return folder / "run"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, *rows):
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+        return tmp_path / name
+
+    return write
+
+
+def test_a_file_is_measured_and_named_and_the_run_stays_as_it_is(classifier, write, capsys):
+    """Only one of the classes occurs in it: it keeps the number that the model knows it by."""
+    new, before = write("new.tsv", "text\tlabel", "a car\tthing", "a bus\tthing"), sorted_files(classifier)
+    model = load(classifier)
+    answers = [answer.output for answer in model.predict(["a car", "a bus"])]
+    report = model.evaluate(data=new)
+    assert (report.split, report.examples) == (str(new), 2)
+    assert report.metrics["accuracy"]["value"] == answers.count("thing") / 2
+    with pytest.raises(SystemExit) as left:
+        main(["evaluate", str(classifier), "--data", str(new), "--json"])
+    printed = capsys.readouterr()
+    assert left.value.code in (0, None)
+    assert json.loads(printed.out)["metrics"] == report.metrics
+    assert f"{new}: 2 examples" in printed.err
+    assert sorted_files(classifier) == before
+
+
+def sorted_files(run: Path) -> list[tuple[str, bytes]]:
+    return sorted((str(path), path.read_bytes()) for path in run.rglob("*") if path.is_file())
+
+
+def test_a_class_that_the_model_does_not_know_is_refused(classifier, write):
+    new = write("new.tsv", "text\tlabel", "the sky\tthings")
+    with pytest.raises(DataError, match=r"unknown label 'things' \(did you mean 'thing'\?\)"):
+        load(classifier).evaluate(data=new)
+
+
+def test_a_moved_run_says_which_file_is_missing_and_what_can_be_done(classifier, tmp_path, write):
+    moved = Path(shutil.copytree(classifier, tmp_path / "moved"))
+    task = moved / "task.yaml"
+    task.write_text(task.read_text().replace(f"{classifier.parent}/", "/elsewhere/"))
+    with pytest.raises(DataError, match=r"^/elsewhere/train\.tsv: no such file.*\n.*--data FILE"):
+        load(moved).evaluate()
+    here = write("train.tsv", *ROWS)
+    changed = [f"data.files={{train: {here}, validation: {here}, test: {here}}}"]
+    assert load(moved, overrides=changed).evaluate().metrics == load(classifier).evaluate().metrics
+    assert load(moved).evaluate(data=here).metrics == load(classifier).evaluate().metrics
+
+
+def test_other_classes_are_refused(classifier, write):
+    other = write("other.tsv", "text\tlabel", "dogs bark\tno", "cars roll\tyes")
+    changed = [f"data.files={{train: {other}, validation: {other}, test: {other}}}"]
+    with pytest.raises(DataError, match=r"have the classes \['no', 'yes'\], the model was trained with"):
+        load(classifier, overrides=changed).evaluate()
+
+
+def test_parallel_files_are_two(registry, write, tmp_path):
+    write(
+        "task.yaml",
+        "type: sequence-to-sequence",
+        "data: {name: lines, files: {train: {source: a, target: b}}}",
+        "tokenizer: characters",
+        "model: {architecture: encoder-decoder, head: language_model}",
+    )
+    task = check_components(resolve(str(tmp_path / "task.yaml"), [], registry)).task
+    tokenizer = Characters()
+    tokenizer.train(["abc"])
+    files = [write("new.a", "a b", "b"), write("new.b", "c", "cc")]
+    split, count, _ = read_files(files, task, registry, (tokenizer, tokenizer), ())
+    assert [(split.input(row), split.references(row)) for row in range(2)] == [("a b", ["c"]), ("b", ["cc"])]
+    assert count.examples == 2
+    with pytest.raises(ConfigurationError, match=r"cannot read 1 file as a split: .*new\.a; parallel files"):
+        read_files(files[:1], task, registry, (tokenizer, tokenizer), ())
+
+
+def test_data_that_read_no_files_say_what_can_be_changed(trained, write):
+    model = load(trained.directory)
+    with pytest.raises(ConfigurationError, match=r"data 'dates' has no option 'files'.*--set data\.OPTION"):
+        model.evaluate(data=write("new.tsv", "a\tb"))
+    with pytest.raises(ConfigurationError, match=r"data\.siez: unknown"):
+        load(trained.directory, overrides=["data.siez=3"], kinds={"data"})

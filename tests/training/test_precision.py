@@ -1,0 +1,73 @@
+"""The numbers that a training computes with: the task's choice, the launcher's, noted in the lock."""
+
+import json
+
+import pytest
+import torch
+
+from plugformer.configuration.task import Training
+from plugformer.errors import ConfigurationError
+from plugformer.hooks import hookimpl
+from plugformer.runs.directory import RunDirectory
+from plugformer.runs.loading import load
+from plugformer.training.precision import accelerator, precision
+from plugformer.training.train import resume
+
+
+class Types:
+    """Notes what is mixed with float32 where the encoder computes."""
+
+    def __init__(self):
+        self.seen = set()
+
+    @hookimpl
+    def run_started(self, run):
+        run.model.encoder.register_forward_pre_hook(self._note)
+
+    def _note(self, module, inputs):
+        if torch.is_autocast_enabled("cpu"):
+            self.seen.add(torch.get_autocast_dtype("cpu"))
+
+
+def test_a_task_trains_in_mixed_precision_and_the_next_one_does_not(train_tiny, tmp_path):
+    """Accelerate keeps the precision of the first training of a process."""
+    mixed, plain = Types(), Types()
+    train_tiny(tmp_path / "bf16", "training.precision=bf16", "training.steps=1", observers=[mixed])
+    train_tiny(tmp_path / "float32", "training.steps=1", observers=[plain])
+    assert (mixed.seen, plain.seen) == ({torch.bfloat16}, set())
+    noted = [RunDirectory(tmp_path / name).lock()["environment"]["precision"] for name in ("bf16", "float32")]
+    assert noted == ["bf16", "float32"]
+    assert {parameter.dtype for parameter in load(tmp_path / "bf16").model.parameters()} == {torch.float32}
+
+
+def test_the_task_goes_before_the_launcher(monkeypatch):
+    assert precision(Training()) == "float32"
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    assert precision(Training()) == "bf16"
+    assert precision(Training(precision="float32")) == "float32"
+    assert accelerator(Training(precision="float32")).mixed_precision == "no"
+    assert accelerator(Training()).mixed_precision == "bf16"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_float16_without_a_gpu_is_refused_before_anything_is_made(train_tiny, tmp_path):
+    with pytest.raises(ConfigurationError, match=r"training\.precision: fp16 needs a GPU; choose bf16"):
+        train_tiny(tmp_path / "run", "training.precision=fp16")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_lock_says_where_it_was_computed(trained):
+    environment = RunDirectory(trained.directory).lock()["environment"]
+    assert environment["threads"] == torch.get_num_threads()
+    assert environment["device"] == ("cpu" if not torch.cuda.is_available() else torch.cuda.get_device_name())
+    assert {"numpy", "tokenizers", "datasets", "accelerate"} <= environment["versions"].keys()
+    assert environment["processor"]
+
+
+@pytest.mark.parametrize("environment", [{"device": "another", "threads": 99}, None])
+def test_another_machine_or_an_older_lock_is_gone_on_with(run_copy, registry, environment):
+    file = run_copy / "lock.json"
+    lock = json.loads(file.read_text())
+    del lock["environment"]
+    file.write_text(json.dumps(lock | ({} if environment is None else {"environment": environment})))
+    resume(run_copy, registry=registry, notify=str)
