@@ -80,6 +80,7 @@ def test_resuming_writes_through_no_link(run_copy, tmp_path, name):
         ),
         (lambda lock: lock.update(data={"train": None}), "data.train"),
         (lambda lock: lock.update(changes=5), "changes"),
+        (lambda lock: lock.update(hooks={"mine": 5}), "hooks.mine"),
         (lambda lock: lock["versions"].update(plugformer=None), "versions.plugformer"),
     ],
 )

@@ -20,6 +20,7 @@ class _LockedComponent(_Record):
 class _Lock(_Record):
     versions: dict[str, str]
     components: dict[str, _LockedComponent]
+    hooks: dict[str, _LockedComponent] = {}
     data: dict[str, str]
     changes: list[str] = []
     environment: dict[str, Any] = {}
