@@ -16,6 +16,9 @@ The command line prints these without a traceback and exits with status 2 (130 w
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LONGEST = 500
+"""Characters of another library's message that are shown; its traceback has all of them."""
+
 
 class PlugformerError(Exception):
     """Base of all errors that a user, a task file or a plugin can cause."""
@@ -53,3 +56,20 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Returns " (did you mean 'x'?)" for the known name closest to `name`, or an empty string."""
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def described(error: BaseException) -> str:
+    """Returns an error's type and message on one line, even where the message cannot be had."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # a plugin's own error may have a broken __str__
+        text = "its message cannot be shown"
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return f"{type(error).__name__}: {text or 'no message'}"
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Returns whether memory ran out, of this process or of a device; PyTorch has several words for it."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return type(error) is RuntimeError and "can't allocate memory" in described(error)
