@@ -66,7 +66,7 @@ def cause_of(error: BaseException) -> str | None:
     owner, entry = _owner([each for each, _ in steps[number:] if _package(each) == _package(frame)], entries)
     if entry is not None and entry.kind is Other.COMMAND and _leaves(error):
         return None
-    what = str(entries[0].owner) if entry is None else label(entry)
+    what = f"a part of {entries[0].owner}" if entry is None else label(entry)
     what = _name(owner, model) if owner is not None else what
     code = frame.f_code
     return f"{what} failed: {described(error)}\nraised in {code.co_filename}:{line} ({code.co_name})"

@@ -9,6 +9,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from torch import Tensor, nn
 
 from plugformer.data.batches import Batch
+from plugformer.distributed import launcher_settings
 from plugformer.model.models import Loss, Model
 
 
@@ -73,7 +74,8 @@ class Replicated(Parallel):
     def __init__(self, model: Model) -> None:
         # Experts that no token was sent to have no gradients, in one process or in all.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
-        self.accelerator = Accelerator(kwargs_handlers=[unused])
+        with launcher_settings():
+            self.accelerator = Accelerator(kwargs_handlers=[unused])
         self.model = self.accelerator.prepare(model)
         self._whole = model
 
