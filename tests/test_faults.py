@@ -14,7 +14,7 @@ from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 
-PARTS = '''
+PARTS = """
 import sys
 
 import torch
@@ -106,7 +106,7 @@ class Steps(AdamW):
 class Search(Greedy):
     def search(self, session):
         raise TypeError("no beams")
-'''
+"""
 HOOKS = """
 import sys
 

@@ -15,6 +15,7 @@ The command line prints these without a traceback and exits with status 2 (130 w
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from traceback import walk_tb
 
 _LONGEST = 500
 """Characters of another library's message that are shown; its traceback has all of them."""
@@ -66,6 +67,22 @@ def described(error: BaseException) -> str:
         text = "its message cannot be shown"
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     return f"{type(error).__name__}: {text or 'no message'}"
+
+
+def raised_in(error: BaseException, package: str) -> str:
+    """Returns where an exception was raised: `file:line (function)`, the innermost frame of a package.
+
+    Args:
+        error: The exception.
+        package: A top-level package or module.
+
+    Returns:
+        The place; an empty text if the traceback has no frame of the package.
+    """
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+            return f"{frame.f_code.co_filename}:{line} ({frame.f_code.co_name})"
+    return ""
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 from plugformer.cache import cache_folder
-from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory
+from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
 from plugformer.registry import Entry, Other
 from plugformer.registry.loading import LOADED, label
 
@@ -57,7 +57,7 @@ def cause_of(error: BaseException) -> str | None:
     if model is not None and (found := _misshapen(model, steps)) is not None:
         owner, problem = found
         return f"{_name(owner, model)}: {problem}"
-    for number, (frame, line) in enumerate(steps):
+    for number, (frame, _) in enumerate(steps):
         entries = [entry for entry in LOADED.values() if _package(frame) == _top(entry)]
         if entries:
             break
@@ -68,8 +68,7 @@ def cause_of(error: BaseException) -> str | None:
         return None
     what = f"a part of {entries[0].owner}" if entry is None else label(entry)
     what = _name(owner, model) if owner is not None else what
-    code = frame.f_code
-    return f"{what} failed: {described(error)}\nraised in {code.co_filename}:{line} ({code.co_name})"
+    return f"{what} failed: {described(error)}\nraised in {raised_in(error, _package(frame))}"
 
 
 def save_traceback(error: BaseException) -> str:

@@ -103,7 +103,10 @@ class Unspeakable(Exception):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (ZeroDivisionError("by zero"), "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug"),
+        (
+            ZeroDivisionError("by zero"),
+            "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug",
+        ),
         (Unspeakable(), "unexpected error: Unspeakable: its message cannot be shown; this is"),
         (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  choose a smaller"),
         (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),

@@ -265,7 +265,9 @@ def test_parameters_without_initial_values(check):
 
 def test_an_attention_that_raises_is_named(check):
     message = refused(check, "attention: broken")
-    assert message.startswith("task.yaml:9:14  model.attention: attention 'broken' (local) failed: RuntimeError")
+    assert message.startswith(
+        "task.yaml:9:14  model.attention: attention 'broken' (local) failed: RuntimeError"
+    )
     assert "parts_of_soundness_tests.py:" in message.splitlines()[-1]
 
 
@@ -287,17 +289,25 @@ def test_nothing_is_read(check, monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        ("feed_forward: raises", "model.feed_forward: feed_forward 'raises' (local) failed: KeyError: 'missing'"),
+        (
+            "feed_forward: raises",
+            "model.feed_forward: feed_forward 'raises' (local) failed: KeyError: 'missing'",
+        ),
         ("feed_forward: {name: raises, leave: true}", "feed_forward 'raises' (local) failed: SystemExit: 0"),
         ("feed_forward: wide", "it returns the shape (6, 32), expected (6, 16)"),
         ("feed_forward: evil", "feed_forward 'evil' (local): "),
-        ("norm: scalar", "model.norm: parts_of_soundness_tests:Scalar: it returns the shape (2, 3, 1), expected"),
+        (
+            "norm: scalar",
+            "model.norm: parts_of_soundness_tests:Scalar: it returns the shape (2, 3, 1), expected",
+        ),
         ("position: turned", "parts_of_soundness_tests:Turned: `rotate`: it returns the shape (2, 2, 3, 1)"),
         ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
     ],
 )
 def test_each_part_runs_once_before_a_run_directory_exists(check, setting, expected):
-    more, head = ("", setting.partition(": ")[2]) if setting.startswith("head") else (setting, "language_model")
+    more, head = (
+        ("", setting.partition(": ")[2]) if setting.startswith("head") else (setting, "language_model")
+    )
     assert expected in refused(check, more, head=head)
 
 
