@@ -145,7 +145,7 @@ def parts(registry, tmp_path_factory):
 
 
 def caught(action) -> BaseException:
-    with pytest.raises(BaseException) as found:  # noqa: PT011 (whatever it is)
+    with pytest.raises(BaseException) as found:
         action()
     return found.value
 
@@ -243,9 +243,9 @@ def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(
 @pytest.mark.parametrize(("variable", "value"), [("WORLD_SIZE", "abc"), ("ACCELERATE_USE_CPU", "maybe")])
 def test_an_environment_that_no_launcher_makes_is_told(monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigurationError, match=f"as the environment says, {variable}={value}: ValueError"):
-        with distributed.launcher_settings():
-            int(value)
+    told = f"as the environment says, {variable}={value}: ValueError"
+    with pytest.raises(ConfigurationError, match=told), distributed.launcher_settings():
+        int(value)
 
 
 def test_a_number_of_processes_that_is_none(monkeypatch):

@@ -1,4 +1,4 @@
-"""Exceptions that no part of Plugformer raises on purpose: which part they come from, and where they are kept.
+"""Exceptions that nobody raises on purpose: which part they come from, and where they are kept.
 
 Nothing here runs before something has failed: the traceback says it all.
 """
@@ -57,18 +57,17 @@ def cause_of(error: BaseException) -> str | None:
     if model is not None and (found := _misshapen(model, steps)) is not None:
         owner, problem = found
         return f"{_name(owner, model)}: {problem}"
-    for number, (frame, _) in enumerate(steps):
-        entries = [entry for entry in LOADED.values() if _package(frame) == _top(entry)]
-        if entries:
-            break
-    else:
+    packages = {_top(entry) for entry in LOADED.values()}
+    package = next((_package(frame) for frame, _ in steps if _package(frame) in packages), None)
+    if package is None:
         return None
-    owner, entry = _owner([each for each, _ in steps[number:] if _package(each) == _package(frame)], entries)
+    entries = [entry for entry in LOADED.values() if _top(entry) == package]
+    owner, entry = _owner([frame for frame, _ in steps if _package(frame) == package], entries)
     if entry is not None and entry.kind is Other.COMMAND and _leaves(error):
         return None
     what = f"a part of {entries[0].owner}" if entry is None else label(entry)
     what = _name(owner, model) if owner is not None else what
-    return f"{what} failed: {described(error)}\nraised in {raised_in(error, _package(frame))}"
+    return f"{what} failed: {described(error)}\nraised in {raised_in(error, package)}"
 
 
 def save_traceback(error: BaseException) -> str:

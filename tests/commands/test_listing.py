@@ -93,7 +93,7 @@ tasks: {sums: {file: "local_norms:sums.yaml"}}
 def test_installed_plugins_are_listed_with_what_they_offer(run, manifest):
     file = str(manifest(PLUGIN))
     _, line = run("list", "plugin", "--registry", file).out.splitlines()
-    assert line.split() == "plugin local local ready 2 components, 1 task".split()
+    assert line.split() == ["plugin", "local", "local", "ready", "2", "components,", "1", "task"]
     assert run("list", "plugin").out.splitlines()[1:] == []
     assert run("list", "plugin", "--load", "--registry", file).status == 0
 

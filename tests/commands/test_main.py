@@ -95,7 +95,7 @@ def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, messa
     assert (outcome.status, outcome.out, outcome.err) == (status, "", message)
 
 
-class Unspeakable(Exception):
+class UnspeakableError(Exception):
     def __str__(self):
         raise ValueError
 
@@ -107,7 +107,7 @@ class Unspeakable(Exception):
             ZeroDivisionError("by zero"),
             "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug",
         ),
-        (Unspeakable(), "unexpected error: Unspeakable: its message cannot be shown; this is"),
+        (UnspeakableError(), "unexpected error: UnspeakableError: its message cannot be shown; this is"),
         (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  choose a smaller"),
         (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),
         (RecursionError("maximum"), "Error: something is nested too deeply (RecursionError: maximum)"),
@@ -141,4 +141,4 @@ def test_a_traceback_is_kept_elsewhere_where_the_cache_cannot_be_written(run, mo
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_stream_that_is_closed_or_full_does_not_decide_the_exit_status(redirection, arguments, status):
     command = f'"{sys.executable}" -m plugformer {arguments} {redirection}'
-    assert subprocess.run(command, shell=True, check=False).returncode == status
+    assert subprocess.run(command, shell=True, check=False).returncode == status  # noqa: S602 (a shell closes streams)

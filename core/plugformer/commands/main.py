@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -88,13 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _leave(status: str | int | None, message: str = "") -> NoReturn:
     """Says what went wrong and exits, once everything printed has been taken by whoever reads it."""
-    sys.stdout = sys.stdout or sys.__stdout__  # a plugin may have taken it away
+    stdout: Any = sys.stdout or sys.__stdout__  # a plugin may have taken it away
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        if stdout is not None:
+            stdout.flush()
     except OSError as error:
         # What is left in the buffer has nowhere to go; Python would try again at exit, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         gone = isinstance(error, BrokenPipeError)
         status, message = (1, message) if gone else (2, message or _complaint(error))
     if message:

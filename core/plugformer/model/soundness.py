@@ -18,7 +18,6 @@ from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.faults import cause_of
 from plugformer.interfaces import (
-    Attention,
     FeedForward,
     Head,
     HeadContext,
@@ -97,9 +96,9 @@ def _neural_builds(
         for kind, choice in _choices(plan, cross=_has_decoder(task))
     }
     for (kind, path), block in choices.items():
-        yield path, _Trial(registry, kind, block, model).run
+        yield path, partial(_Trial(registry, kind, block, model).run, model.width)
     head = _Trial(registry, Kind.HEAD, task.model.head, HeadContext(**vars(model), outputs=2))
-    yield ("model", "head"), lambda: _require_fitting(head.run(), task)
+    yield ("model", "head"), lambda: _require_fitting(head.run(model.width), task)
 
 
 def _require_fitting(scores: Tensor, task: Task) -> None:
@@ -146,7 +145,7 @@ class _Trial:
     def __init__(self, registry: Registry, kind: Kind, block: Component, *model: Any) -> None:
         self.entry = registry.find(kind, block.name)
         self.create = partial(registry.create, kind, block.name, *model, **block.options)
-        self.kind, self.context = kind, next(iter(model), None)
+        self.kind = kind
 
     def made(self, width: int) -> None:
         """Builds a component that is not part of the model; runs an optimizer and a schedule."""
@@ -156,12 +155,12 @@ class _Trial:
         elif self.kind is Kind.SCHEDULE:
             self.attempt(lambda: _require_factor(component, width))
 
-    def run(self) -> Any:
+    def run(self, width: int) -> Any:
         """Builds a part of the model and, unless it needs others beside it, runs it on six tokens."""
         component = self.built()
-        return self.attempt(lambda: _run(component, self.context.width), component)
+        return self.attempt(lambda: _run(component, width), component)
 
-    def built(self) -> nn.Module:
+    def built(self) -> Any:
         """Returns a part of the model, with memory for its parameters if they are not too many."""
         with torch.device("meta"):
             component: nn.Module = self.create()
@@ -293,7 +292,7 @@ def _mismatch(
         )
 
 
-def _read(attention: nn.Module, encoding: PositionalEncoding, width: int, *, embedded: bool) -> None:
+def _read(attention: Attention, encoding: PositionalEncoding, width: int, *, embedded: bool) -> None:
     """Lets an attention read three tokens of two sequences."""
     at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
     x = torch.ones(2, 3, width)
