@@ -1,6 +1,9 @@
 """The program: `plugformer`, or `python -m plugformer`, as `torchrun -m plugformer` needs it."""
 
+import io
+import os
 import sys
+from typing import Any
 
 from plugformer.threads import limit_spinning
 
@@ -8,6 +11,7 @@ from plugformer.threads import limit_spinning
 def main() -> None:
     """Runs a command and exits; Ctrl-C while commands are still being imported ends like any other."""
     try:
+        _settle_streams()
         limit_spinning()
         from plugformer.commands.main import main as run
 
@@ -15,6 +19,34 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
+    except Exception as error:  # not even the commands could be imported
+        words = f"{type(error).__name__}: {error}"
+        memory = "there is not enough memory to start" if isinstance(error, MemoryError) else "cannot start"
+        sys.stderr.write(f"Error: {memory} ({words})\n")
+        sys.exit(2)
+
+
+class _Lossy(io.FileIO):
+    """Drops what cannot be written: no message may change how a command ends, or stop a training."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def _settle_streams() -> None:
+    """Gives a closed standard stream somewhere to go, and lets standard error be full or closed."""
+    nowhere = None if sys.stdout and sys.stderr else open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    sys.stdout = sys.stdout or nowhere
+    if sys.stderr is None:
+        sys.stderr = nowhere
+    elif isinstance(sys.stderr, io.TextIOWrapper):
+        raw: Any = _Lossy(sys.stderr.fileno(), "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(
+            raw, encoding=sys.stderr.encoding, errors=sys.stderr.errors, write_through=True
+        )
 
 
 if __name__ == "__main__":

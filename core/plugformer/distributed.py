@@ -18,7 +18,13 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from torch import distributed
 
-from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RunError
+from plugformer.errors import (
+    ConfigurationError,
+    InterruptedRunError,
+    PlugformerError,
+    RunError,
+    described,
+)
 
 T = TypeVar("T")
 
@@ -231,14 +237,38 @@ class Group(Processes):
 def _joined() -> Processes:
     from accelerate import PartialState
 
-    state = PartialState(cpu=_on_cpu(), timeout=STEP)
+    with launcher_settings():
+        state = PartialState(cpu=_on_cpu(), timeout=STEP)
     if state.num_processes == 1:
         return ALONE
     return Group(state.process_index, state.num_processes, first=state.local_process_index == 0)
 
 
+@contextmanager
+def launcher_settings() -> Iterator[None]:
+    """Inside, libraries read what a launcher has set in the environment.
+
+    Raises:
+        ConfigurationError: They cannot start with it, or a value has no meaning.
+    """
+    try:
+        yield
+    except Exception as error:  # a bad number, an unknown choice, a library that is not installed
+        named = {*_LAUNCHER, *(name for name in os.environ if name.startswith("ACCELERATE_"))}
+        given = [f"{name}={os.environ[name]}" for name in sorted(named) if name in os.environ]
+        if not given:
+            raise
+        raise ConfigurationError(
+            f"training cannot start as the environment says, {', '.join(given)}: {described(error)}\n"
+            "unset these variables, or let `torchrun` or `accelerate launch` set all of them"
+        ) from error
+
+
+_LAUNCHER = ("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
 def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, PlugformerError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, PlugformerError) else described(error)
 
 
 def _status(error: Exception | None) -> int:

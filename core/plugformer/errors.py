@@ -15,6 +15,10 @@ The command line prints these without a traceback and exits with status 2 (130 w
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from traceback import walk_tb
+
+_LONGEST = 500
+"""Characters of another library's message that are shown; its traceback has all of them."""
 
 
 class PlugformerError(Exception):
@@ -56,3 +60,36 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Returns " (did you mean 'x'?)" for the known name closest to `name`, or an empty string."""
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def described(error: BaseException) -> str:
+    """Returns an error's type and message on one line, even where the message cannot be had."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # a plugin's own error may have a broken __str__
+        text = "its message cannot be shown"
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return f"{type(error).__name__}: {text or 'no message'}"
+
+
+def raised_in(error: BaseException, package: str) -> str:
+    """Returns where an exception was raised: `file:line (function)`, the innermost frame of a package.
+
+    Args:
+        error: The exception.
+        package: A top-level package or module.
+
+    Returns:
+        The place; an empty text if the traceback has no frame of the package.
+    """
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] == package:
+            return f"{frame.f_code.co_filename}:{line} ({frame.f_code.co_name})"
+    return ""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Returns whether memory ran out, of this process or of a device; PyTorch has several words for it."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return type(error) is RuntimeError and "can't allocate memory" in described(error)

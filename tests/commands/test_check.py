@@ -19,6 +19,12 @@ class Faulty(Schedule):
 class Powered(Sound):
     def __init__(self, *, power: float) -> None:
         self.power = power
+
+    def factor(self, step, *, steps, width):
+        return _scaled(self.power)
+
+def _scaled(power):
+    return [1.0][int(power > 1)]
 """
 
 MANIFEST = """
@@ -110,6 +116,7 @@ def test_json_is_an_array_of_reports(run, local):
     [
         (["schedule/soudn"], "unknown schedule 'soudn' (did you mean 'sound'?)"),
         (["plugformr"], "no distribution 'plugformr' offers components (did you mean 'plugformer'?)"),
+        ([""], "no distribution '' offers components"),
         (["powered"], "no distribution 'powered' offers components (did you mean 'schedule/powered'?)"),
         (["norm"], "no distribution 'norm' offers components (did you mean 'norm/layer_norm'?)"),
         (["local", "--set", "power=1"], "--set gives options to one component: name it as KIND/NAME"),
@@ -152,3 +159,22 @@ def test_a_damaged_or_unwritable_result_is_none(run, local, tmp_path):
 def test_nothing_is_left_beside_the_result(run, local, tmp_path):
     run("check", "schedule/sound", "--registry", local)
     assert [name for _, _, files in os.walk(tmp_path / "cache") for name in files] == ["sound.json"]
+
+
+def test_an_exception_is_shown_with_its_line_and_on_demand_with_its_traceback(run, local, tmp_path):
+    arguments = ("check", "schedule/powered", "--set", "power=2", "--registry", local)
+    brief = run(*arguments).out
+    line = SCHEDULES.splitlines().index("    return [1.0][int(power > 1)]") + 1
+    place = f"{tmp_path / 'local_schedules.py'}:{line} (_scaled)"
+    assert f"raised IndexError: list index out of range, in {place}" in brief
+    assert "Traceback" not in brief
+    assert "        Traceback (most recent call last):\n" in run(*arguments, "--traceback").out
+
+
+def test_a_result_keeps_the_options_that_it_was_had_with(run, local):
+    run("check", "schedule/powered", "--set", "power=0.5", "--registry", local)
+    assert (
+        "4 of 4 checks passed with power=0.5, plugformer"
+        in run("info", "schedule/powered", "--registry", local).out
+    )
+    assert "4 of 4 (power=0.5)" in run("list", "schedule", "--registry", local).out

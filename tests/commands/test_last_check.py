@@ -105,6 +105,7 @@ def test_json_has_the_result(contracts, tmp_path):
         "passed": True,
         "stale": False,
         "plugformer": "0.1.0",
+        "options": "",
     }
     assert known["faulty"]["passed"] is False
     assert known["unchecked"] is known["dates"] is None

@@ -82,3 +82,33 @@ def test_a_quarantined_plugin_shows_its_cause_everywhere(run, manifest, monkeypa
 def test_an_empty_kind_is_an_empty_list(run):
     assert json.loads(run("list", "plugin", "--json").out) == []
     assert run("list", "plugin").status == 0
+
+
+PLUGIN = """
+components: {norm: {one: {class: "local_norms:One", summary: The first.}, two: {class: "local_norms:Two"}}}
+tasks: {sums: {file: "local_norms:sums.yaml"}}
+"""
+
+
+def test_installed_plugins_are_listed_with_what_they_offer(run, manifest):
+    file = str(manifest(PLUGIN))
+    _, line = run("list", "plugin", "--registry", file).out.splitlines()
+    assert line.split() == ["plugin", "local", "local", "ready", "2", "components,", "1", "task"]
+    assert run("list", "plugin").out.splitlines()[1:] == []
+    assert run("list", "plugin", "--load", "--registry", file).status == 0
+
+
+def test_info_shows_what_a_plugin_offers(run, manifest):
+    file = str(manifest(PLUGIN))
+    names = [line.split()[:2] for line in run("info", "local", "--registry", file).out.splitlines()]
+    assert names == [
+        ["kind", "name"],
+        ["plugin", "local"],
+        ["norm", "one"],
+        ["norm", "two"],
+        ["task", "sums"],
+    ]
+    records = json.loads(run("info", "local", "--json", "--registry", file).out)
+    assert [record["name"] for record in records] == ["local", "one", "two", "sums"]
+    assert "unknown task 'loacl'" in run("info", "loacl", "--registry", file).err
+    assert "local is a plugin" in run("info", "local", "--set", "a=1", "--registry", file).err

@@ -1,5 +1,10 @@
 """How the command line starts and ends: help, version, mistakes, exit statuses."""
 
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
 import pytest
 
 import plugformer
@@ -90,7 +95,50 @@ def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, messa
     assert (outcome.status, outcome.out, outcome.err) == (status, "", message)
 
 
-def test_an_error_of_another_kind_is_a_bug_and_keeps_its_traceback(run, monkeypatch):
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ZeroDivisionError("by zero"),
+            "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug",
+        ),
+        (UnspeakableError(), "unexpected error: UnspeakableError: its message cannot be shown; this is"),
+        (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  choose a smaller"),
+        (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),
+        (RecursionError("maximum"), "Error: something is nested too deeply (RecursionError: maximum)"),
+    ],
+)
+def test_any_other_error_ends_in_words_with_its_traceback_in_a_file(run, monkeypatch, error, message):
+    def fail(ctx, local=None):
+        raise error
+
+    monkeypatch.setattr(listing, "installed", fail)
+    outcome = run("list")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith(message)
+    file = Path(outcome.err.split()[-1])
+    assert type(error).__name__ in file.read_text()
+    assert len(outcome.err.splitlines()) <= 2
+
+
+def test_a_traceback_is_kept_elsewhere_where_the_cache_cannot_be_written(run, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(listing, "installed", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run("list")
+    assert "ZeroDivisionError" in Path(run("list").err.split()[-1]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("redirection", "arguments", "status"),
+    [("2>/dev/full", "list nome", 2), ("2>&-", "list nome", 2), (">&-", "list norm", 0)],
+)
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_stream_that_is_closed_or_full_does_not_decide_the_exit_status(redirection, arguments, status):
+    command = f'"{sys.executable}" -m plugformer {arguments} {redirection}'
+    assert subprocess.run(command, shell=True, check=False).returncode == status  # noqa: S602 (a shell closes streams)

@@ -78,3 +78,26 @@ def test_one_of_a_quarantined_plugin_says_why(run, manifest):
     assert outcome.status == 2
     assert "command 'probe' (local) is quarantined: needs plugformer >=99" in outcome.err
     assert "Commands of plugins" not in run("--registry", str(file), "--help").out
+
+
+FAILING = """
+import sys
+import typer
+
+def command(how: str):
+    if how == "exit":
+        sys.exit(3)
+    if how == "refuse":
+        raise typer.BadParameter("no")
+    {}["missing"]
+"""
+
+
+def test_its_failure_is_told_with_its_name_and_its_own_status_is_kept(run, manifest):
+    file = str(manifest('commands: {probe: {function: "local_probe:command"}}', local_probe=FAILING))
+    failed = run("--registry", file, "probe", "fail")
+    assert failed.status == 2
+    assert "Error: command 'probe' (local) failed: KeyError: 'missing'\n  raised in " in failed.err
+    assert "local_probe.py:10 (command)\n  the traceback is in " in failed.err
+    assert run("--registry", file, "probe", "exit").status == 3
+    assert run("--registry", file, "probe", "refuse").status == 2

@@ -57,7 +57,8 @@ def formula(query, key, value, allowed, bias, scale):
 @pytest.mark.parametrize("biased", [False, True], ids=["unbiased", "biased"])
 @pytest.mark.parametrize("groups", [HEADS, GROUPS, 1])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_forward_and_backward_equal_the_formula(pattern, groups, biased, causal, observed):
+@pytest.mark.parametrize("narrow", [False, True], ids=["whole", "neighbours"])
+def test_forward_and_backward_equal_the_formula(narrow, pattern, groups, biased, causal, observed):
     rows, padding = PATTERNS[pattern]
     real = torch.tensor([[mark == "x" for mark in row] for row in rows])
     encoding = Bias() if biased else PositionalEncoding()
@@ -68,13 +69,19 @@ def test_forward_and_backward_equal_the_formula(pattern, groups, biased, causal,
         for count, width in [(HEADS, WIDTH), (groups, WIDTH), (groups, VALUE_WIDTH)]
     ]
     index = positions.index.expand(2, -1)
+    # Neighbours alone: causally, that leaves the first query nothing at all.
+    near = (index[:, None, :, None] - index[:, None, None, :]).abs() == 1 if narrow else None
     expected = formula(
         *inputs,
-        allowed=lambda b, t, s: bool(real[b, s]) and (not causal or index[b, s] <= index[b, t]),
+        allowed=lambda b, t, s: (
+            bool(real[b, s])
+            and (not causal or index[b, s] <= index[b, t])
+            and (near is None or bool(near[b, 0, t, s]))
+        ),
         bias=lambda b, h, t, s: encoding.table[h, index[b, s] - index[b, t] + 4] if biased else 0.0,
         scale=1 / math.sqrt(WIDTH),
     )
-    actual = softmax_attention(*inputs, scope)
+    actual = softmax_attention(*inputs, scope, mask=near)
     # Queries at padding are nobody's business; the fused causal kernel lets them see more.
     torch.testing.assert_close(actual.transpose(1, 2)[real], expected.transpose(1, 2)[real])
 

@@ -1,6 +1,8 @@
 """Parts that do not fit each other are refused before any data is read, where somebody wrote them."""
 
 import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from plugformer.configuration import resolve, validate
 from plugformer.errors import ConfigurationError
@@ -20,7 +22,9 @@ PARTS = '''
 import torch
 from torch import nn
 
-from plugformer.interfaces import Attention, FeedForward, Head, State
+from plugformer.interfaces import (
+    Attention, FeedForward, Head, Norm, Optimizer, PositionalEncoding, Schedule, State
+)
 
 
 class Sums(State):
@@ -64,6 +68,69 @@ class Hidden(FeedForward):
 
     def forward(self, x):
         return x * self.scale
+
+
+class Raises(FeedForward):
+    def __init__(self, model, *, leave: bool = False):
+        super().__init__()
+        self.leave = leave
+
+    def forward(self, x):
+        raise SystemExit(0) if self.leave else KeyError("missing")
+
+
+class Wide(Raises):
+    def forward(self, x):
+        return torch.cat([x, x], dim=-1)
+
+
+class Routed(Raises):
+    """Depends on values, which tensors without memory do not have."""
+
+    def forward(self, x):
+        return x * x.sum().item()
+
+
+class Scalar(Norm):
+    def __init__(self, model):
+        super().__init__()
+
+    def forward(self, x):
+        return x.mean(dim=-1, keepdim=True)
+
+
+class Evil(Raises):
+    def __getattr__(self, name):
+        raise ValueError("not mine")
+
+
+class Turned(PositionalEncoding):
+    def __init__(self, model):
+        super().__init__()
+
+    def rotate(self, heads, positions):
+        return heads[..., :1]
+
+
+class Pooled(Head):
+    def __init__(self, model):
+        super().__init__()
+
+    def logits(self, hidden, real):
+        return hidden
+
+    def loss(self, hidden, targets, real):
+        return 1 / 0
+
+
+class Rateless(Optimizer):
+    def build(self, parameters):
+        return torch.optim.SGD([each for _, each in parameters], lr=1.0)
+
+
+class Endless(Schedule):
+    def factor(self, step, *, steps, width):
+        return float("inf")
 '''
 MANIFEST = """\
 components:
@@ -72,6 +139,15 @@ components:
     broken: {class: "parts_of_soundness_tests:Broken"}
   feed_forward:
     hidden: {class: "parts_of_soundness_tests:Hidden"}
+    raises: {class: "parts_of_soundness_tests:Raises"}
+    wide: {class: "parts_of_soundness_tests:Wide"}
+    routed: {class: "parts_of_soundness_tests:Routed"}
+    evil: {class: "parts_of_soundness_tests:Evil"}
+  norm: {scalar: {class: "parts_of_soundness_tests:Scalar"}}
+  position: {turned: {class: "parts_of_soundness_tests:Turned"}}
+  head: {pooled: {class: "parts_of_soundness_tests:Pooled"}}
+  optimizer: {rateless: {class: "parts_of_soundness_tests:Rateless"}}
+  schedule: {endless: {class: "parts_of_soundness_tests:Endless"}}
 """
 
 
@@ -189,7 +265,10 @@ def test_parameters_without_initial_values(check):
 
 def test_an_attention_that_raises_is_named(check):
     message = refused(check, "attention: broken")
-    assert "attention 'broken' with position 'rope': reading two tokens failed: RuntimeError" in message
+    assert message.startswith(
+        "task.yaml:9:14  model.attention: attention 'broken' (local) failed: RuntimeError"
+    )
+    assert "parts_of_soundness_tests.py:" in message.splitlines()[-1]
 
 
 def test_all_problems_come_together(check):
@@ -205,3 +284,70 @@ def test_all_problems_come_together(check):
 def test_nothing_is_read(check, monkeypatch):
     monkeypatch.setattr("plugformer_tasks.dates.data.Dates.load", lambda *_: pytest.fail("data are read"))
     check("position: rope")
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (
+            "feed_forward: raises",
+            "model.feed_forward: feed_forward 'raises' (local) failed: KeyError: 'missing'",
+        ),
+        ("feed_forward: {name: raises, leave: true}", "feed_forward 'raises' (local) failed: SystemExit: 0"),
+        ("feed_forward: wide", "it returns the shape (6, 32), expected (6, 16)"),
+        ("feed_forward: evil", "feed_forward 'evil' (local): "),
+        (
+            "norm: scalar",
+            "model.norm: parts_of_soundness_tests:Scalar: it returns the shape (2, 3, 1), expected",
+        ),
+        ("position: turned", "parts_of_soundness_tests:Turned: `rotate`: it returns the shape (2, 2, 3, 1)"),
+        ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_each_part_runs_once_before_a_run_directory_exists(check, setting, expected):
+    more, head = (
+        ("", setting.partition(": ")[2]) if setting.startswith("head") else (setting, "language_model")
+    )
+    assert expected in refused(check, more, head=head)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("training.optimizer=rateless", "Rateless has no option `lr`, the learning rate that the schedule"),
+        ("training.schedule=endless", "its factor of update 1 of 100 is inf, expected a finite number"),
+    ],
+)
+def test_optimizers_and_schedules_run_once(check, setting, expected):
+    assert expected in refused(check, "", setting)
+
+
+class Largest(TorchDispatchMode):
+    """Notes the largest tensor that has memory."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        output = function(*arguments, **(keywords or {}))
+        for tensor in output if isinstance(output, tuple | list) else [output]:
+            if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
+                self.numbers = max(self.numbers, tensor.numel())
+        return output
+
+
+def test_a_large_model_is_validated_without_its_memory(check):
+    settings = ("model.position=learned", "model.max_length=100000", "model.feed_forward=routed")
+    with Largest() as largest:
+        check("hidden_width: 65536", *settings, width=32768, heads=8)
+    assert 0 < largest.numbers < 2**22
+
+
+def test_shapes_are_checked_without_memory_too(check):
+    message = refused(check, "hidden_width: 65536", "model.encoder.attention=broken", width=32768, heads=8)
+    assert "attention 'broken' (local) failed: RuntimeError" in message
+
+
+def test_random_numbers_are_left_as_they_were(check):
+    before = torch.get_rng_state()
+    check("position: t5")
+    assert torch.equal(torch.get_rng_state(), before)

@@ -8,6 +8,7 @@ import torch
 from plugformer.errors import LengthError
 from plugformer.interfaces import PositionalEncoding, Positions
 from plugformer.kinds import Kind
+from plugformer.testing import run
 from plugformer.testing.module import module_checks
 from plugformer.testing.runner import checks_of
 from plugformer_plugins.position.alibi import ALiBi
@@ -92,9 +93,17 @@ class FlatBias(PositionalEncoding):
         return torch.full((1, self.heads, query.length, key.length), 0.5)
 
 
+class Scales(Rotary):
+    """As YaRN does."""
+
+    def rotate(self, heads, positions):
+        return 1.1 * super().rotate(heads, positions)
+
+
 class Stretches(Rotary):
     def rotate(self, heads, positions):
-        return 2 * super().rotate(heads, positions)
+        scales = torch.linspace(1, 2, heads.shape[1], dtype=heads.dtype)[:, None, None]
+        return scales * super().rotate(heads, positions)
 
 
 MUTANTS = [
@@ -110,7 +119,7 @@ MUTANTS = [
     (TurnsByRoot, "scores_depend_on_distance", "do not depend on distance alone"),
     (OneRow, "a_filled_slot_tells_positions_apart", "embed gives two positions the same value"),
     (FlatBias, "a_filled_slot_tells_positions_apart", "bias gives all distances the same value"),
-    (Stretches, "rotation_keeps_lengths", "rotate changes the length of heads"),
+    (Stretches, "rotation_keeps_lengths", "rotate changes the lengths of heads unequally"),
 ]
 
 
@@ -123,3 +132,7 @@ def test_every_check_of_positions_catches_one():
     shared = {check.name for check in module_checks(lambda *_: torch.zeros(1))}
     checks = {check.name for check in checks_of(Kind.POSITION)} - shared
     assert {check for _, check, _ in MUTANTS} == checks
+
+
+def test_one_factor_for_all_heads_is_no_fault():
+    assert run(Scales).passed

@@ -50,6 +50,7 @@ def test_json_holds_everything():
         "message": "why",
         "case": "",
         "seconds": 0.0,
+        "traceback": "",
     }
     assert {key: record[key] for key in ("subject", "distribution", "version", "source", "plugformer")} == {
         "subject": "norm/mine",

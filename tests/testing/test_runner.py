@@ -56,7 +56,7 @@ def test_a_declared_failure_keeps_its_reason():
 @pytest.mark.parametrize(
     ("component", "declared", "message"),
     [
-        (Constant, {CHECK: "slow"}, "declared to fail (slow), but it passes; remove the declaration"),
+        (StartsAtZero, {"any_width_works": "slow"}, "(slow), but it passes; remove the declaration"),
         (StartsAtZero, {CHECK: " "}, "declared to fail without a reason; give one"),
         (
             Constant,
@@ -67,13 +67,47 @@ def test_a_declared_failure_keeps_its_reason():
 )
 def test_a_wrong_declaration_fails(component, declared, message):
     failed = run(component, expected_failures=declared).of(Status.FAILED)
-    assert [message in each.message for each in failed] == [True]
+    assert message in " ".join(each.message for each in failed)
+
+
+class Warms(Schedule):
+    def __init__(self, *, warm_up: bool = False) -> None:
+        self.warm_up = warm_up
+
+    def factor(self, step, *, steps, width):
+        return (step - 1) / steps if self.warm_up else 1.0
+
+
+def test_where_options_may_decide_a_declared_failure_may_pass():
+    declared = {CHECK: "it may warm up"}
+    passing = run(Warms, expected_failures=declared)
+    (noted,) = [each for each in passing.of(Status.PASSED) if each.message]
+    assert noted.message == "declared to fail (it may warm up), but it passes with these options"
+    assert passing.summary() == "4 of 4 checks passed"
+    failing = run(Warms, options={"warm_up": True}, expected_failures=declared)
+    assert failing.passed
+    assert [each.check for each in failing.of(Status.EXPECTED_FAILURE)] == [CHECK]
+
+
+def test_an_exception_says_where_in_the_components_own_files_it_was_raised():
+    class Raises(Schedule):
+        def factor(self, step, *, steps, width):
+            return torch.zeros(1)[int(step)]
+
+    outcome = run(Raises).outcomes[0]
+    assert "raised IndexError: index " in outcome.message
+    assert outcome.message.endswith("(factor)")
+    assert f", in {__file__}:" in outcome.message
+    assert outcome.traceback.startswith("Traceback (most recent call last)")
 
 
 def test_without_a_required_option_nothing_runs_and_the_report_says_so():
     report = run(NeedsPower)
     assert report.summary() == "PARTIAL: 0 of 4 checks ran"
-    assert {each.message for each in report.outcomes} == {"needs a value for power, which has no default"}
+    assert {each.message for each in report.outcomes} == {
+        "needs a value for power, which has no default: `--set power=...` or `options=` in `contract_tests` "
+        "gives it"
+    }
     assert run(NeedsPower, options={"power": 0.5}).summary() == "4 of 4 checks passed"
 
 

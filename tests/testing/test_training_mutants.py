@@ -8,6 +8,7 @@ import torch
 
 from plugformer.interfaces import Optimizer, OutputMetric, Schedule, Table
 from plugformer.kinds import Kind
+from plugformer.testing import Status, run
 from plugformer.testing.runner import checks_of
 from plugformer_plugins.metric.exact_match import ExactMatch
 from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
@@ -302,3 +303,23 @@ def test_is_caught(assert_caught, kind, mutant, check, words):
 def test_every_check_catches_one(kind):
     checks = {check.name for check in checks_of(kind)}
     assert {check for each, _, check, _ in MUTANTS if each is kind} == checks
+
+
+class SameTags(ExactMatch):
+    """Of answers with a structure: sentences, which have no tags, are all alike to it."""
+
+    check_examples = (("O B-PER I-PER", "O O O"), ("B-LOC", "O"))
+
+    def hit(self, prediction, references):
+        return any(tags(prediction) == tags(reference) for reference in references)
+
+
+def tags(text):
+    return [word for word in text.split() if word[:2] in ("B-", "I-")]
+
+
+def test_a_metric_is_tried_on_examples_of_its_own(monkeypatch):
+    assert run(SameTags).passed
+    monkeypatch.setattr(SameTags, "check_examples", ())
+    failed = [each.check for each in run(SameTags).of(Status.FAILED)]
+    assert failed == ["right_predictions_score_best"]

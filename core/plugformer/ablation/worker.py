@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from plugformer.ablation.cell import Cell
-from plugformer.errors import InterruptedRunError, PlugformerError
+from plugformer.errors import InterruptedRunError, PlugformerError, described
+from plugformer.faults import cause_of
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,10 @@ def trained(cell: Cell, threads: int, tell: Callable[[int, int], None]) -> Messa
     except PlugformerError as error:
         _say(str(error))
         return Message(failure=str(error))
-    except Exception as error:  # of a component, which is a stranger
+    except (Exception, SystemExit) as error:  # of a component, which is a stranger
         traceback.print_exc()
-        return Message(failure=f"{type(error).__name__}: {error}; {cell.log} has the traceback")
+        failure = cause_of(error) or described(error)
+        return Message(failure=f"{failure}; {cell.log} has the traceback")
     return Message()
 
 

@@ -1,6 +1,7 @@
 """`plugformer check`: the contract suite against installed components."""
 
 import json
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,9 @@ def command(
     limit: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="How long importing a plugin's module may take.")
     ] = 20.0,
+    tracebacks: Annotated[
+        bool, typer.Option("--traceback", help="Also print the traceback of what a component raised.")
+    ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -59,7 +63,7 @@ def command(
         records.append(report.as_json())
         save_check(records[-1])
         if not as_json:
-            _print(report, width)
+            _print(report, width, tracebacks=tracebacks)
     if as_json:
         typer.echo(json.dumps(records, ensure_ascii=False, indent=2))
     elif len(records) > 1:
@@ -77,14 +81,14 @@ def _chosen(registry: Registry, what: str | None) -> list[Entry]:
     kind, slash, name = (what or "").partition("/")
     if slash:
         return [registry.find(kind, name)]
-    wanted = normalized(what or BUILT_IN.distribution)
+    wanted = normalized(BUILT_IN.distribution if what is None else what)
     entries = [entry for entry in registry.entries() if normalized(entry.distribution) == wanted]
     usable = [entry for entry in entries if entry.state is not State.QUARANTINED]
     if usable:
         return usable
     if entries:
         raise RegistryError(f"{entries[0].owner} is quarantined: {entries[0].cause}")
-    raise _unknown_distribution(what or "", registry)
+    raise _unknown_distribution(str(what), registry)
 
 
 def _unknown_distribution(what: str, registry: Registry) -> RegistryError:
@@ -132,7 +136,7 @@ def _reports(
             yield report(subject.given(options=options))
 
 
-def _print(report: "Report", width: int) -> None:
+def _print(report: "Report", width: int, *, tracebacks: bool) -> None:
     from plugformer.testing import Status
 
     owner = f"{report.distribution} {report.version}".rstrip()
@@ -140,6 +144,11 @@ def _print(report: "Report", width: int) -> None:
     typer.secho(f"{report.subject:{width}}  {report.summary()}  ({owner})", fg=color)
     for outcome in (*report.of(Status.FAILED), *report.of(Status.EXPECTED_FAILURE)):
         print_text(f"{outcome.status}  {outcome}", indent=4)
+        if tracebacks and outcome.traceback:
+            typer.echo(textwrap.indent(outcome.traceback.rstrip(), " " * 8))
+    for outcome in report.of(Status.PASSED):
+        if outcome.message:
+            print_text(f"note  {outcome}", indent=4)
     reasons: dict[str, list[str]] = {}
     for outcome in report.of(Status.SKIPPED):
         reasons.setdefault(outcome.message, []).append(outcome.check)

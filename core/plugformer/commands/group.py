@@ -8,8 +8,9 @@ from typer.core import TyperGroup
 
 from plugformer.commands.parameters import installed
 from plugformer.errors import InterruptedRunError, PlugformerError, RegistryError, nearest
+from plugformer.faults import explained
 from plugformer.registry import Entry, State
-from plugformer.registry.loading import guarded, label, load_attribute
+from plugformer.registry.loading import LOADED, guarded, label, load_attribute
 
 
 class CommandGroup(TyperGroup):
@@ -55,12 +56,21 @@ class CommandGroup(TyperGroup):
                 formatter.write_dl([(entry.name, f"{entry.summary} ({entry.owner})") for entry in entries])
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; Ctrl-C becomes an error of ours, so that every Typer gives it the same status."""
+        """Runs the command; Ctrl-C becomes an error of ours, so that every Typer gives it the same status.
+
+        Raises:
+            InterruptedRunError: Ctrl-C was pressed.
+            RegistryError: A part raised something, SystemExit included, that is no error of Plugformer's.
+        """
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             first = os.environ.get("RANK", "0") == "0"  # of the processes that a launcher has started
             raise InterruptedRunError("interrupted" if first else "") from None
+        except BaseException as error:  # also what Typer would take for a sign of its own, such as EOFError
+            if (explanation := explained(error)) is None:
+                raise
+            raise explanation from error
 
 
 def _ready(ctx: Any) -> list[Entry]:
@@ -71,6 +81,7 @@ def _loaded(entry: Entry) -> Any:
     function = load_attribute(entry.target, label(entry))
     if not callable(function):
         raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
+    LOADED[entry.target] = entry
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(entry.name, help=function.__doc__ or entry.summary)(function)
     return guarded(label(entry), "reading its parameters", lambda: typer.main.get_command(app))

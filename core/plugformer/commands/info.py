@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from plugformer.commands.last_check import last_check
-from plugformer.commands.listing import as_record
+from plugformer.commands.listing import as_record, print_entries
 from plugformer.commands.model_table import print_model
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
 from plugformer.commands.table import print_text
@@ -25,21 +25,25 @@ EXAMPLES = (
 def command(
     ctx: typer.Context,
     what: Annotated[
-        str, typer.Argument(metavar="KIND/NAME|TASK", help="A component, or a task's name or file.")
+        str,
+        typer.Argument(
+            metavar="KIND/NAME|TASK|PLUGIN", help="A component, a task's name or file, or a plugin."
+        ),
     ],
     settings: Settings = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Show a component's options, or a task's model.
+    """Show a component's options, a task's model, or what a plugin offers.
 
     Of a component: types, ranges, defaults and meaning of its options. Of a task: its modules with the shapes
-    that they put out, their parameters and their floating-point operations.
+    that they put out, their parameters and their floating-point operations. Of a plugin, by the name of its
+    distribution: its version, its components, tasks, commands and hooks.
     """
     known = installed(ctx, registry)
     kind, slash, name = what.partition("/")
     if not slash or what.endswith(".yaml") or Path(what).exists():
-        _show_task(what, settings or [], known, as_json=as_json)
+        _show_task_or_plugin(what, settings or [], known, as_json=as_json)
     elif settings:
         raise ConfigurationError(f"--set changes a task's settings; {what} is a component")
     else:
@@ -70,6 +74,16 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
         typer.echo(f"  {typer.style(option.name, bold=True)}: {option.type}; {default}")
         if option.description:
             print_text(option.description, indent=6)
+
+
+def _show_task_or_plugin(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:
+    entries = [] if any(task.name == name for task in registry.tasks()) else registry.offered_by(name)
+    if not entries:
+        _show_task(name, settings, registry, as_json=as_json)
+    elif settings:
+        raise ConfigurationError(f"--set changes a task's settings; {name} is a plugin")
+    else:
+        print_entries(entries, as_json=as_json)
 
 
 def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:

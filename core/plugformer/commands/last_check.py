@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from plugformer.cache import cache_folder
+from plugformer.commands.table import clipped
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, State
+
+_WIDEST = 30
+"""Characters of a result in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class LastCheck:
         plugformer: The version of the suite.
         day: When, as an ISO date.
         counts: How many `checks` there are, and how many of them `passed` and `failed`.
+        options: That were given, `name=value` each; an empty text if none were.
     """
 
     summary: str
@@ -35,21 +40,24 @@ class LastCheck:
     plugformer: str
     day: str
     counts: dict[str, int]
+    options: str = ""
 
     def __str__(self) -> str:
         stale = "; stale: the source has changed since" if self.stale else ""
-        return f"{self.summary}, plugformer {self.plugformer}, {self.day}{stale}"
+        given = f" with {self.options}" if self.options else ""
+        return f"{self.summary}{given}, plugformer {self.plugformer}, {self.day}{stale}"
 
     def brief(self) -> str:
-        """Returns the result in at most three words: `42 of 42`, `3 failed` or `stale`."""
+        """Returns the result in a few words: `42 of 42`, `3 failed` or `stale`, and the options if any."""
         if self.stale:
             return "stale"
         counts = self.counts
-        return f"{counts['passed']} of {counts['checks']}" if self.passed else f"{counts['failed']} failed"
+        brief = f"{counts['passed']} of {counts['checks']}" if self.passed else f"{counts['failed']} failed"
+        return clipped(f"{brief} ({self.options})", _WIDEST) if self.options else brief
 
     def as_json(self) -> dict[str, str | bool]:
         """Returns what scripts read."""
-        names = ("summary", "passed", "stale", "plugformer", "day")
+        names = ("summary", "passed", "stale", "plugformer", "day", "options")
         return {name: getattr(self, name) for name in names}
 
 
@@ -76,12 +84,13 @@ def last_check(entry: Entry) -> LastCheck | None:
         counts = {name: record["counts"][name] for name in ("checks", "passed", "failed")}
         summary, plugformer, day = (str(record[name]) for name in ("summary", "plugformer", "day"))
         passed, source = bool(record["passed"]), record["source"]
-    except (OSError, ValueError, KeyError, TypeError):
+        options = ", ".join(f"{name}={json.dumps(value)}" for name, value in record["options"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     from plugformer.registry.source import source_hash  # parses code, which most listings need not
 
     stale = source != source_hash(entry.target.partition(":")[0])
-    return LastCheck(summary, passed, stale, plugformer, day, counts)
+    return LastCheck(summary, passed, stale, plugformer, day, counts, options)
 
 
 def _file(distribution: str, subject: str) -> Path:

@@ -1,7 +1,7 @@
 """`plugformer list`: what is installed, read from manifests alone; with --load also tried."""
 
 import json
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Annotated, Any
 
 import typer
@@ -43,7 +43,7 @@ def command(
 
     With --json each entry is {"kind", "name", "distribution", "version", "state", "summary", "source",
     "contract"}; contract is null where nothing was checked, else {"summary", "passed", "stale", "plugformer",
-    "day"}.
+    "day", "options"}.
     """
     known = installed(ctx, registry)
     entries = _chosen(known, kind)
@@ -51,6 +51,11 @@ def command(
         from plugformer.commands.probing import probed
 
         entries = probed(entries, known, limit)
+    print_entries(entries, as_json=as_json)
+
+
+def print_entries(entries: list[Entry], *, as_json: bool) -> None:
+    """Prints entries as `list` does."""
     if as_json:
         typer.echo(json.dumps([as_record(entry) for entry in entries], ensure_ascii=False, indent=2))
     elif terminal_width():
@@ -78,7 +83,9 @@ def as_record(entry: Entry) -> dict[str, Any]:
 def _chosen(registry: Registry, kind: str | None) -> list[Entry]:
     if kind is not None and kind not in KINDS:
         raise RegistryError(f"unknown kind {kind!r}{nearest(kind, KINDS)}\nknown: {', '.join(KINDS)}")
-    everything = [*registry.entries(), *registry.tasks(), *registry.commands(), *registry.hooks()]
+    components = (entry for entry in registry.entries() if entry.kind is not Other.PLUGIN)
+    rest = (registry.tasks(), registry.commands(), registry.hooks(), registry.plugins())
+    everything = [*components, *chain(*rest)]
     ordered = sorted(everything, key=lambda entry: KINDS.index(entry.kind))
     return [entry for entry in ordered if kind in (None, entry.kind)]
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -31,6 +31,7 @@ from plugformer.commands import (
 from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError
+from plugformer.faults import unexpected
 
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _PLACE = re.compile(r"(.+:\d+:\d+|--set \S.*?)  ")
@@ -79,15 +80,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(2, _complaint(error))
     except SystemExit as end:  # of a command that is done, or of Typer about a mistake
         _leave(end.code)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        _leave(2, unexpected(error))
 
 
 def _leave(status: str | int | None, message: str = "") -> NoReturn:
     """Says what went wrong and exits, once everything printed has been taken by whoever reads it."""
+    stdout: Any = sys.stdout or sys.__stdout__  # a plugin may have taken it away
     try:
-        sys.stdout.flush()
+        if stdout is not None:
+            stdout.flush()
     except OSError as error:
         # What is left in the buffer has nowhere to go; Python would try again at exit, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         gone = isinstance(error, BrokenPipeError)
         status, message = (1, message) if gone else (2, message or _complaint(error))
     if message:

@@ -34,7 +34,7 @@ def probed(entries: Sequence[Entry], registry: Registry, limit: float) -> list[E
     usable = [entry for entry in entries if entry.state is not State.QUARANTINED]
     plugins: dict[Owner, list[Entry]] = defaultdict(list)
     for entry in usable:
-        if entry.kind is not Other.TASK:
+        if entry.kind not in (Other.TASK, Other.PLUGIN):
             plugins[entry.owner].append(entry)
     causes = {entry: _misplaced(entry, registry) for entry in usable if entry.kind is Other.TASK}
     causes |= dict(_tried(plugins.values(), limit, construct=True))

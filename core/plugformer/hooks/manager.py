@@ -9,10 +9,10 @@ from typing import Any
 
 import pluggy
 
-from plugformer.errors import PlugformerError, RegistryError
+from plugformer.errors import PlugformerError, RegistryError, described
 from plugformer.hooks.specification import Hooks
 from plugformer.registry import Entry, State
-from plugformer.registry.loading import label, load_module
+from plugformer.registry.loading import LOADED, label, load_module
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of all hooks, in the order of a run's life."""
@@ -75,13 +75,12 @@ class HookManager:
             started = time.perf_counter()
             try:
                 implementation.function(**{name: arguments[name] for name in implementation.argnames})
-            except Exception as error:  # an observer is a stranger: whatever it raises, the run goes on
+            except (Exception, SystemExit) as error:  # an observer is a stranger: the run goes on
                 if getattr(implementation.function, "plugformer_must_not_fail", False):
                     raise
                 self._manager.unregister(implementation.plugin)
                 self._warn(
-                    f"{implementation.plugin_name} is switched off: its {hook} raised "
-                    f"{type(error).__name__}: {error}"
+                    f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
                 )
             if self._trace:
                 milliseconds = (time.perf_counter() - started) * 1000
@@ -100,7 +99,10 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
         if entry.state is State.QUARANTINED:
             continue
         try:
-            loaded.append(load_module(entry.target, label(entry)))
+            module = load_module(entry.target, label(entry))
         except PlugformerError as error:  # the run goes on without it
             warn(f"left out: {'; '.join(str(error).splitlines())}")
+        else:
+            LOADED[entry.target] = entry
+            loaded.append(module)
     return loaded

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -35,6 +36,12 @@ class Metric(ABC):
 
     higher_is_better: bool = True
     """Which direction early stopping and the best checkpoint follow."""
+
+    check_examples: ClassVar[Sequence[tuple[str, str]]] = ()
+    """Right answers, each with a wrong one to the same question, for `plugformer check` to try the metric on.
+
+    Only for a metric of outputs with a structure, such as tags; others are tried on English sentences.
+    """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -130,6 +130,8 @@ class PositionalEncoding(nn.Module):
     ) -> Float[Tensor, "batch heads length head_width"]:
         """Rotates query or key heads by their positions; the head width is any even number.
 
+        All heads keep their lengths, or all lengths change by one factor, which then scales the scores.
+
         Raises:
             ConfigurationError: The head width is odd.
         """

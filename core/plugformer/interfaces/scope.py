@@ -53,6 +53,14 @@ class Scope:
             _ = self.merged
 
     @property
+    def cross(self) -> bool:
+        """Whether queries and keys belong to two sequences: this is cross-attention.
+
+        For attention that means something in its own sequence only, such as a window of near positions.
+        """
+        return not self.causal and self.query is not self.key
+
+    @property
     def observed(self) -> bool:
         """Whether somebody looks: attention then takes its plain path and records its weights."""
         return self.observer is not None

@@ -1,7 +1,13 @@
-"""Whether a task's components work together, asked of single parts before any data is read."""
+"""Whether a task's components work, and work together, asked of single parts before any data is read.
+
+Each part of the model is built without memory for its parameters. One of moderate size is then built again
+and run on a few tokens; of a larger one only the shapes are computed.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import isfinite
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -9,40 +15,52 @@ from torch import Tensor, nn
 
 from plugformer.configuration.task import Component, Task
 from plugformer.decoding.pattern import compile_pattern
-from plugformer.errors import ConfigurationError, PlugformerError
+from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
+from plugformer.faults import cause_of
 from plugformer.interfaces import (
     Attention,
+    FeedForward,
     Head,
     HeadContext,
+    Norm,
+    Optimizer,
     Padding,
     PositionalEncoding,
     Positions,
+    Schedule,
     Scope,
 )
 from plugformer.kinds import Kind
 from plugformer.model.assembly import context
-from plugformer.model.initialization import refuse_hidden_values
+from plugformer.model.initialization import random_stream, refuse_hidden_values
 from plugformer.model.plan import Choice, Path, StackPlan, plan_decoder, plan_encoder
+from plugformer.model.watching import unlike
 from plugformer.registry import Registry
-from plugformer.registry.loading import guarded
+from plugformer.registry.loading import guarded, label
+from plugformer.registry.options import options_model
 
 Problem = tuple[Path, str]
 """A place in the task file, and what is wrong there."""
 
+_MODERATE = 2**22
+"""Numbers in a part, 16 MB of them, up to which it is built with memory."""
+
 
 def check(task: Task, registry: Registry) -> list[Problem]:
-    """Builds each component that a task names, then tries each attention with the encoding beside it.
+    """Builds and runs each component that a task names, then each attention with the encoding beside it.
 
     Returns:
-        Every problem found: components that refuse their options or the model's sizes; if there are none,
-        encodings and attentions that do not fit each other.
+        Every problem found: components that refuse their options or the model's sizes, that raise something,
+        or return another shape than they should; if there are none, encodings and attentions that do not fit
+        each other.
     """
     plans = [plan_encoder(task.model)]
     if _has_decoder(task):
         plans.append(plan_decoder(task.model))
     builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
-    problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
-    return problems or [problem for plan in plans for problem in _mismatches(task, plan, registry)]
+    with random_stream(0, "trial"):
+        problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
+        return problems or [problem for plan in plans for problem in _mismatches(task, plan, registry)]
 
 
 def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[], object]]]:
@@ -60,7 +78,7 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
         for index, block in enumerate(task.evaluation.metrics)
     ]
     for kind, path, block in blocks:
-        yield path, partial(registry.create, kind, block.name, **block.options)
+        yield path, partial(_Trial(registry, kind, block).made, task.model.width)
 
 
 def _pattern(task: Task) -> tuple[Path, Callable[[], object]]:
@@ -71,7 +89,7 @@ def _pattern(task: Task) -> tuple[Path, Callable[[], object]]:
 def _neural_builds(
     task: Task, plans: list[StackPlan], registry: Registry
 ) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Yields how to build each distinct part of the model, without memory for its parameters."""
+    """Yields how to build and run each distinct part of the model."""
     model = context(task.model)
     choices = {
         (kind, choice.path): choice.block
@@ -79,31 +97,23 @@ def _neural_builds(
         for kind, choice in _choices(plan, cross=_has_decoder(task))
     }
     for (kind, path), block in choices.items():
-        yield path, _without_memory(partial(registry.create, kind, block.name, model, **block.options))
-    yield ("model", "head"), lambda: _fitting_head(task, registry)
+        yield path, partial(_Trial(registry, kind, block, model).run, model.width)
+    head = _Trial(registry, Kind.HEAD, task.model.head, HeadContext(**vars(model), outputs=2))
+    yield ("model", "head"), lambda: _require_fitting(head.run(model.width), task)
 
 
-def _fitting_head(task: Task, registry: Registry) -> Head:
-    """Returns the task's head.
+def _require_fitting(scores: Tensor, task: Task) -> None:
+    """Refuses a head that predicts once for each position where one prediction is needed, or the opposite.
 
     Raises:
-        ConfigurationError: It predicts once for each position where the model needs one prediction for the
-            whole sequence, or the other way round.
+        ConfigurationError: It does.
     """
-    model, block = context(task.model), task.model.head
-    head: Head = registry.create(
-        Kind.HEAD, block.name, HeadContext(**vars(model), outputs=2), **block.options
-    )
-    hidden, real = torch.zeros(1, 3, model.width), torch.ones(1, 3, dtype=torch.bool)
-    with torch.no_grad():
-        scores: Tensor = guarded(f"head {block.name!r}", "scoring", lambda: head.logits(hidden, real))
     if (scores.dim() == 3) != _has_decoder(task):
         found, wanted = ("a whole sequence", "each position")[:: 1 if _has_decoder(task) else -1]
         raise ConfigurationError(
-            f"head {block.name!r} predicts once for {found}, but an {task.model.architecture} model needs "
-            f"a prediction for {wanted}: choose another head, or another type of task"
+            f"head {task.model.head.name!r} predicts once for {found}, but an {task.model.architecture} "
+            f"model needs a prediction for {wanted}: choose another head, or another type of task"
         )
-    return head
 
 
 def _has_decoder(task: Task) -> bool:
@@ -123,21 +133,120 @@ def _choices(plan: StackPlan, *, cross: bool) -> Iterator[tuple[Kind, Choice]]:
             yield Kind.ATTENTION, layer.cross_attention
 
 
-def _without_memory(build: Callable[[], object]) -> Callable[[], object]:
-    """Returns the same build on a device where only shapes exist."""
+class _Trial:
+    """One component, which is built and run.
 
-    def built() -> object:
+    Args:
+        registry: Creates it.
+        kind: Its kind.
+        block: Its name and options.
+        model: What it is told about the model, if it is a part of one.
+    """
+
+    def __init__(self, registry: Registry, kind: Kind, block: Component, *model: Any) -> None:
+        self.entry = registry.find(kind, block.name)
+        self.create = partial(registry.create, kind, block.name, *model, **block.options)
+        self.kind = kind
+
+    def made(self, width: int) -> None:
+        """Builds a component that is not part of the model; runs an optimizer and a schedule."""
+        component = self.create()
+        if self.kind is Kind.OPTIMIZER:
+            self.attempt(lambda: _make_an_update(component, type(component)))
+        elif self.kind is Kind.SCHEDULE:
+            self.attempt(lambda: _require_factor(component, width))
+
+    def run(self, width: int) -> Any:
+        """Builds a part of the model and, unless it needs others beside it, runs it on six tokens."""
+        component = self.built()
+        return self.attempt(lambda: _run(component, width), component)
+
+    def built(self) -> Any:
+        """Returns a part of the model, with memory for its parameters if they are not too many."""
         with torch.device("meta"):
-            return build()
+            component: nn.Module = self.create()
+        guarded(label(self.entry), "listing its parameters", lambda: refuse_hidden_values(component))
+        return self.create() if _size(component) <= _MODERATE else component
 
-    return built
+    def attempt(self, action: Callable[[], Any], *modules: nn.Module) -> Any:
+        """Lets a component do something; where only shapes exist, its result may be None.
+
+        Raises:
+            PlugformerError: It fails; the message names the innermost part that did.
+        """
+        shapes_only = any(each.is_meta for module in modules for each in module.parameters())
+        try:
+            with torch.device("meta" if shapes_only else "cpu"), torch.no_grad():
+                return guarded(label(self.entry), "trying it", action)
+        except RegistryError as error:
+            cause = error.__cause__
+            if shapes_only and _needs_values(cause):
+                return None
+            if cause is None or (explanation := cause_of(cause)) is None:
+                raise
+            raise RegistryError(explanation) from error
+
+
+def _size(module: nn.Module) -> int:
+    return sum(each.numel() for each in (*module.parameters(), *module.buffers()))
+
+
+def _needs_values(error: BaseException | None) -> bool:
+    """Returns whether an operation failed because tensors have no values, only shapes."""
+    return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
+
+
+def _run(component: nn.Module, width: int) -> Any:
+    """Runs a part of the model; positions and attention are run together, later.
+
+    Raises:
+        RegistryError: It does not return what its contract says.
+    """
+    x, real = torch.ones(2, 3, width), torch.ones(2, 3, dtype=torch.bool)
+    if isinstance(component, Head):
+        scores = component.logits(x, real)
+        component.loss(x, torch.zeros(scores.shape[:-1], dtype=torch.int64), real)
+        return scores
+    if isinstance(component, FeedForward):
+        x = x.flatten(0, 1)
+    if isinstance(component, FeedForward | Norm):
+        _require_like(component(x), x, component)
+    return None
+
+
+def _require_like(output: object, given: Tensor, component: nn.Module, method: str = "") -> Any:
+    """Returns an output that has the shape of an input.
+
+    Raises:
+        RegistryError: It has not.
+    """
+    if problem := unlike(output, given):
+        where = f"{type(component).__module__}:{type(component).__qualname__}"
+        raise RegistryError(f"{where}: {f'`{method}`: ' * bool(method)}{problem}")
+    return output
+
+
+def _make_an_update(component: Optimizer, kind: type) -> None:
+    if "lr" not in options_model(kind).model_fields:
+        raise RegistryError(
+            f"{kind.__module__}:{kind.__qualname__} has no option `lr`, the learning rate that the schedule "
+            "multiplies\nits author must add it to the constructor"
+        )
+    linear = nn.Linear(2, 2)
+    for parameter in linear.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    component.build(linear.named_parameters()).step()
+
+
+def _require_factor(component: Schedule, width: int) -> None:
+    factor = component.factor(1, steps=100, width=width)
+    if not (isinstance(factor, int | float) and isfinite(factor)):
+        raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
 
 
 def _problem(path: Path, build: Callable[[], object]) -> Problem | None:
     try:
-        built = build()
-        if isinstance(built, nn.Module):
-            refuse_hidden_values(built)
+        build()
     except PlugformerError as error:
         return path, str(error)
     return None
@@ -156,7 +265,7 @@ def _mismatches(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Pro
 def _mismatch(
     task: Task, attention: Choice, position: Choice, registry: Registry, *, embedded: bool
 ) -> Iterator[Problem]:
-    """Lets one attention read two tokens, and compares the slots it read with those the encoding fills.
+    """Lets one attention read three tokens, and compares the slots it read with those the encoding fills.
 
     Args:
         task: Gives the model's sizes.
@@ -166,22 +275,15 @@ def _mismatch(
         embedded: Whether the core adds positions to embeddings here; in cross-attention it does not.
     """
     model = context(task.model)
-    encoding: PositionalEncoding = registry.create(
-        Kind.POSITION, position.block.name, model, **position.block.options
-    )
-    component: Attention = registry.create(
-        Kind.ATTENTION, attention.block.name, model, **attention.block.options
-    )
+    trial = _Trial(registry, Kind.ATTENTION, attention.block, model)
+    component, encoding = trial.built(), _Trial(registry, Kind.POSITION, position.block, model).built()
+    if _size(component) > _MODERATE or _size(encoding) > _MODERATE:
+        component, encoding = component.to("meta"), encoding.to("meta")
     watched = _Watched(encoding)
-    at = Positions.of(torch.ones(1, 2, dtype=torch.bool), watched, Padding.NONE)
     try:
-        guarded(
-            f"attention {attention.block.name!r} with position {position.block.name!r}",
-            "reading two tokens",
-            lambda: _read(component, at, torch.zeros(1, 2, model.width), embedded=embedded),
-        )
-    except PlugformerError as error:
-        yield position.path, str(error)
+        trial.attempt(lambda: _read(component, watched, model.width, embedded=embedded), component, encoding)
+    except PlugformerError as error:  # of sizes it is the encoding that complains
+        yield position.path if isinstance(error, ConfigurationError) else attention.path, str(error)
         return
     for slot in sorted(_filled(encoding) - watched.read):
         yield (
@@ -191,11 +293,13 @@ def _mismatch(
         )
 
 
-def _read(attention: Attention, at: Positions, x: Float[Tensor, "1 2 width"], *, embedded: bool) -> None:
-    """Lets an attention read tokens at some positions."""
-    with torch.no_grad():
-        x = at.encoding.embed(x, at) if embedded else x
-        attention.attend(x, attention.project(x, at), Scope(at, at, causal=False))
+def _read(attention: Attention, encoding: PositionalEncoding, width: int, *, embedded: bool) -> None:
+    """Lets an attention read three tokens of two sequences."""
+    at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
+    x = torch.ones(2, 3, width)
+    x = encoding.embed(x, at) if embedded else x
+    output = attention.attend(x, attention.project(x, at), Scope(at, at, causal=False))
+    _require_like(output, x, attention)
 
 
 def _filled(encoding: PositionalEncoding) -> set[str]:
@@ -219,13 +323,17 @@ class _Watched(PositionalEncoding):
         self, x: Float[Tensor, "batch length width"], positions: Positions
     ) -> Float[Tensor, "batch length width"]:
         self.read.add("embed")
-        return self.encoding.embed(x, positions)
+        embedded: Tensor = _require_like(self.encoding.embed(x, positions), x, self.encoding, "embed")
+        return embedded
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
     ) -> Float[Tensor, "batch heads length head_width"]:
         self.read.add("rotate")
-        return self.encoding.rotate(heads, positions)
+        rotated: Tensor = _require_like(
+            self.encoding.rotate(heads, positions), heads, self.encoding, "rotate"
+        )
+        return rotated
 
     def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch maps query key"] | None:
         self.read.add("bias")

@@ -18,7 +18,7 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-from plugformer.registry.entry import OWN_COMMANDS, Entry, Other, State, entries_of
+from plugformer.registry.entry import OWN_COMMANDS, Entry, Other, State, entries_of, plugin_entry
 from plugformer.registry.loading import guarded, label, load_component
 
 
@@ -90,6 +90,18 @@ class Registry:
     def hooks(self) -> list[Entry]:
         """Returns the modules with hook implementations that plugins name, by name."""
         return list(self._by_kind[Other.HOOKS])
+
+    def plugins(self) -> list[Entry]:
+        """Returns the installed plugins and local manifests, by name; their summaries say what they offer."""
+        return [plugin_entry(plugin) for plugin in self._plugins if plugin.owner != BUILT_IN]
+
+    def offered_by(self, distribution: str) -> list[Entry]:
+        """Returns everything that a distribution offers, its plugin first; nothing if there is none."""
+        everything = (entry for kind in (*Kind, *Other) for entry in self._by_kind[kind])
+        own = [
+            entry for entry in everything if entry.kind is not Other.PLUGIN and _is_by(entry, distribution)
+        ]
+        return [*(each for each in self.plugins() if _is_by(each, distribution)), *own]
 
     def find(self, kind: Kind | str, name: str) -> Entry:
         """Returns the component of that name.

@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class Other(StrEnum):
-    """What a manifest offers besides components, and the plugin itself where it is quarantined."""
+    """What a manifest offers besides components, and the plugin itself."""
 
     TASK = "task"
     COMMAND = "command"
@@ -37,7 +37,7 @@ OWN_COMMANDS = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A component, a task, a command or a module with hooks; or a quarantined plugin.
+    """A component, a task, a command or a module with hooks; or a plugin itself.
 
     Attributes:
         kind: What it is.
@@ -86,6 +86,29 @@ def entries_of(plugin: Plugin) -> list[Entry]:
         ),
         *(Entry(Other.HOOKS, module, module, "", "", *rest) for module in manifest.hooks),
     ]
-    if plugin.cause:
-        found.append(Entry(Other.PLUGIN, owner.distribution, "", "", "", *rest))
-    return found
+    return [*found, plugin_entry(plugin)] if plugin.cause else found
+
+
+def plugin_entry(plugin: Plugin) -> Entry:
+    """Returns the entry of a plugin itself; its summary counts what it offers."""
+    owner, manifest = plugin.owner, plugin.manifest
+    state = State.QUARANTINED if plugin.cause else State.READY
+    kinds = ("component", "task", "command", "hook module")
+    offers = (manifest.components, manifest.tasks, manifest.commands, manifest.hooks)
+    counts = [
+        f"{len(offer)} {kind}{'s' * (len(offer) > 1)}"
+        for kind, offer in zip(kinds, offers, strict=True)
+        if offer
+    ]
+    summary = ", ".join(counts)
+    return Entry(
+        Other.PLUGIN,
+        owner.distribution,
+        "",
+        summary,
+        "",
+        owner.distribution,
+        owner.version,
+        state,
+        plugin.cause,
+    )

@@ -7,10 +7,13 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from plugformer.errors import PlugformerError, RegistryError, nearest
+from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry.discovery import Owner
 from plugformer.registry.entry import Entry
+
+LOADED: dict[type | str, Entry] = {}
+"""The entries of classes of components; and, by their targets, of commands and modules with hooks."""
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
@@ -33,6 +36,7 @@ def load_component(entry: Entry, kind: Kind) -> type:
             f"{label(entry)}: {entry.target} does not implement {missing}\n"
             f"the interface is {interface.__module__}.{interface.__name__}"
         )
+    LOADED[loaded] = entry
     return loaded
 
 
@@ -62,22 +66,28 @@ def load_module(name: str, what: str) -> ModuleType:
 
 
 def guarded(what: str, doing: str, action: Callable[[], Any]) -> Any:
-    """Runs code of a plugin.
+    """Runs code of a plugin; a standard stream that it takes away is given back.
 
     Raises:
         PlugformerError: The code raised one: it passes through.
-        RegistryError: The code raised anything else, SystemExit included; only Ctrl-C passes.
+        RegistryError: The code raised anything else, SystemExit included; only Ctrl-C passes, and errors
+            about memory.
     """
+    streams = sys.stdout, sys.stderr
     try:
         return action()
     except (KeyboardInterrupt, PlugformerError):
         raise
     except BaseException as error:
-        detail = str(error) or "no message"
+        if out_of_memory(error):
+            raise
         raise RegistryError(
-            f"{what}: {doing} failed: {type(error).__name__}: {detail}\n"
+            f"{what}: {doing} failed: {described(error)}\n"
             "update, repair or uninstall that distribution; everything else works without it"
         ) from error
+    finally:
+        if sys.stdout is None or sys.stderr is None:
+            sys.stdout, sys.stderr = streams
 
 
 def label(entry: Entry) -> str:
@@ -86,10 +96,11 @@ def label(entry: Entry) -> str:
 
 
 def _attribute(module: ModuleType, name: str, what: str) -> Any:
-    try:
-        return getattr(module, name)
-    except AttributeError as error:
+    absent = object()
+    found = guarded(what, f"looking {name} up", lambda: getattr(module, name, absent))
+    if found is absent:
         public = [known for known in vars(module) if not known.startswith("_")]
         raise RegistryError(
             f"{what}: module {module.__name__} has no {name!r}{nearest(name, public)}\ncorrect the manifest"
-        ) from error
+        )
+    return found

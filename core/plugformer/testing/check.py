@@ -12,7 +12,13 @@ Function: TypeAlias = Callable[..., None]
 
 
 class Violation(Exception):  # noqa: N818 (what it says is that a contract is violated)
-    """A component does not keep its contract; the message names the fault."""
+    """A component does not keep its contract; the message names the fault.
+
+    Attributes:
+        traceback: Of what the component raised, if that is the fault.
+    """
+
+    traceback: str = ""
 
 
 class NotApplicable(Exception):  # noqa: N818

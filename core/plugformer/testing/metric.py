@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import cast
 
 import numpy as np
@@ -57,12 +58,12 @@ REFERENCES = (
 )
 WRONG = ("yes no maybe", "zzz", "completely other words here", "42")
 
+OTHER = "another way to say it"
+
 ONE = Scored("one right", (REFERENCES[0][0],), REFERENCES[:1])
 EMPTY = Scored("one empty", ("",), REFERENCES[:1])
 HALF = Scored("half right", (*(each[0] for each in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
-SEVERAL = Scored(
-    "joint references", HALF.predictions, tuple((*each, "another way to say it") for each in REFERENCES)
-)
+SEVERAL = Scored("joint references", HALF.predictions, tuple((*each, OTHER) for each in REFERENCES))
 EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
 
 
@@ -156,11 +157,10 @@ def any_joint_reference_counts(subject: Subject, place: int) -> None:
     metric: Metric = subject.create()
     if not isinstance(metric, OutputMetric):
         return
-    prediction, other = REFERENCES[0][0], "there is a cat that sits upon a mat"
-    references = [prediction, other] if place == 0 else [other, prediction]
-    scores = [
-        metric.aggregate(metric.statistics([prediction], [each])) for each in (references, [prediction])
-    ]
+    prediction = REFERENCES[0][0]
+    references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
+    cases = [Scored("", (prediction,), (each,)) for each in (references, (prediction,))]
+    scores = [metric.aggregate(_statistics(metric, case)) for case in cases]
     require(
         math.isclose(*scores, rel_tol=1e-6),
         f"a prediction that equals reference {place + 1} of 2 scores {scores[0]:g}, "
@@ -174,9 +174,10 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
     metric: Metric = subject.create()
     signature, table = "", None
     if isinstance(metric, OutputMetric):
-        signature, table = metric.signature(case.texts()[1]), metric.table(*case.texts())
+        texts = _own(metric, case).texts()
+        signature, table = metric.signature(texts[1]), metric.table(*texts)
     elif isinstance(metric, SourceMetric):
-        table = metric.table(*case.with_sources())
+        table = metric.table(*_own(metric, case).with_sources())
     require(
         isinstance(signature, str) and len(signature.splitlines()) <= 1,
         f"the signature {signature!r} is not one line of text",
@@ -191,11 +192,26 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
 
 def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statistics"]:
     """Returns the statistics of a metric of any family."""
+    case = _own(metric, case)
     if isinstance(metric, OutputMetric):
         return metric.statistics(*case.texts())
     if isinstance(metric, SourceMetric):
         return metric.statistics(*case.with_sources())
     return cast("LikelihoodMetric", metric).statistics(*case.likelihoods())
+
+
+def _own(metric: Metric, case: Scored) -> Scored:
+    """Returns a case with the metric's own examples in place of the sentences, if it has some."""
+    if not metric.check_examples:
+        return case
+    examples = list(islice(cycle(metric.check_examples), len(REFERENCES)))
+    words = {OTHER: examples[0][1], "": ""}
+    for (right,), wrong, own in zip(REFERENCES, WRONG, examples, strict=True):
+        words |= {right: own[0], wrong: own[1]}
+    predictions = tuple(words[each] for each in case.predictions)
+    return Scored(
+        case.name, predictions, tuple(tuple(words[text] for text in each) for each in case.references)
+    )
 
 
 CHECKS = (

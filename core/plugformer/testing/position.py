@@ -182,11 +182,15 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
 
 @check()
 def rotation_keeps_lengths(subject: Subject) -> None:
-    """A rotated head has the length that it had."""
+    """A rotated head has the length that it had, or that length times one factor for all heads and positions.
+
+    Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
+    """
     encoding: PositionalEncoding = subject.shaken()
     at = FULL[2].at(encoding)
     heads = torch.randn(2, subject.model.heads, at.length, HEAD_WIDTH, dtype=torch.float64)
-    require_close(at.rotate(heads).norm(dim=-1), heads.norm(dim=-1), "rotate changes the length of heads")
+    factors = at.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
+    require_close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
 
 def _fills(encoding: PositionalEncoding, slot: str) -> bool:

@@ -22,9 +22,11 @@ class Outcome:
     Attributes:
         check: The check's name.
         status: How it ended.
-        message: What is wrong, in plain words; of a skip or an expected failure, its reason.
+        message: What is wrong, in plain words; of a skip or an expected failure, its reason; of a pass that
+            was declared to fail, that declaration.
         case: The smallest failing case; empty where there is none, or the check has only one.
         seconds: Time that it took.
+        traceback: Of what the component raised; empty if it raised nothing.
 
     Raises:
         ValueError: Anything but a pass has no message.
@@ -35,6 +37,7 @@ class Outcome:
     message: str = ""
     case: str = ""
     seconds: float = 0.0
+    traceback: str = ""
 
     def __post_init__(self) -> None:
         if self.status is not Status.PASSED and not self.message.strip():

@@ -1,6 +1,7 @@
 """Running contract checks against a component."""
 
 import time
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 
 import plugformer
-from plugformer.errors import ConfigurationError, RegistryError, nearest
+from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.kinds import Kind
 from plugformer.model.initialization import random_stream
@@ -96,37 +97,40 @@ def outcome(subject: Subject, check: Check) -> Outcome:
     started = time.perf_counter()
     with random_stream(0, check.name), warnings.catch_warnings(), _threads_left_alone():
         warnings.simplefilter("ignore")
-        status, message, case = _tried(subject, check)
-    status, message = _as_declared(subject, check, status, message)
+        status, fault, case = _tried(subject, check)
+    status, message = _as_declared(subject, check, status, str(fault))
     return Outcome(
         check=check.name,
         status=status,
         message=message,
         case=case,
         seconds=round(time.perf_counter() - started, 3),
+        traceback=fault.traceback,
     )
 
 
-def _tried(subject: Subject, check: Check) -> tuple[Status, str, str]:
+def _tried(subject: Subject, check: Check) -> tuple[Status, Violation, str]:
     """Returns how a check ended, why, and on which case."""
     if missing := subject.missing_options:
-        return Status.SKIPPED, f"needs a value for {', '.join(missing)}, which has no default", ""
+        advice = f"`--set {missing[0]}=...` or `options=` in `contract_tests` gives it"
+        needed = f"needs a value for {', '.join(missing)}, which has no default: {advice}"
+        return Status.SKIPPED, Violation(needed), ""
     reasons: list[str] = []
     for case in check.cases or (None,):
         try:
-            message = _fault(subject, check, case)
+            fault = _fault(subject, check, case)
         except NotApplicable as reason:
             reasons.append(str(reason))
             continue
-        if message is not None:
-            case, message = _smallest(subject, check, case, message)
-            return Status.FAILED, message, "" if case is None else str(case)
+        if fault is not None:
+            case, fault = _smallest(subject, check, case, fault)
+            return Status.FAILED, fault, "" if case is None else str(case)
     if reasons and len(reasons) == len(check.cases or (None,)):
-        return Status.SKIPPED, reasons[0], ""
-    return Status.PASSED, "", ""
+        return Status.SKIPPED, Violation(reasons[0]), ""
+    return Status.PASSED, Violation(""), ""
 
 
-def _fault(subject: Subject, check: Check, case: Any) -> str | None:
+def _fault(subject: Subject, check: Check, case: Any) -> Violation | None:
     """Tries a check on a case and returns what is wrong, or None.
 
     Raises:
@@ -135,17 +139,20 @@ def _fault(subject: Subject, check: Check, case: Any) -> str | None:
     try:
         check.function(subject) if case is None else check.function(subject, case)
     except Violation as violation:
-        return str(violation)
+        return violation
     except ConfigurationError as error:
         raise NotApplicable(f"the component refuses it: {error}") from error
     except (NotApplicable, KeyboardInterrupt):
         raise
     except BaseException as error:  # whatever a component's code raises, SystemExit included
-        return f"raised {type(error).__name__}: {str(error) or 'no message'}"
+        place = raised_in(error, subject.component.__module__.partition(".")[0])
+        fault = Violation(f"raised {described(error)}" + (f", in {place}" if place else ""))
+        fault.traceback = "".join(traceback.format_exception(error))
+        return fault
     return None
 
 
-def _smallest(subject: Subject, check: Check, case: Any, message: str) -> tuple[Any, str]:
+def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
     """Goes on to simpler cases as long as one fails too."""
     tried = 0
     candidates = iter(check.simpler(case))
@@ -156,13 +163,17 @@ def _smallest(subject: Subject, check: Check, case: Any, message: str) -> tuple[
         except NotApplicable:
             continue
         if again is not None:
-            case, message = candidate, again
+            case, fault = candidate, again
             candidates = iter(check.simpler(case))
-    return case, message
+    return case, fault
 
 
 def _as_declared(subject: Subject, check: Check, status: Status, message: str) -> tuple[Status, str]:
-    """Compares an outcome with what the author said to expect."""
+    """Compares an outcome with what the author said to expect.
+
+    What passes although it is declared to fail is a mistake of the declaration, unless options may decide:
+    then the same check may fail with others.
+    """
     reason = subject.expected_failures.get(check.name)
     if reason is None or status is Status.SKIPPED:
         return status, message
@@ -170,6 +181,8 @@ def _as_declared(subject: Subject, check: Check, status: Status, message: str) -
         return Status.EXPECTED_FAILURE, f"{reason} ({message})"
     if status is Status.FAILED:
         return status, f"declared to fail without a reason; give one ({message})"
+    if subject.has_options:
+        return status, f"declared to fail ({reason}), but it passes with these options"
     return Status.FAILED, f"declared to fail ({reason}), but it passes; remove the declaration"
 
 

@@ -160,6 +160,11 @@ class Subject:
         return [name for name, option in fields.items() if option.is_required() and name not in self.options]
 
     @property
+    def has_options(self) -> bool:
+        """Whether the component has options of its own."""
+        return bool(options_model(self.component).model_fields)
+
+    @property
     def source(self) -> str:
         """Hash of the modules that the component is made of."""
         return source_hash(self.module or self.component.__module__)

@@ -1,9 +1,8 @@
 """Where the computation of a loss and its gradients first yields what is not finite."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
-from functools import wraps
 from typing import Any
 
 import torch
@@ -11,17 +10,10 @@ from torch import Tensor, nn
 
 from plugformer.data.batches import Batch
 from plugformer.errors import NotFiniteError
-from plugformer.interfaces import Attention, Head, PositionalEncoding
 from plugformer.model.models import Model
+from plugformer.model.watching import watched
 
 _SHOWN = 5
-
-_CONTRACTS: dict[type[nn.Module], tuple[str, ...]] = {
-    Attention: ("attend",),
-    Head: ("logits", "loss"),
-    PositionalEncoding: ("embed", "rotate"),
-}
-"""Methods that compute what other modules compute in `forward`."""
 
 
 def find_cause(model: Model, batches: Sequence[Batch]) -> tuple[str, Batch | None]:
@@ -79,45 +71,15 @@ def _watching(model: nn.Module) -> Iterator[list[str]]:
     """Inside, outputs that are not finite are noted in the order of computation, inner modules first."""
     found: list[str] = []
 
-    def look(name: str, module: nn.Module, output: object) -> None:
+    def look(name: str, module: nn.Module, _: tuple[Any, ...], output: object) -> None:
         for tensor in _tensors(output):
             if not is_finite(tensor):
                 count = f"{int((~tensor.isfinite()).sum()):,} of {tensor.numel():,} numbers"
                 found.append(f"{name or 'the model'} ({type(module).__name__}): {count}")
                 return
 
-    with ExitStack() as undo:
-        for name, module in model.named_modules():
-            handle = module.register_forward_hook(
-                lambda module, _, output, name=name: look(name, module, output)
-            )
-            undo.callback(handle.remove)
-            for interface, methods in _CONTRACTS.items():
-                for method in methods if isinstance(module, interface) else ():
-                    undo.enter_context(_wrapped(module, method, name, look))
+    with watched(model, look):
         yield found
-
-
-@contextmanager
-def _wrapped(
-    module: nn.Module, method: str, name: str, look: Callable[[str, nn.Module, object], None]
-) -> Iterator[None]:
-    """Inside, what a method of this one module returns is looked at."""
-    original, own = getattr(module, method), method in module.__dict__
-
-    @wraps(original)
-    def wrapper(*arguments: Any, **keywords: Any) -> Any:
-        output = original(*arguments, **keywords)
-        look(name, module, output)
-        return output
-
-    module.__dict__[method] = wrapper
-    try:
-        yield
-    finally:
-        module.__dict__.pop(method)
-        if own:
-            module.__dict__[method] = original
 
 
 def _tensors(value: object) -> Iterator[Tensor]:

@@ -7,6 +7,7 @@ from accelerate import Accelerator, PartialState
 from accelerate.state import AcceleratorState
 
 from plugformer.configuration.task import Training
+from plugformer.distributed import launcher_settings
 from plugformer.errors import ConfigurationError
 
 _WANTED_BY_LAUNCHER = "ACCELERATE_MIXED_PRECISION"
@@ -35,4 +36,5 @@ def accelerator(settings: Training, **options: Any) -> Accelerator:
     wanted = precision(settings)
     # Else the precision of an earlier training in this process would stay.
     AcceleratorState._reset_state()
-    return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
+    with launcher_settings():
+        return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)

@@ -1,0 +1,156 @@
+"""Exceptions that nobody raises on purpose: which part they come from, and where they are kept.
+
+Nothing here runs before something has failed: the traceback says it all.
+"""
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from plugformer.cache import cache_folder
+from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
+from plugformer.registry import Entry, Other
+from plugformer.registry.loading import LOADED, label
+
+_KEPT = 20
+"""Files with tracebacks that are kept, the newest ones."""
+
+
+def explained(error: BaseException) -> PlugformerError | None:
+    """Returns an error that names the part which an exception comes from; None if it comes from no part."""
+    cause = cause_of(error)
+    if cause is None:
+        return None
+    return RegistryError(f"{cause}\nthe traceback is in {save_traceback(error)}")
+
+
+def unexpected(error: BaseException) -> str:
+    """Returns the last words about an exception that comes from no part."""
+    place = f"the traceback is in {save_traceback(error)}"
+    if out_of_memory(error):
+        return (
+            f"Error: there is not enough memory ({described(error)})\n  choose a smaller model, fewer tokens "
+            f"in a batch (training.batch_tokens) or shorter sequences; {place}"
+        )
+    if isinstance(error, RecursionError):
+        return f"Error: something is nested too deeply ({described(error)})\n  {place}"
+    return f"unexpected error: {described(error)}; this is a fault of Plugformer or of a plugin: {place}"
+
+
+def cause_of(error: BaseException) -> str | None:
+    """Returns which part an exception comes from, in words; None if it comes from no part.
+
+    The part is the innermost one in the traceback, unless an output of another shape than its contract has
+    is what led to the exception.
+    """
+    if out_of_memory(error) or isinstance(error, KeyboardInterrupt | PlugformerError | BrokenPipeError):
+        return None
+    steps = list(traceback.walk_tb(error.__traceback__))[::-1]
+    model = _model(steps)
+    if model is not None and (found := _misshapen(model, steps)) is not None:
+        owner, problem = found
+        return f"{_name(owner, model)}: {problem}"
+    packages = {_top(entry) for entry in LOADED.values()}
+    package = next((_package(frame) for frame, _ in steps if _package(frame) in packages), None)
+    if package is None:
+        return None
+    entries = [entry for entry in LOADED.values() if _top(entry) == package]
+    owner, entry = _owner([frame for frame, _ in steps if _package(frame) == package], entries)
+    if entry is not None and entry.kind is Other.COMMAND and _leaves(error):
+        return None
+    what = f"a part of {entries[0].owner}" if entry is None else label(entry)
+    what = _name(owner, model) if owner is not None else what
+    return f"{what} failed: {described(error)}\nraised in {raised_in(error, package)}"
+
+
+def save_traceback(error: BaseException) -> str:
+    """Writes an exception's traceback to a file of its own in the cache; returns the file's path."""
+    text = "".join(traceback.format_exception(error))
+    name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S-%f}-{os.getpid()}.txt"
+    with suppress(OSError, RuntimeError):  # a cache that cannot be written, or has no place
+        folder = cache_folder() / "tracebacks"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        for old in sorted(folder.glob("*.txt"))[:-_KEPT]:
+            old.unlink(missing_ok=True)
+        return str(folder / name)
+    file = Path(tempfile.gettempdir(), f"plugformer-{name}")
+    with suppress(OSError):
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+        return str(file)
+    return f"no file, since none can be written:\n{text}"
+
+
+Steps = Sequence[tuple[FrameType, int]]
+"""Frames of a traceback with the lines where they are, the innermost first."""
+
+
+def _owner(frames: Sequence[FrameType], entries: Sequence[Entry]) -> tuple[Any, Entry | None]:
+    """Returns the innermost component whose method one of a plugin's frames runs, or else an entry.
+
+    The entry is the one that the innermost frame's module belongs to; None if it belongs to none or several.
+    """
+    for frame in frames:
+        code = frame.f_code
+        owner = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if (entry := _entry(owner)) is not None:
+            return owner, entry
+    module = frames[0].f_globals.get("__name__")
+    own = [entry for entry in entries if entry.target.partition(":")[0] == module]
+    return None, own[0] if len(own) == 1 else None
+
+
+def _entry(owner: object) -> Entry | None:
+    """Returns the entry of a component's object; of its type alone, since attributes may raise anything."""
+    return next((LOADED[each] for each in type(owner).__mro__ if each in LOADED), None)
+
+
+def _name(owner: object, model: Any) -> str:
+    """Returns how messages call a component: with its place in the model if it has one there."""
+    entry = _entry(owner)
+    what = type(owner).__qualname__ if entry is None else label(entry)
+    places = (name for name, module in model.named_modules() if module is owner) if model is not None else ()
+    place = next(iter(places), None)
+    return what if place is None else f"{what} at model.{place}"
+
+
+def _model(steps: Steps) -> Any:
+    """Returns the model that was at work, if one was."""
+    module = sys.modules.get("plugformer.model.models")
+    return None if module is None else next(_instances(steps, module.Model), None)
+
+
+def _misshapen(model: Any, steps: Steps) -> tuple[Any, str] | None:
+    """Runs the batch that was at work again; returns the first part with an output of the wrong shape."""
+    from plugformer.data.batches import Batch
+    from plugformer.model.watching import first_misshapen
+
+    batch = next(_instances(steps, Batch), None)
+    return None if batch is None else first_misshapen(model, batch)
+
+
+def _instances(steps: Steps, wanted: type) -> Iterator[Any]:
+    for frame, _ in steps:
+        for value in frame.f_locals.values():
+            if wanted in type(value).__mro__:
+                yield value
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _top(entry: Entry) -> str:
+    return entry.target.partition(":")[0].partition(".")[0]
+
+
+def _leaves(error: BaseException) -> bool:
+    """Returns whether an exception is a command's way to end, or to refuse its arguments."""
+    return isinstance(error, SystemExit) or type(error).__module__.partition(".")[0] in ("click", "typer")

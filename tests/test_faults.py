@@ -1,0 +1,263 @@
+"""Exceptions of parts at run time: the part, its place in the model and the line in its file are named."""
+
+import sys
+
+import pytest
+import torch
+
+from plugformer import distributed
+from plugformer.configuration import check_components, resolve
+from plugformer.data.batches import Batch
+from plugformer.errors import ConfigurationError
+from plugformer.faults import cause_of
+from plugformer.hooks.manager import HookManager, load_observers
+from plugformer.kinds import Kind
+from plugformer.model.assembly import Sizes, assemble
+
+PARTS = """
+import sys
+
+import torch
+
+from plugformer.interfaces import Attention, FeedForward, Norm, OutputMetric, Schedule, Tokenizer
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.decoding.greedy import Greedy
+from plugformer_plugins.optimizer.adamw import AdamW
+
+
+class Raises(FeedForward):
+    def __init__(self, model, *, leave: bool = False) -> None:
+        super().__init__()
+        self.leave = leave
+
+    def forward(self, x):
+        return self.helped(x)
+
+    def helped(self, x):
+        if self.leave:
+            sys.exit(0)
+        return _missing()
+
+
+def _missing():
+    return {}["missing"]
+
+
+class Wide(FeedForward):
+    def __init__(self, model) -> None:
+        super().__init__()
+
+    def forward(self, x):
+        return torch.cat([x, x], dim=-1)
+
+
+class Short(Norm):
+    def __init__(self, model) -> None:
+        super().__init__()
+
+    def forward(self, x):
+        return x[:, :1]
+
+
+class Nothing(MultiHeadAttention):
+    def attend(self, query, state, scope):
+        return None
+
+
+class Evil(FeedForward):
+    def __init__(self, model) -> None:
+        super().__init__()
+
+    def __getattr__(self, name):
+        raise ValueError("not mine")
+
+    def forward(self, x):
+        return self.absent
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+class Bad(OutputMetric):
+    def statistics(self, predictions, references):
+        raise Silent
+
+    def aggregate(self, statistics):
+        return 0.0
+
+
+class Flat(Schedule):
+    def factor(self, step, *, steps, width):
+        raise EOFError("no more")
+
+
+class Stuck(torch.optim.SGD):
+    def step(self):
+        raise IndexError("3")
+
+
+class Steps(AdamW):
+    def build(self, parameters):
+        return Stuck([each for _, each in parameters], lr=1.0)
+
+
+class Search(Greedy):
+    def search(self, session):
+        raise TypeError("no beams")
+"""
+HOOKS = """
+import sys
+
+from plugformer.hooks import hookimpl
+
+@hookimpl
+def run_ended(run):
+    sys.exit(0)
+
+def must():
+    return {}["missing"]
+"""
+MANIFEST = """
+components:
+  feed_forward:
+    raises: {class: "parts_of_fault_tests:Raises"}
+    wide: {class: "parts_of_fault_tests:Wide"}
+    evil: {class: "parts_of_fault_tests:Evil"}
+  norm: {short: {class: "parts_of_fault_tests:Short"}}
+  attention: {nothing: {class: "parts_of_fault_tests:Nothing"}}
+  metric: {bad: {class: "parts_of_fault_tests:Bad"}}
+  schedule: {flat: {class: "parts_of_fault_tests:Flat"}}
+  optimizer: {steps: {class: "parts_of_fault_tests:Steps"}}
+  decoding: {search: {class: "parts_of_fault_tests:Search"}}
+hooks: [hooks_of_fault_tests]
+"""
+
+
+@pytest.fixture(scope="module")
+def parts(registry, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "parts_of_fault_tests.py").write_text(PARTS)
+    (folder / "hooks_of_fault_tests.py").write_text(HOOKS)
+    (folder / "registry.yaml").write_text(MANIFEST)
+    return registry.with_local(folder / "registry.yaml")
+
+
+def caught(action) -> BaseException:
+    with pytest.raises(BaseException) as found:
+        action()
+    return found.value
+
+
+@pytest.fixture
+def fault(parts, sentences, short_settings):
+    """Trains on one batch with some settings, which fails, and returns the cause in words."""
+
+    def fault(*overrides: str) -> str:
+        task = check_components(resolve("dates", short_settings(*overrides), parts)).task
+        model = assemble(task, Sizes(12, 12), parts)
+        batch = Batch(sentences(), target=sentences(begin=True))
+        return str(cause_of(caught(lambda: model(batch))))
+
+    return fault
+
+
+def test_the_place_in_the_model_and_the_line_are_named(fault):
+    message = fault("model.decoder.feed_forward=raises")
+    first, second = message.splitlines()
+    assert first == (
+        "feed_forward 'raises' (local) at model.decoder.layers.0.feed_forward failed: KeyError: 'missing'"
+    )
+    assert "parts_of_fault_tests.py:" in second
+    assert second.endswith("(_missing)")
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            ["model.encoder.feed_forward=wide"],
+            "feed_forward 'wide' (local) at model.encoder.layers.0.feed_forward: "
+            "it returns the shape (14, 32), expected (14, 16)",
+        ),
+        (
+            ["model.norm=short"],
+            "norm 'short' (local) at model.encoder.layers.0.attention_residual.norm: "
+            "it returns the shape (3, 1, 16), expected (3, 6, 16)",
+        ),
+        (
+            ["model.decoder.cross_attention.attention=nothing"],
+            "attention 'nothing' (local) at model.decoder.layers.0.cross_attention: "
+            "it returns NoneType, expected a tensor",
+        ),
+        (
+            ["model.feed_forward={name: raises, leave: true}"],
+            "feed_forward 'raises' (local) at model.encoder.layers.0.feed_forward failed: SystemExit: 0",
+        ),
+    ],
+)
+def test_the_part_that_returns_a_wrong_shape_is_named_not_the_core(fault, settings, expected):
+    assert fault(*settings).splitlines()[0] == expected
+
+
+def test_a_module_whose_attributes_raise(parts):
+    evil = parts.load(Kind.FEED_FORWARD, "evil")
+    module = evil.__new__(evil)
+    cause = cause_of(caught(lambda: module.forward(torch.zeros(1))))
+    assert cause.startswith("feed_forward 'evil' (local) failed: ValueError: not mine\nraised in ")
+
+
+def test_parts_that_are_no_modules(parts):
+    metric, schedule = parts.create(Kind.METRIC, "bad"), parts.create(Kind.SCHEDULE, "flat")
+    search = parts.create(Kind.DECODING, "search")
+    assert cause_of(caught(lambda: metric.statistics([], []))).startswith(
+        "metric 'bad' (local) failed: Silent: its message cannot be shown\n"
+    )
+    assert cause_of(caught(lambda: schedule.factor(1, steps=1, width=1))).startswith(
+        "schedule 'flat' (local) failed: EOFError: no more\n"
+    )
+    assert cause_of(caught(lambda: search.search(None))).startswith(
+        "decoding 'search' (local) failed: TypeError: no beams\n"
+    )
+
+
+def test_what_a_part_has_made_is_named_by_its_distribution(parts):
+    linear = torch.nn.Linear(1, 1)
+    optimizer = parts.create(Kind.OPTIMIZER, "steps", lr=1.0).build(linear.named_parameters())
+    assert cause_of(caught(optimizer.step)).startswith("a part of local failed: IndexError: 3\nraised in ")
+
+
+def test_what_comes_from_no_part_has_no_cause():
+    assert cause_of(caught(lambda: 1 / 0)) is None
+
+
+def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(parts):
+    said = []
+    (module,) = [each for each in load_observers(parts.hooks(), said.append) if "fault" in each.__name__]
+    HookManager([module], said.append).call("run_ended", run=None)
+    assert said[0].endswith("is switched off: its run_ended raised SystemExit: 0")
+    assert cause_of(caught(lambda: module.must())).startswith("hooks 'hooks_of_fault_tests' (local) failed")
+
+
+@pytest.mark.parametrize(("variable", "value"), [("WORLD_SIZE", "abc"), ("ACCELERATE_USE_CPU", "maybe")])
+def test_an_environment_that_no_launcher_makes_is_told(monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    told = f"as the environment says, {variable}={value}: ValueError"
+    with pytest.raises(ConfigurationError, match=told), distributed.launcher_settings():
+        int(value)
+
+
+def test_a_number_of_processes_that_is_none(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "abc")
+    with pytest.raises(ConfigurationError, match="WORLD_SIZE=abc: ValueError: invalid literal"):
+        distributed._joined.__wrapped__()
+
+
+def test_a_stream_that_a_plugin_takes_away_is_given_back(registry, tmp_path):
+    (tmp_path / "silencing_part.py").write_text(
+        "import sys\nsys.stdout = None\nfrom plugformer_plugins.norm.rms_norm import RMSNorm\n"
+    )
+    (tmp_path / "registry.yaml").write_text("components: {norm: {quiet: {class: 'silencing_part:RMSNorm'}}}")
+    registry.with_local(tmp_path / "registry.yaml").load(Kind.NORM, "quiet")
+    assert sys.stdout is not None
