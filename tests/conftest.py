@@ -1,6 +1,7 @@
 """What tests of every package share: the registry, tiny tasks and models, small data, registered names."""
 
 import gzip
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# For tensors as tiny as these, threads cost several times what they save: also in processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import torch
 from jaxtyping import install_import_hook
 
@@ -40,7 +45,7 @@ from plugformer.model.models import Model
 from plugformer.registry import Registry
 from plugformer.training.train import Notify, train
 
-torch.set_num_threads(1)  # for tensors as tiny as these, threads cost several times what they save
+torch.set_num_threads(1)
 
 TINY = (
     "data.size=60",

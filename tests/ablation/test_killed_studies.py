@@ -55,13 +55,19 @@ def kill_all(process):
     process.communicate()
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    out = tmp_path_factory.mktemp("studies") / "uninterrupted"
+    ends_well(begin(out))
+    return out
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("whole", "kills"), [(True, 5), (False, 2)], ids=["all processes", "the parent alone"]
 )
-def test_killed_at_random_moments_a_study_ends_as_if_it_had_not_been(whole, kills, tmp_path):
-    uninterrupted, killed = tmp_path / "uninterrupted", tmp_path / "killed"
-    ends_well(begin(uninterrupted))
+def test_killed_at_random_moments_a_study_ends_as_if_it_had_not_been(whole, kills, uninterrupted, tmp_path):
+    killed = tmp_path / "killed"
     for _ in range(kills):
         before = finished(killed)
         process = begin(killed)

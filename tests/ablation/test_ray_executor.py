@@ -18,7 +18,7 @@ SLOW = ["training.steps=100000", "training.evaluate_every=1", "training.accumula
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    ray.init("local", num_cpus=2, log_to_driver=False, include_dashboard=False)
     yield
     ray.shutdown()
 

@@ -2,11 +2,12 @@
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from plugformer.runs.weights import load_tensors
@@ -15,6 +16,19 @@ PATIENCE = 300
 """Seconds after which something hangs: far more than it takes, also on a machine with other work."""
 
 LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def free_port():
+    """Returns a port that nothing listens at.
+
+    It is not one of those that the system hands out by itself: whatever is started meanwhile, a process that
+    needs seconds to start still finds it free.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with suppress(OSError), socket.socket() as tried:
+            tried.bind(("127.0.0.1", port))
+            return str(port)
 
 
 @dataclass
@@ -27,9 +41,7 @@ class Ended:
 @contextmanager
 def launched(count, *command):
     """Starts processes as torchrun does, which itself would take as long again to start."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = free_port()
     processes = []
     for rank in range(count):
         values = (str(rank), str(rank), str(count), str(count), "127.0.0.1", port)

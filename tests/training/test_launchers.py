@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.training.processes import PATIENCE
+from tests.training.processes import PATIENCE, free_port
 
 from plugformer.runs.directory import RunDirectory
 
-TORCHRUN = ["torchrun", "--nproc_per_node", "2"]
-ACCELERATE = ["accelerate", "launch", "--multi_gpu", "--num_processes", "2"]
+TORCHRUN = ["torchrun", "--nproc_per_node", "2", "--master_port"]
+ACCELERATE = ["accelerate", "launch", "--multi_gpu", "--num_processes", "2", "--main_process_port"]
 LISTEN = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
 START = "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
 
@@ -24,8 +24,8 @@ START = "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_
 def test_interrupting_a_launcher_saves(launcher, short_settings, tmp_path):
     out = tmp_path / "run"
     chosen = [word for each in short_settings("training.steps=100000") for word in ("--set", each)]
-    program = [Path(sys.executable).with_name(launcher[0]), *launcher[1:], "-m", "plugformer"]
-    command = [*program, "train", "dates", *chosen, "--out", str(out)]
+    start = [Path(sys.executable).with_name(launcher[0]), *launcher[1:], free_port()]
+    command = [*start, "-m", "plugformer", "train", "dates", *chosen, "--out", str(out)]
     process = subprocess.Popen(
         [sys.executable, "-c", LISTEN + START, *command],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -24,6 +24,13 @@ SHORT = (
 )
 """Five of six numbers, where each position reads its like: learned in a few seconds."""
 
+COPIED = 0.99
+"""What has learned to copy repeats at least these of all sequences; what has not, next to none.
+
+From 50 seeds all were right with the short settings. With the task's own, a rare seed leaves one in a
+thousand wrong (training.seed=1901402653 data.seed=1901402653): to ask for all would fail by chance.
+"""
+
 
 def exact_match(out, *overrides, examples):
     seed = random.SystemRandom().randrange(2**31)
@@ -35,9 +42,9 @@ def exact_match(out, *overrides, examples):
 
 
 def test_short_sequences_are_copied(tmp_path):
-    assert exact_match(tmp_path / "run", *SHORT, examples=200) == 1.0
+    assert exact_match(tmp_path / "run", *SHORT, examples=200) >= COPIED
 
 
 @pytest.mark.long
 def test_the_copying_task_reaches_its_threshold(tmp_path):
-    assert exact_match(tmp_path / "run", examples=1000) == 1.0
+    assert exact_match(tmp_path / "run", examples=1000) >= COPIED

@@ -13,6 +13,7 @@ from tests.training.processes import (
     checkpoint,
     differences,
     ends,
+    free_port,
     launched,
     lines,
     train_command,
@@ -141,7 +142,8 @@ def test_sharding_is_a_setting_of_the_task(monkeypatch):
 def test_accelerate_launches(train_tiny, short_settings, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     train_tiny(one, STILL, "training.accumulation=2")
-    launcher = [Path(sys.executable).with_name("accelerate"), "launch", "--multi_gpu", "--num_processes", "2"]
+    options = ["--multi_gpu", "--num_processes", "2", "--main_process_port", free_port()]
+    launcher = [Path(sys.executable).with_name("accelerate"), "launch", *options]
     subprocess.run([*launcher, *train_command(short_settings(STILL), two)], check=True, timeout=PATIENCE)
     assert differences(one, two) < 1e-6
 
