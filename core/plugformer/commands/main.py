@@ -4,11 +4,16 @@ Exit status: 0, or 2 for anything that the user or a plugin caused, 130 for Ctrl
 output has gone.
 """
 
+import codecs
+import contextlib
 import errno
+import io
+import json
 import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -31,10 +36,14 @@ from plugformer.commands import (
 from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError
+from plugformer.terminal import clipped, printable
 
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _PLACE = re.compile(r"(.+:\d+:\d+|--set \S.*?)  ")
 """How `problems.Origin` begins a line."""
+
+_LONGEST = 2000
+"""Characters of a line of a message: it may quote an argument, a cell or a file's name."""
 
 app = typer.Typer(
     name="plugformer",
@@ -69,6 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: What follows the program's name; those of this process if None.
     """
+    _prepare_streams()
     try:
         app(arguments, prog_name="plugformer")
     except PlugformerError as error:
@@ -77,8 +87,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(1)
     except OSError as error:  # a full disk behind standard output, a file that vanished
         _leave(2, _complaint(error))
+    except MemoryError:
+        _leave(2, "Error: memory ran out; make what the task names smaller, or give the process more")
     except SystemExit as end:  # of a command that is done, or of Typer about a mistake
         _leave(end.code)
+
+
+def _prepare_streams() -> None:
+    """Makes standard output and standard error ones that anything can be written to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this process
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+    codecs.register_error("json", _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="json")
+    if not os.environ.get("COLUMNS", "1").strip("0 "):  # no terminal is so narrow; rich would print nothing
+        del os.environ["COLUMNS"]
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Returns characters that an encoding lacks as JSON escapes them, which keeps JSON valid."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _leave(status: str | int | None, message: str = "") -> NoReturn:
@@ -91,7 +122,9 @@ def _leave(status: str | int | None, message: str = "") -> NoReturn:
         gone = isinstance(error, BrokenPipeError)
         status, message = (1, message) if gone else (2, message or _complaint(error))
     if message:
-        typer.echo(message, err=True)
+        lines = (clipped(line, _LONGEST) for line in printable(message).split("\n"))
+        with contextlib.suppress(OSError):  # the status still tells how it ended
+            typer.echo("\n".join(lines), err=True)
     sys.exit(status)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 
 import typer
 
+from plugformer.terminal import clipped, printable
+
 
 def terminal_width() -> int | None:
     """Returns the columns of the terminal, or None where standard output is none."""
@@ -21,7 +23,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
         rows: Their values; without line breaks.
         right: Columns that are aligned to the right.
     """
-    table = [header, *rows]
+    table = [header, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     limit = terminal_width()
     for number, row in enumerate(table):
@@ -36,11 +38,6 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
 def print_text(text: str, indent: int = 0) -> None:
     """Prints a text line by line; on a terminal long lines are wrapped."""
     width, margin = terminal_width(), " " * indent
-    for line in text.splitlines():
+    for line in printable(text).splitlines():
         for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)):
             typer.echo(margin + part)
-
-
-def clipped(line: str, width: int | None) -> str:
-    """Returns the line, with an ellipsis at its end if it is longer than a terminal is wide."""
-    return line if width is None or len(line) <= width else f"{line[: width - 1].rstrip()}…"
