@@ -57,11 +57,20 @@ def test_a_number_of_64_bits_is_read() -> None:
             [f"decoding.max_length=source+{'9' * 5000}"],
             "max_length: expected a whole number or source+NUMBER, found 'source+99",
         ),
-        (["decoding={name: sampling, temperature: 1e39}"], "temperature: expected at most 1000000, found 1e+39"),
-        (["decoding={name: sampling, temperature: 1e-39}"], "temperature: expected at least 1e-06, found 1e-39"),
+        (
+            ["decoding={name: sampling, temperature: 1e39}"],
+            "temperature: expected at most 1000000, found 1e+39",
+        ),
+        (
+            ["decoding={name: sampling, temperature: 1e-39}"],
+            "temperature: expected at least 1e-06, found 1e-39",
+        ),
         (["decoding={name: sampling, top_p: 1e-320}"], "top_p: expected at least 1e-06, found 1e-320"),
         ([f"decoding={{name: beam, size: {LARGEST}}}"], "decoding.size: expected at most 1024, found"),
-        (["decoding.pattern='a{99999999999}'"], "decoding.pattern: 'a{99999999999}' is not a regular expression"),
+        (
+            ["decoding.pattern='a{99999999999}'"],
+            "decoding.pattern: 'a{99999999999}' is not a regular expression",
+        ),
         (
             ["decoding.pattern=" + "(" * 2000 + "a" + ")" * 2000],
             "((... is not a regular expression: it is nested too deeply",
@@ -69,7 +78,7 @@ def test_a_number_of_64_bits_is_read() -> None:
         (["decoding.pattern='[ab]*a[ab]{17}'"], "the automaton of '[ab]*a[ab]{17}' has more than 100,000"),
         (["model." * 20_000 + "x=1"], f"is nested deeper than {MAX_DEPTH} levels"),
     ],
-)  # fmt: skip
+)
 def test_what_training_could_not_do_is_refused_before(
     registry: Registry, settings: list[str], message: str
 ) -> None:

@@ -64,7 +64,7 @@ def test_bad_lines_can_be_skipped_with_their_partners(tmp_path: Path) -> None:
     train = data.load(TaskType.SEQUENCE_TO_SEQUENCE)["train"]
     assert train[:] == {"source": ["a"], "target": ["1"]}
     first, empty, missing, encoding = data.notices()[0].splitlines()
-    assert first == "train: bad rows skipped: 3; the first:"
+    assert first == "WARNING: train: bad rows skipped: 3 of 4 (75.0%): do the options of data fit? The first:"
     assert "bad.de:2: the source is empty" in empty
     assert "bad.en.gz:3: the target is empty" in missing
     assert "bad.de:4: the source is not UTF-8" in encoding

@@ -75,12 +75,12 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
 def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:
     if "/" not in name and not name.endswith(".yaml"):
         _refuse_component(name, registry)
-    from plugformer.configuration import resolve, validate
+    from plugformer.configuration import resolve, validate_model
 
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    resolved = validate(resolved)
+    resolved = validate_model(resolved)
     from plugformer.training.preview import preview  # imports torch, for which a mistake need not wait
 
     model = preview(resolved)

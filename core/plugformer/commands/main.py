@@ -97,7 +97,7 @@ def _prepare_streams() -> None:
     """Makes standard output and standard error ones that anything can be written to."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started this process
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (stays open)
     codecs.register_error("json", _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="json")

@@ -4,6 +4,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
+from unicodedata import east_asian_width
 
 import typer
 
@@ -24,15 +25,20 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
         right: Columns that are aligned to the right.
     """
     table = [header, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    widths = [max(_cells(row[column]) for row in table) for column in range(len(header))]
     limit = terminal_width()
     for number, row in enumerate(table):
-        cells = [
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for name, cell, width in zip(header, row, widths, strict=True)
-        ]
+        cells = []
+        for name, cell, width in zip(header, row, widths, strict=True):
+            space = " " * (width - _cells(cell))
+            cells.append(space + cell if name in right else cell + space)
         line = clipped("  ".join(cells).rstrip(), limit)
         typer.echo(typer.style(line, bold=True) if number == 0 and limit else line)
+
+
+def _cells(text: str) -> int:
+    """Returns how many columns of a terminal a text takes: Chinese characters take two."""
+    return sum(1 + (east_asian_width(character) in "WF") for character in text)
 
 
 def print_text(text: str, indent: int = 0) -> None:

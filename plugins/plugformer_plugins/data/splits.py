@@ -1,6 +1,6 @@
 """Which files make which split."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ SplitName = Annotated[
 """`train`, `validation`, or a name that starts with `test`."""
 
 T = TypeVar("T")
+
+OneOrMore: TypeAlias = T | Annotated[list[T], Field(min_length=1)]
+"""One thing, or a list of several."""
 
 
 def one_or_more(value: T | list[T]) -> list[T]:
