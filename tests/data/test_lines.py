@@ -78,3 +78,12 @@ def test_labels_need_a_table(tmp_path: Path) -> None:
 def test_a_pair_has_two_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="target"):
         load({"train": {"source": str(tmp_path / "a.de")}})
+
+
+def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> None:
+    files = {"train": [{**pair(tmp_path, "one", "a\n", "b\n"), "source": str(tmp_path / "gone.de")}]}
+    data = REGISTRY.create("data", "lines", files=files)
+    ((path, message),) = data.problems(TaskType.SEQUENCE_TO_SEQUENCE)
+    assert path == ("files", "train", 0, "source")
+    assert "gone.de: no such file" in message
+    assert ("name",) in [path for path, _ in data.problems(TaskType.CLASSIFICATION)]

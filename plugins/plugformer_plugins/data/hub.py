@@ -11,7 +11,7 @@ from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.hub_streams import named, streamed
 from plugformer_plugins.data.labels import warn_of_numbers
-from plugformer_plugins.data.splits import SplitName
+from plugformer_plugins.data.splits import Keys, SplitName
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDatasetDict
@@ -71,7 +71,7 @@ class Hub(Data):
             self._notices += warn_of_numbers(examples, columns[1])
         return examples
 
-    def problems(self, task_type: TaskType) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def problems(self, task_type: TaskType) -> Iterator[tuple[Keys, str]]:
         """Yields keys of `columns` that are none of the task's; nothing is fetched."""
         for name in self._columns:
             if name not in task_type.columns:

@@ -14,7 +14,7 @@ from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.labels import warn_of_numbers
-from plugformer_plugins.data.splits import OneOrMore, SplitName, one_or_more
+from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
 from plugformer_plugins.data.streams import stream
 from plugformer_plugins.data.table_reader import Column, Layout, Row, read_layout, read_rows
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
 
 Name = str | Annotated[int, Field(ge=1)]
-Finding = tuple[tuple[str | int, ...], str]
+Finding = tuple[Keys, str]
 """The keys that lead to an option, and what is wrong with it."""
 
 
@@ -96,25 +96,14 @@ class Table(Data):
         wrong = list(self._wrong_columns(task_type))
         yield from wrong
         wanted = {} if wrong else self._wanted(task_type)
-        for split, files in self._files.items():
-            for number, file in enumerate(one_or_more(files)):
-                path = ("files", split, *([number] if isinstance(files, list) else []))
-                try:
-                    layout = read_layout(file, delimiter=self._delimiter, header=self._header)
-                except PlugformerError as error:
-                    yield path, str(error)
-                else:
-                    yield from self._missing(file, layout, wanted)
-
-    def _missing(
-        self, file: Path, layout: Layout | None, wanted: dict[str, list[Column]]
-    ) -> Iterator[Finding]:
-        for name, columns in wanted.items():
-            for column in columns if layout else ():
-                try:
-                    layout.position(column)
-                except DataError as error:
-                    yield ("columns", name), f"{file}: {error}"
+        for path, file in placed(self._files):
+            try:
+                layout = read_layout(file, delimiter=self._delimiter, header=self._header)
+            except PlugformerError as error:
+                yield path, str(error)
+                continue
+            for name, columns in wanted.items() if layout is not None else ():
+                yield from ((("columns", name), f"{file}: {fault}") for fault in _missing(layout, columns))
 
     def stream(self, task_type: TaskType) -> "IterableDatasetDict":
         """Returns the splits unread; each file is a shard.
@@ -187,3 +176,12 @@ class Table(Data):
             kept = parts if self._separator.strip() and any(parts) else [part for part in parts if part]
             cells = [self._separator.join(kept)]
         return require_text(cells[0], name, row.place)
+
+
+def _missing(layout: Layout, columns: list[Column]) -> Iterator[DataError]:
+    """Yields why columns are none of a table's."""
+    for column in columns:
+        try:
+            layout.position(column)
+        except DataError as error:
+            yield error
