@@ -102,8 +102,10 @@ class Table(Data):
             except PlugformerError as error:
                 yield path, str(error)
                 continue
-            for name, columns in wanted.items() if layout is not None else ():
-                yield from ((("columns", name), f"{file}: {fault}") for fault in _missing(layout, columns))
+            if layout is not None:
+                for name, columns in wanted.items():
+                    for fault in _missing(layout, columns):
+                        yield ("columns", name), f"{file}: {fault}"
 
     def stream(self, task_type: TaskType) -> "IterableDatasetDict":
         """Returns the splits unread; each file is a shard.
