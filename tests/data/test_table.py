@@ -459,7 +459,7 @@ def test_columns_of_parquet_that_are_not_used_are_not_read(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "path", "message"),
     [
-        ({"files": {"train": "gone.tsv"}}, ("files", "train"), "gone.tsv: no such file; check the path, or"),
+        ({"files": {"train": "gone.tsv"}}, ("files", "train"), "gone.tsv: no such file; check the path"),
         ({"files": {"train": ["rows.tsv", "gone.tsv"]}}, ("files", "train", 1), "gone.tsv: no such file"),
         ({"files": {"train": "empty.tsv"}}, ("files", "train"), "empty.tsv: is empty"),
         ({"files": {"train": "rows.dat"}}, ("files", "train"), "cannot tell the format"),
