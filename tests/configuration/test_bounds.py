@@ -65,7 +65,7 @@ def test_a_number_of_64_bits_is_read() -> None:
             ["decoding={name: sampling, temperature: 1e-39}"],
             "temperature: expected at least 1e-06, found 1e-39",
         ),
-        (["decoding={name: sampling, top_p: 1e-320}"], "top_p: expected at least 1e-06, found 1e-320"),
+        (["decoding={name: sampling, top_p: 1e-320}"], "top_p: expected at least 1e-09, found 1e-320"),
         ([f"decoding={{name: beam, size: {LARGEST}}}"], "decoding.size: expected at most 1024, found"),
         (
             ["decoding.pattern='a{99999999999}'"],

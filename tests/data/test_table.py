@@ -490,3 +490,7 @@ def test_problems_are_found_before_reading(
 def test_columns_that_mean_nothing(tmp_path: Path, columns: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"columns\.source: expected .*at least 1"):
         load(PAIRS, {"train": written(tmp_path, "rows.tsv", "a\t1\n")}, columns=columns)
+
+
+def test_a_header_alone_is_a_split_without_rows(tmp_path: Path) -> None:
+    assert len(load(LABELS, {"train": written(tmp_path, "rows.tsv", "text\tlabel\n")})["train"]) == 0

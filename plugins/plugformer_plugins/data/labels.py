@@ -86,8 +86,10 @@ def warn_of_numbers(examples: "DatasetDict", column: object) -> list[str]:
         examples: Texts with classes.
         column: The column of the labels.
     """
-    names = examples["train"].features["label"].names
     rows = len(examples["train"])
+    if not rows:  # and no columns either
+        return []
+    names = examples["train"].features["label"].names
     rare = len(names) >= MANY and rows < SELDOM * len(names)
     fractions = (
         len(names) >= SEVERAL and all(map(_NUMBER.fullmatch, names)) and any("." in name for name in names)

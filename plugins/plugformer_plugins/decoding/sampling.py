@@ -35,7 +35,7 @@ class Sampling(StepwiseDecoding):
         ] = 1.0,
         top_k: Annotated[int, Field(ge=1, description="Draw from the k most probable tokens.")] | None = None,
         top_p: Annotated[
-            float, Field(ge=1e-6, le=1, description="Draw from the smallest set with this probability.")
+            float, Field(ge=1e-9, le=1, description="Draw from the smallest set with this probability.")
         ] = 1.0,
         seed: Annotated[int, Field(ge=0, description="Decides all random choices.")] = 1,
     ) -> None:
