@@ -8,11 +8,16 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from plugformer.errors import ConfigurationError
+
 
 def cache_folder() -> Path:
     """Returns `PLUGFORMER_CACHE`, or else what this platform has for files that programs can make again."""
     if given := os.environ.get("PLUGFORMER_CACHE"):
-        return Path(given).expanduser().absolute()
+        try:
+            return Path(given).expanduser().absolute()
+        except RuntimeError as error:
+            raise ConfigurationError(f"PLUGFORMER_CACHE={given}: {error}; write the path out") from error
     if given := os.environ.get("XDG_CACHE_HOME"):
         return Path(given, "plugformer")
     if sys.platform == "darwin":

@@ -15,6 +15,7 @@ import yaml
 
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, Origin, Problem, report
+from plugformer.terminal import clipped
 
 MAX_NODES = 50_000
 """Nodes of a document, repeated aliases counted each time: real ones have fewer than a thousand."""
@@ -33,6 +34,8 @@ _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _MAX_DIGITS = 4000  # Python itself refuses integers of more than 4,300 digits
+_WHOLE = range(-(2**63), 2**63)
+"""Whole numbers that files, arrays and generators can hold, so that no component meets a larger one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,9 @@ class _Builder:
         if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
             self._problem(event.start_mark, f"the tag {event.tag!r} is not allowed")
         value = event.value if quoted or event.tag else resolve_scalar(event.value)
+        if isinstance(value, int) and value not in _WHOLE:
+            message = f"the whole number {clipped(event.value, 40)} has more than 64 bits; "
+            self._problem(event.start_mark, f"{message}write a smaller one, or text in quotes")
         return Scalar(value, self._origin(event.start_mark))
 
     def _sequence(self, event: Any, events: Iterator[Any], depth: int) -> Sequence:

@@ -5,7 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from plugformer.terminal import clipped
+
 Key: TypeAlias = str | int
+
+MOST = 20
+"""Problems that are reported in full; a file may have thousands."""
+
+_LONGEST = 1000
+"""Characters of a line of a report: a value may have millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class Problem:
         place = "" if self.origin is None else f"{self.origin}  "
         path = f"{dotted(self.path)}: " if self.path else ""
         lines = [f"{place}{path}{self.message}", *self.hint.splitlines()]
-        return "\n  ".join(lines)
+        return "\n  ".join(clipped(line, _LONGEST) for line in lines)
 
 
 def dotted(path: Iterable[Key]) -> str:
@@ -59,9 +67,10 @@ def dotted(path: Iterable[Key]) -> str:
 
 
 def report(problems: Iterable[Problem]) -> str:
-    """Returns all problems as text, in the order of the documents, each once."""
-    unique = dict.fromkeys(problems)
-    return "\n".join(str(problem) for problem in sorted(unique, key=_place))
+    """Returns problems as text, in the order of the documents, each once: the first, and how many follow."""
+    unique = sorted(dict.fromkeys(problems), key=_place)
+    more = [f"... and {len(unique) - MOST:,} more"] * (len(unique) > MOST)
+    return "\n".join([*map(str, unique[:MOST]), *more])
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:

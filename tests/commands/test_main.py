@@ -1,5 +1,8 @@
 """How the command line starts and ends: help, version, mistakes, exit statuses."""
 
+import io
+import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -9,6 +12,7 @@ import pytest
 
 import plugformer
 from plugformer.commands import listing
+from plugformer.commands.main import main
 from plugformer.errors import InterruptedRunError, RunError
 
 COMMANDS = ["list", "info", "validate", "schema", "train", "evaluate", "predict", "check", "new"]
@@ -56,7 +60,6 @@ def test_version(run):
         (["train"], "no TASK given\n  known: ag-news, copying, couplets, dates, "),
         (["train", "--resume"], "write `plugformer train --resume --out DIR`"),
         (["train", "dates", "--resume", "--out", "runs/a"], "write `plugformer train --resume --out runs/a`"),
-        (["train", "--resume", "--out", "runs/a", "--set", "a=1"], "settings from the run itself"),
         (["predict", "runs/a", "text", "--file", "b"], "TEXT and --file exclude each other"),
         (["predict", "runs/a", "--file", "nothing.txt"], "nothing.txt cannot be read: No such file"),
         (["list", "--registry", "nothing.yaml"], "nothing.yaml' cannot be read"),
@@ -142,3 +145,68 @@ def test_a_traceback_is_kept_elsewhere_where_the_cache_cannot_be_written(run, mo
 def test_a_stream_that_is_closed_or_full_does_not_decide_the_exit_status(redirection, arguments, status):
     command = f'"{sys.executable}" -m plugformer {arguments} {redirection}'
     assert subprocess.run(command, shell=True, check=False).returncode == status  # noqa: S602 (a shell closes streams)
+
+
+def test_escape_sequences_of_others_do_not_reach_the_terminal(run, manifest):
+    clearing = "x\\e[2J\\e]0;title\\a"
+    file = manifest(
+        f'components: {{norm: {{mine: {{class: "m:M", summary: "{clearing}"}}}}, odd: {{"{clearing}": 1}}}}'
+    )
+    for arguments in (["list", "--registry", str(file)], ["train", "\x1b[2J"], ["info", "norm/\x9b2J"]):
+        outcome = run(*arguments)
+        assert not {"\x1b", "\x07", "\x9b"} & {*outcome.out, *outcome.err}
+        assert any(each in outcome.out + outcome.err for each in ("\\x1b", "\\x9b"))
+
+
+def test_no_message_is_endless(run):
+    for arguments in (["info", "x" * 100_000], ["list", "x" * 100_000], ["validate", f"./{'x' * 100_000}"]):
+        outcome = run(*arguments)
+        assert outcome.status == 2
+        assert len(outcome.err) < 5000
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_closed_stream_is_one_that_swallows(monkeypatch, name):
+    monkeypatch.setattr(sys, name, None)
+    for arguments, status in ((["list", "norm"], 0), (["list", "nrom"], 2)):
+        with pytest.raises(SystemExit) as left:
+            main(arguments)
+        assert left.value.code == status
+
+
+def test_characters_that_standard_output_lacks_are_escaped(monkeypatch, manifest):
+    text = "中 \N{GRINNING FACE}"
+    file = manifest(f'components: {{norm: {{mine: {{class: "m:M", summary: "{text}"}}}}}}')
+    for arguments in (["list", "norm", "--json"], ["list", "norm"]):
+        out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+        monkeypatch.setattr(sys, "stdout", out)
+        with pytest.raises(SystemExit) as left:
+            main([*arguments, "--registry", str(file)])
+        assert left.value.code == 0
+        printed = out.buffer.getvalue().decode("latin-1")
+        assert r"\u4e2d \ud83d\ude00" in printed
+        if "--json" in arguments:
+            assert text in [entry["summary"] for entry in json.loads(printed)]
+
+
+def test_a_terminal_of_no_width_is_none(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert run("list", "norm").status == 0
+    assert "COLUMNS" not in os.environ
+
+
+@pytest.mark.parametrize("variable", ["PLUGFORMER_CACHE", "PLUGFORMER_REGISTRY"])
+def test_no_home_of_such_a_user(run, monkeypatch, variable):
+    monkeypatch.setenv(variable, "~nosuchuser/x")
+    outcome = run("info", "dates") if variable == "PLUGFORMER_CACHE" else run("list")
+    assert outcome.status == 2
+    assert "~nosuchuser/x" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_manifest_that_is_a_circle_of_links(run, tmp_path):
+    loop = Path(tmp_path, "loop.yaml")
+    loop.symlink_to(loop)
+    outcome = run("list", "--registry", str(loop))
+    assert outcome.status == 2
+    assert "loop.yaml' cannot be read" in outcome.err

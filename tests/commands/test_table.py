@@ -11,6 +11,11 @@ def test_columns_are_aligned(capsys):
     assert capsys.readouterr().out == "a       number\nlonger       1\nb        1,000\n"
 
 
+def test_chinese_characters_take_two_columns(capsys):
+    table.print_table(("", "n"), [("中文", "1"), ("abcd", "2")])
+    assert capsys.readouterr().out == "      n\n中文  1\nabcd  2\n"
+
+
 def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
     monkeypatch.setattr(table, "terminal_width", lambda: 24)
     table.print_table(("a",), [("x" * 30,)])

@@ -48,3 +48,40 @@ def test_schema_is_json_with_the_components_of_a_local_manifest(run, manifest):
     schema = json.loads(outcome.out)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert '"mine"' in outcome.out
+
+
+TASK = """\
+type: classification
+data:
+  name: table
+  files: {train: here.tsv, test: [gone.tsv]}
+  columns: {text: body, text_b: title, label: class}
+  split: {validation: 0.1}
+tokenizer: words
+model: {architecture: encoder-only, width: 15, head: classifier}
+"""
+
+
+def test_files_and_columns_are_looked_for(run, tmp_path):
+    (tmp_path / "here.tsv").write_text("class\tbody\na\tb\n")
+    (tmp_path / "task.yaml").write_text(TASK)
+    outcome = run("validate", "task.yaml")
+    first, second, *width = [line for line in outcome.err.splitlines() if not line.startswith(" ")]
+    assert first.startswith(
+        f"task.yaml:4:35  data.files.test.0: {tmp_path}/gone.tsv: no such file; check the"
+    )
+    assert second.startswith("task.yaml:5:33  data.columns.text_b: unknown key 'text_b'")
+    assert all("width" in line or "heads" in line for line in width)  # all mistakes together
+    assert width
+    (tmp_path / "task.yaml").write_text(TASK.replace("gone", "here").replace(" text_b: title,", ""))
+    (tmp_path / "here.tsv").write_text("clas\tbody\na\tb\n")
+    outcome = run("validate", "task.yaml", "--set", "model.width=16")
+    assert "task.yaml:5:32  data.columns.label: " in outcome.err
+    assert "there is no column 'class' (did you mean 'clas'?)" in outcome.err
+    (tmp_path / "here.tsv").write_text("class\tbody\na\tb\n")
+    assert run("validate", "task.yaml", "--set", "model.width=16").out.startswith("OK")
+
+
+def test_a_model_can_be_shown_without_its_data(run, tmp_path):
+    (tmp_path / "task.yaml").write_text(TASK.replace(" text_b: title,", ""))
+    assert run("info", "task.yaml", "--set", "model.width=16").status == 0

@@ -50,7 +50,7 @@ SMALL = {
 SCALARS = (
     st.none()
     | st.booleans()
-    | st.integers()
+    | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False)
     | st.text(st.characters(codec="utf-8"))
 )

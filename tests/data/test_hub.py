@@ -1,6 +1,8 @@
 """Data sets laid out as on the Hugging Face Hub; here in local folders, since tests have no network."""
 
+import io
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +88,23 @@ def test_bad_rows_can_be_skipped(tmp_path: Path) -> None:
     data = REGISTRY.create("data", "hub", dataset=place, bad_rows="skip")
     assert data.load(PAIRS)["train"][:] == {"source": ["a"], "target": ["b"]}
     assert "row 2: the source is empty" in data.notices()[0]
+
+
+def test_members_of_archives_are_not_handed_to_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.load", lambda *_, **__: pytest.fail("torch.load was called"))
+    place = tmp_path / "set"
+    place.mkdir()
+    with tarfile.open(place / "train.tar", "w") as archive:
+        for name, content in (("0.pth", b"any bytes"), ("0.txt", b"a"), ("0.label", b"b")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    with pytest.raises(DataError, match="row 1: the source is"):
+        load(PAIRS, dataset=str(place), columns={"source": "pth", "target": "txt"})
+
+
+def test_unknown_columns_are_found_before_anything_is_fetched() -> None:
+    hub = REGISTRY.create("data", "hub", dataset="nowhere/nothing", columns={"text": "a", "txet": "b"})
+    ((path, message),) = hub.problems(LABELS)
+    assert path == ("columns", "txet")
+    assert "unknown key 'txet' (did you mean 'text'?)" in message

@@ -64,7 +64,7 @@ def test_bad_lines_can_be_skipped_with_their_partners(tmp_path: Path) -> None:
     train = data.load(TaskType.SEQUENCE_TO_SEQUENCE)["train"]
     assert train[:] == {"source": ["a"], "target": ["1"]}
     first, empty, missing, encoding = data.notices()[0].splitlines()
-    assert first == "train: bad rows skipped: 3; the first:"
+    assert first == "WARNING: train: bad rows skipped: 3 of 4 (75.0%): do the options of data fit? The first:"
     assert "bad.de:2: the source is empty" in empty
     assert "bad.en.gz:3: the target is empty" in missing
     assert "bad.de:4: the source is not UTF-8" in encoding
@@ -78,3 +78,12 @@ def test_labels_need_a_table(tmp_path: Path) -> None:
 def test_a_pair_has_two_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="target"):
         load({"train": {"source": str(tmp_path / "a.de")}})
+
+
+def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> None:
+    files = {"train": [{**pair(tmp_path, "one", "a\n", "b\n"), "source": str(tmp_path / "gone.de")}]}
+    data = REGISTRY.create("data", "lines", files=files)
+    ((path, message),) = data.problems(TaskType.SEQUENCE_TO_SEQUENCE)
+    assert path == ("files", "train", 0, "source")
+    assert "gone.de: no such file" in message
+    assert ("name",) in [path for path, _ in data.problems(TaskType.CLASSIFICATION)]

@@ -295,6 +295,6 @@ def test_skipped_rows_are_reported_at_each_start(file: Path, registry: Registry,
     file.write_text(f"{ROWS}no target\t\nonly one column\n")
     for _ in range(2):
         (notice,) = prepare(task(file, bad_rows="skip"), registry).notices
-        assert notice.splitlines()[0] == "train: bad rows skipped: 2; the first:"
+        assert notice.splitlines()[0] == "train: bad rows skipped: 2 of 83 (2.4%); the first:"
         assert f"{file}:82: the target is empty" in notice
     assert made.count("read") == 1

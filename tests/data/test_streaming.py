@@ -240,7 +240,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
     found = a_pass(data, stream)
     assert sum(map(len, found)) == 99
     (notice,) = stream.place.count.notices("train")
-    assert notice.startswith("train: bad rows skipped: 1; the first:\n  ")
+    assert notice.startswith("train: bad rows skipped: 1 of 132 (0.8%); the first:\n  ")
     assert "train0.en:70: the target is empty" in notice
 
 

@@ -14,6 +14,7 @@ from datasets import DatasetDict
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
 from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
+from plugformer_plugins.data import table_reader
 
 PAIRS, LABELS = TaskType.SEQUENCE_TO_SEQUENCE, TaskType.CLASSIFICATION
 REGISTRY = Registry.discover()
@@ -277,12 +278,12 @@ def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None
     data, notices = skipping(PAIRS, {"train": file, "test": file}, header=False)
     assert data["train"][:] == data["test"][:] == {"source": ["a", "f"], "target": ["1", "6"]}
     first, *faults = notices[0].splitlines()
-    assert first == "train: bad rows skipped: 4; the first:"
+    assert first == "WARNING: train: bad rows skipped: 4 of 6 (66.7%): do the options of data fit? The first:"
     for fault, words in zip(
         faults, ["2: 1 column", "3: the source is not UTF-8", "4: the source is empty"], strict=True
     ):
         assert f"{file}:{words}" in fault
-    assert notices[1].startswith("test: bad rows skipped: 4")
+    assert notices[1].startswith("WARNING: test: bad rows skipped: 4 of 6")
 
 
 def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:
@@ -295,9 +296,9 @@ def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:
     }
     data, notices = skipping(PAIRS, files)
     assert data["train"][:] == data["test"][:] == {"source": ["a"], "target": ["1"]}
-    assert [notice.split(";")[0] for notice in notices] == [
-        "train: bad rows skipped: 4",
-        "test: bad rows skipped: 1",
+    assert [notice.split(": do")[0] for notice in notices] == [
+        "WARNING: train: bad rows skipped: 4 of 5 (80.0%)",
+        "WARNING: test: bad rows skipped: 1 of 2 (50.0%)",
     ]
 
 
@@ -305,7 +306,7 @@ def test_rows_with_unknown_labels_can_be_skipped(tmp_path: Path) -> None:
     file = written(tmp_path, "rows.tsv", "a\tx\nb\tz\nc\ty\n\tx\nd\tz\n")
     data, notices = skipping(LABELS, {"train": file}, header=False, labels=["x", "y"])
     assert data["train"][:] == {"text": ["a", "c"], "label": [0, 1]}
-    assert notices[0].startswith("train: bad rows skipped: 3")
+    assert notices[0].startswith("WARNING: train: bad rows skipped: 3 of 5")
     assert "unknown label 'z'" in notices[0]
 
 
@@ -322,3 +323,174 @@ def test_a_file_that_breaks_off_is_never_skipped(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(b"a\t1\n" * 1000)[:-20])
     with pytest.raises(DataError, match="cannot read on"):
         skipping(PAIRS, {"train": str(file)}, header=False)
+
+
+def test_a_loss_of_few_rows_is_no_warning(tmp_path: Path) -> None:
+    file = written(tmp_path, "rows.tsv", "a\t1\n" * 99 + "b\n")
+    _, (notice,) = skipping(PAIRS, {"train": file}, header=False)
+    assert notice.startswith("train: bad rows skipped: 1 of 100 (1.0%); the first:")
+
+
+@pytest.mark.parametrize(
+    ("separator", "texts"),
+    [(" ", ["T1 B1", "B2"]), (" [SEP] ", ["T1 [SEP] B1", " [SEP] B2"]), ("\t", ["T1\tB1", "B2"])],
+)
+def test_joined_columns_have_a_separator(tmp_path: Path, separator: str, texts: list[str]) -> None:
+    file = written(tmp_path, "news.csv", "class,title,body\n1,T1,B1\n2,,B2\n")
+    columns = {"text": ["title", "body"], "label": "class"}
+    assert load(LABELS, {"train": file}, columns=columns, separator=separator)["train"]["text"][:] == texts
+    empty = written(tmp_path, "empty.csv", "class,title,body\n1, ,\n")
+    with pytest.raises(DataError, match=r"empty\.csv:2: the text is empty"):
+        load(LABELS, {"train": empty}, columns=columns, separator=separator)
+
+
+def test_a_separator_that_spells_a_special_token_is_text(tmp_path: Path) -> None:
+    for name in ("whitespace", "bpe", "wordpiece", "characters"):
+        options = {"size": 300} if name in ("bpe", "wordpiece") else {}
+        tokenizer = REGISTRY.create("tokenizer", name, **options)
+        tokenizer.train(["one <s> two </s> <pad> three [SEP] <unk>"] * 4)
+        (row,) = tokenizer.encode(["one <s> </s> <pad> <unk> two"])
+        assert min(row) >= 4
+
+
+def labelled(tmp_path: Path, labels: list[str]) -> str:
+    return written(tmp_path, "labels.tsv", "".join(f"t\t{label}\n" for label in labels))
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["10", "9", "0"], ["0", "9", "10"]),
+        (["class 10", "class 9", "class 09"], ["class 09", "class 9", "class 10"]),
+        (["1", "-1", "0.5", "10", "9"], ["-1", "0.5", "1", "9", "10"]),
+        (["b", "a", "C"], ["C", "a", "b"]),
+        (["9" * 5000, "1"], ["1", "9" * 5000]),
+    ],
+)
+def test_classes_that_nobody_declares_are_in_their_natural_order(
+    tmp_path: Path, labels: list[str], expected: list[str]
+) -> None:
+    data = load(LABELS, {"train": labelled(tmp_path, labels)}, header=False)
+    assert data["train"].features["label"].names == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "warned"),
+    [
+        (
+            [f"{number / 37:.4f}" for number in range(960)],
+            "has 960 different labels in 960 training examples",
+        ),
+        ([f"{number % 51 / 10}" for number in range(5000)], "has 51 different labels in 5,000"),
+        ([f"intent {number % 77}" for number in range(700)], ""),
+        ([str(1 + number % 5) for number in range(20)], ""),
+    ],
+)
+def test_numbers_as_classes_are_warned_of(tmp_path: Path, labels: list[str], warned: str) -> None:
+    file = written(tmp_path, "scores.tsv", "".join(f"t\tx\t{label}\n" for label in labels))
+    table = REGISTRY.create(
+        "data", "table", files={"train": file}, header=False, columns={"text": 1, "label": 3}
+    )
+    table.load(LABELS)
+    assert len(table.notices()) == bool(warned)
+    for notice in table.notices():
+        assert notice.startswith("WARNING: column 3 ")
+        assert warned in notice
+        assert "not regression" in notice
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "bad"),
+    [
+        ("rows.tsv", "a\t1\nb\rc\t2\n", 0),  # a lone CR is text: without quotes a line is a record
+        ("rows.tsv", f"{'x' * 200_000}\t1\nb\t2\n", 0),
+        ("rows.csv", f"{'x' * 200_000},1\nb,2\n", 0),
+        ("rows.csv", 'a,1\n"b"x,2\nc,3\n', 1),
+        ("rows.csv", "a,1\nb\rx,2\nc,3\n", 1),
+        ("rows.csv", 'a,1\nc,3\n"b,2\n', 1),
+    ],
+)
+def test_one_row_does_not_end_the_reading(tmp_path: Path, name: str, content: str, bad: int) -> None:
+    data, notices = skipping(PAIRS, {"train": written(tmp_path, name, content)}, header=False)
+    assert len(data["train"]) == 2
+    assert len(notices) == bad
+    assert all("correct the quotes" in notice for notice in notices)
+
+
+def test_a_missing_quote_takes_no_more_than_so_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_reader, "LONGEST_CELL", 1000)
+    file = written(tmp_path, "rows.csv", 'a,1\n"b,2\n' + "c,3\n" * 1000)
+    with pytest.raises(DataError, match=r"rows\.csv:2: field larger than field limit .1000."):
+        load(PAIRS, {"train": file}, header=False)
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.Table.from_arrays([pa.array(["a"]), pa.array(["1"]), pa.array(["2"])], ["source", "x", "x"]),
+        tmp_path / "twice.parquet",
+    )
+    files = [written(tmp_path, "twice.tsv", "source\tx\tx\na\t1\t2\n"), str(tmp_path / "twice.parquet")]
+    for file in files:
+        with pytest.raises(DataError, match=r"2 columns are called .x.; give"):
+            load(PAIRS, {"train": file}, columns={"source": "source", "target": "x"})
+        data = load(PAIRS, {"train": file}, columns={"source": "source", "target": 3})
+        assert data["train"]["target"][:] == ["2"]
+
+
+def test_a_column_called_2_is_not_the_second_one(tmp_path: Path) -> None:
+    file = written(tmp_path, "numbers.tsv", "2\tx\ty\na\tb\tc\n")
+    columns: dict[Any, str] = {2: "b", "2": "a", 3: "c", "3": "c"}
+    for target, expected in columns.items():
+        data = load(PAIRS, {"train": file}, columns={"source": 1, "target": target})
+        assert data["train"]["target"][:] == [expected]
+
+
+def test_columns_of_parquet_that_are_not_used_are_not_read(tmp_path: Path) -> None:
+    days = pa.array([10**18, 0], pa.timestamp("us"))
+    table = pa.table({"source": ["a", "b"], "target": ["1", "2"], "when": days, "day": days.cast("int64")})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    files = {"train": str(tmp_path / "rows.parquet")}
+    assert len(load(PAIRS, files)["train"]) == 2
+    data, notices = skipping(PAIRS, files, columns={"source": ["source", "when"], "target": "target"})
+    assert len(data["train"]) == 1
+    assert "row 1: a cell cannot be read" in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "path", "message"),
+    [
+        ({"files": {"train": "gone.tsv"}}, ("files", "train"), "gone.tsv: no such file; check the path"),
+        ({"files": {"train": ["rows.tsv", "gone.tsv"]}}, ("files", "train", 1), "gone.tsv: no such file"),
+        ({"files": {"train": "empty.tsv"}}, ("files", "train"), "empty.tsv: is empty"),
+        ({"files": {"train": "rows.dat"}}, ("files", "train"), "cannot tell the format"),
+        ({"files": {"train": "rows.jsonl"}}, ("files", "train"), "rows.jsonl: no such file"),
+        ({"columns": {"source": 1, "target": 2, "more": 3}}, ("columns", "more"), "unknown key 'more'"),
+        ({"columns": {"source": 1}}, ("columns",), "'target' is missing"),
+        ({"columns": {"source": "sorce", "target": 2}}, ("columns", "source"), "(did you mean 'source'?)"),
+        ({"columns": {"source": 3, "target": 2}}, ("columns", "source"), "there is no column 3, only"),
+        ({"header": False, "columns": {"source": 1, "target": 3}}, ("columns", "target"), "no column 3"),
+        ({"files": {"train": "rows.parquet"}}, ("columns", "target"), "rows.parquet: there is no column"),
+    ],
+)
+def test_problems_are_found_before_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], path: Any, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "rows.tsv", "source\ttarget\na\t1\n")
+    written(tmp_path, "rows.dat", "source\ttarget\na\t1\n")
+    written(tmp_path, "empty.tsv", "")
+    pq.write_table(pa.table({"source": ["a"]}), "rows.parquet")
+    table = REGISTRY.create("data", "table", **{"files": {"train": "rows.tsv"}, **options})
+    ((found, words),) = table.problems(PAIRS)
+    assert found == path
+    assert message in words
+
+
+@pytest.mark.parametrize("columns", [{"source": [], "target": 2}, {"source": 0, "target": 2}])
+def test_columns_that_mean_nothing(tmp_path: Path, columns: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"columns\.source: expected .*at least 1"):
+        load(PAIRS, {"train": written(tmp_path, "rows.tsv", "a\t1\n")}, columns=columns)
+
+
+def test_a_header_alone_is_a_split_without_rows(tmp_path: Path) -> None:
+    assert len(load(LABELS, {"train": written(tmp_path, "rows.tsv", "text\tlabel\n")})["train"]) == 0

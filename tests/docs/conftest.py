@@ -41,7 +41,7 @@ import yaml
 from plugformer.ablation.declaration import Options, read_study
 from plugformer.ablation.resolution import resolve_variants
 from plugformer.commands.main import main
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve, validate_model
 from plugformer.registry import Registry, parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,7 +155,7 @@ class Page:
             text = f"extends: {self.next.get('extends', 'dates')}\n{text}"
         if title is None or file.name == "part.yaml":
             file.write_text(text, encoding="utf-8")
-        validate(resolve(f"./{file}"))
+        validate_model(resolve(f"./{file}"))
 
 
 def _write(file: Path, text: str) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from plugformer.evaluation.offline import score
+from plugformer.evaluation.report import in_class_order
 from plugformer_plugins.metric.confusion_matrix import ConfusionMatrix
 from plugformer_plugins.metric.macro_f1 import MacroF1
 
@@ -46,3 +47,12 @@ def test_the_confusion_matrix():
         "columns": ["a", "b", "c"],
         "rows": {"a": [3, 1, 0], "b": [0, 1, 1], "c": [0, 1, 0]},
     }
+
+
+def test_classes_stand_in_the_order_of_the_task():
+    found = in_class_order(score(ConfusionMatrix(), PREDICTIONS, RIGHT), ["c", "z", "a", "b"])
+    assert found["table"]["columns"] == ["c", "a", "b"]
+    assert found["table"]["rows"] == {"c": [0, 0, 1], "a": [0, 3, 1], "b": [1, 0, 1]}
+    assert list(found["table"]["rows"]) == ["c", "a", "b"]
+    other = score(ConfusionMatrix(), PREDICTIONS, RIGHT)
+    assert in_class_order(other, ["a", "b"]) == other  # not a table of these classes

@@ -55,6 +55,11 @@ class WithoutColumns(Pairs):
         return DatasetDict({"train": Dataset.from_dict({"input": ["a"], "output": ["b"]})})
 
 
+class FindsFault(Pairs):
+    def problems(self, task_type):
+        yield ("files",), "too few"
+
+
 class Shuffles(Pairs):
     target = property(lambda self: str(random.random()))  # noqa: S311 (a fault, not a secret)
 
@@ -108,6 +113,7 @@ MUTANTS = [
     (BlankTarget, "examples_fit_the_task", r"the target of example 0 of split 'train' is ' \\t'"),
     (NumberedLabels, "examples_fit_the_task", "has no column source|expected a ClassLabel"),
     (WithoutColumns, "examples_fit_the_task", r"no column source, target, only \['input', 'output'\]"),
+    (FindsFault, "what_loads_has_no_problems", "problems finds .*'too few'.*, but load reads the examples"),
     (Shuffles, "loading_is_repeatable", "the target column of split 'train' holds something else"),
     (StreamsBackwards, "a_stream_has_the_same_examples", "'train' holds other examples than loaded"),
     (StreamsTheRestAnew, "a_stream_has_the_same_examples", "goes on with other examples from its saved"),
@@ -124,7 +130,7 @@ def test_is_caught(assert_caught, mutant, check, words):
 
 
 def test_sound_data_pass():
-    assert run(Pairs).summary() == "6 of 6 checks passed"
+    assert run(Pairs).summary() == "7 of 7 checks passed"
 
 
 def test_every_check_of_data_catches_one():

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from plugformer.ablation.consistency import contradictions
 from plugformer.ablation.study import Study
 from plugformer.configuration.layers import is_file
-from plugformer.configuration.overrides import read_setting
+from plugformer.configuration.overrides import SHOWN, read_setting
 from plugformer.configuration.paths import expand
 from plugformer.configuration.resolved import origin_of
 from plugformer.configuration.structure import located
@@ -18,6 +18,7 @@ from plugformer.documents import Mapping, Node, Scalar, plain, read_file
 from plugformer.errors import ConfigurationError
 from plugformer.explanations import explain
 from plugformer.problems import Key, Origin, Problem, dotted, report
+from plugformer.terminal import clipped
 
 _BY_KEY = ("set", "factors", "tune")
 """Keys whose mappings take more keys from options; others are replaced."""
@@ -130,7 +131,7 @@ def _from_options(options: Options) -> Mapping:
     ]
     given: dict[tuple[str, tuple[Key, ...]], Origin] = {}
     for option, argument in arguments:
-        origin = Origin(f"{option} {shlex.quote(argument)}", folder=Path.cwd())
+        origin = Origin(f"{option} {shlex.quote(clipped(argument, SHOWN))}", folder=Path.cwd())
         try:
             path, node = read_setting(argument, origin)
         except ConfigurationError as error:

@@ -5,13 +5,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from plugformer.configuration.task import Count, Settings
+from plugformer.explanations import InWords
 from plugformer.problems import Key
 
 TUNING_SEED = 2**20
 """The seed of all trainings that settings are chosen by: above those of a study, which must not see it."""
 
 Seed = Annotated[int, Field(ge=0, lt=TUNING_SEED)]
-Path = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$")]
+Path = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$"), InWords("a dotted key such as model.attention")]
 Matched = Literal["none", "parameters", "flops", "time"]
 
 

@@ -34,7 +34,7 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Show a component's options, a task's model, or what a plugin offers.
+    """Show a component's options, a task's model, or a plugin.
 
     Of a component: types, ranges, defaults and meaning of its options. Of a task: its modules with the shapes
     that they put out, their parameters and their floating-point operations. Of a plugin, by the name of its
@@ -89,12 +89,12 @@ def _show_task_or_plugin(name: str, settings: list[str], registry: Registry, *, 
 def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:
     if "/" not in name and not name.endswith(".yaml"):
         _refuse_component(name, registry)
-    from plugformer.configuration import resolve, validate
+    from plugformer.configuration import resolve, validate_model
 
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    resolved = validate(resolved)
+    resolved = validate_model(resolved)
     from plugformer.training.preview import preview  # imports torch, for which a mistake need not wait
 
     model = preview(resolved)

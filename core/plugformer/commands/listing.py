@@ -8,10 +8,11 @@ import typer
 
 from plugformer.commands.last_check import last_check
 from plugformer.commands.parameters import AsJson, LocalManifest, installed
-from plugformer.commands.table import clipped, print_table, print_text, terminal_width
+from plugformer.commands.table import print_table, print_text, terminal_width
 from plugformer.errors import RegistryError, nearest
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Other, Registry, State
+from plugformer.terminal import clipped, printable
 
 KINDS: tuple[str, ...] = (*(kind.value for kind in Kind), *(other.value for other in Other))
 
@@ -116,7 +117,7 @@ def _print_blocks(entries: list[Entry]) -> None:
                 checked
             )  # no column where nothing was checked
             line = "  ".join(["", *columns, entry.summary])
-            typer.secho(clipped(line.rstrip(), width), fg=_COLORS[entry.state])
+            typer.secho(clipped(printable(line.rstrip()), width), fg=_COLORS[entry.state])
             for cause in entry.cause.splitlines():
                 print_text(cause, indent=6)
 

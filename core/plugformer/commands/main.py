@@ -4,11 +4,16 @@ Exit status: 0, or 2 for anything that the user or a plugin caused, 130 for Ctrl
 output has gone.
 """
 
+import codecs
+import contextlib
 import errno
+import io
+import json
 import os
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -32,10 +37,14 @@ from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError
 from plugformer.faults import unexpected
+from plugformer.terminal import clipped, printable
 
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _PLACE = re.compile(r"(.+:\d+:\d+|--set \S.*?)  ")
 """How `problems.Origin` begins a line."""
+
+_LONGEST = 2000
+"""Characters of a line of a message: it may quote an argument, a cell or a file's name."""
 
 app = typer.Typer(
     name="plugformer",
@@ -70,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: What follows the program's name; those of this process if None.
     """
+    _prepare_streams()
     try:
         app(arguments, prog_name="plugformer")
     except PlugformerError as error:
@@ -86,6 +96,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(2, unexpected(error))
 
 
+def _prepare_streams() -> None:
+    """Makes standard output and standard error ones that anything can be written to."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this process
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (stays open)
+    codecs.register_error("json", _escaped)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="json")
+    if not os.environ.get("COLUMNS", "1").strip("0 "):  # no terminal is so narrow; rich would print nothing
+        del os.environ["COLUMNS"]
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Returns characters that an encoding lacks as JSON escapes them, which keeps JSON valid."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
 def _leave(status: str | int | None, message: str = "") -> NoReturn:
     """Says what went wrong and exits, once everything printed has been taken by whoever reads it."""
     stdout: Any = sys.stdout or sys.__stdout__  # a plugin may have taken it away
@@ -98,7 +127,9 @@ def _leave(status: str | int | None, message: str = "") -> NoReturn:
         gone = isinstance(error, BrokenPipeError)
         status, message = (1, message) if gone else (2, message or _complaint(error))
     if message:
-        typer.echo(message, err=True)
+        lines = (clipped(line, _LONGEST) for line in printable(message).split("\n"))
+        with contextlib.suppress(OSError):  # the status still tells how it ended
+            typer.echo("\n".join(lines), err=True)
     sys.exit(status)
 
 

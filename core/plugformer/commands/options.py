@@ -66,7 +66,8 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
     kind = schema.get("type", "any value")
     if kind == "array":
         return _list_in_words(schema, definitions)
-    bounds = [f"{sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema]
+    far = {"maximum"} if schema.get("maximum", 0) >= _FAR else set()
+    bounds = [f"{sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema.keys() - far]
     return " ".join([_WORDS.get(kind, kind), ", ".join(bounds)]).rstrip()
 
 
@@ -79,6 +80,9 @@ def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) ->
 
 
 _WORDS = {"string": "text", "object": "mapping", "null": "null", "boolean": "true | false"}
+_FAR = 2**31 - 1
+"""An upper bound that only computers care about."""
+
 _BOUNDS = {
     "minimum": ">=",
     "exclusiveMinimum": ">",

@@ -4,8 +4,11 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
+from unicodedata import east_asian_width
 
 import typer
+
+from plugformer.terminal import clipped, printable
 
 
 def terminal_width() -> int | None:
@@ -21,26 +24,26 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
         rows: Their values; without line breaks.
         right: Columns that are aligned to the right.
     """
-    table = [header, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    table = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(_cells(row[column]) for row in table) for column in range(len(header))]
     limit = terminal_width()
     for number, row in enumerate(table):
-        cells = [
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for name, cell, width in zip(header, row, widths, strict=True)
-        ]
+        cells = []
+        for name, cell, width in zip(header, row, widths, strict=True):
+            space = " " * (width - _cells(cell))
+            cells.append(space + cell if name in right else cell + space)
         line = clipped("  ".join(cells).rstrip(), limit)
         typer.echo(typer.style(line, bold=True) if number == 0 and limit else line)
+
+
+def _cells(text: str) -> int:
+    """Returns how many columns of a terminal a text takes: Chinese characters take two."""
+    return sum(1 + (east_asian_width(character) in "WF") for character in text)
 
 
 def print_text(text: str, indent: int = 0) -> None:
     """Prints a text line by line; on a terminal long lines are wrapped."""
     width, margin = terminal_width(), " " * indent
-    for line in text.splitlines():
+    for line in printable(text).splitlines():
         for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)):
             typer.echo(margin + part)
-
-
-def clipped(line: str, width: int | None) -> str:
-    """Returns the line, with an ellipsis at its end if it is longer than a terminal is wide."""
-    return line if width is None or len(line) <= width else f"{line[: width - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""`plugformer validate`: everything that can be said about a task without its data."""
+"""`plugformer validate`: everything that can be said about a task before its examples are read."""
 
 import json
 from typing import TYPE_CHECKING
@@ -24,10 +24,10 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Check a task without reading its data.
+    """Check a task before its examples are read.
 
-    Checks names, structure, options, and whether the parts fit together. Prints OK and what the task is, or
-    every mistake with its place (exit status 2).
+    Checks names, structure, options, whether the parts fit together, and whether files of data are there and
+    begin as the task says. Prints OK and what the task is, or every mistake with its place (exit status 2).
     """
     try:
         resolved = _checked(task, settings or [], installed(ctx, registry))

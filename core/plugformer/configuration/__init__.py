@@ -2,7 +2,7 @@
 
 from plugformer.configuration.components import check_components
 from plugformer.configuration.resolved import ResolvedTask
-from plugformer.configuration.resolving import resolve, resolve_changed, validate
+from plugformer.configuration.resolving import resolve, resolve_changed, validate, validate_model
 from plugformer.configuration.saving import dump
 from plugformer.configuration.schema import schema
 from plugformer.configuration.task import Component, Task
@@ -17,4 +17,5 @@ __all__ = [
     "resolve_changed",
     "schema",
     "validate",
+    "validate_model",
 ]

@@ -10,6 +10,9 @@ from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.problems import Problem, report
 from plugformer.registry import Registry
 
+MAX_FILES = 100
+"""Files that extend one another: real tasks have a few."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layers:
@@ -70,6 +73,9 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
         raise ConfigurationError(
             report([Problem(node.origin, ("extends",), f"goes round in a circle: {chain}")])
         )
+    if len(seen) == MAX_FILES:
+        message = f"more than {MAX_FILES} files extend one another; put some of them together"
+        raise ConfigurationError(report([Problem(node.origin, ("extends",), message)]))
     below = _read(base, _display(base), registry, seen)
     return Layers((*below.trees, without), below.registry)
 

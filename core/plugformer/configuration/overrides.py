@@ -4,12 +4,16 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from plugformer.documents import Mapping, Node, Scalar, read_text
+from plugformer.documents import MAX_DEPTH, Mapping, Node, Scalar, read_text
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, Origin, Problem, dotted, report
+from plugformer.terminal import clipped
 
 _DIGITS = 9
 """Of the longest number that a key may be: Python refuses to read those of thousands."""
+
+SHOWN = 200
+"""Characters of an argument that messages quote."""
 
 
 def read_overrides(arguments: Iterable[str]) -> Mapping:
@@ -25,7 +29,7 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
     settings: dict[tuple[Key, ...], Node] = {}
     messages: list[str] = []
     for argument in arguments:
-        origin = Origin(f"--set {shlex.quote(argument)}", folder=Path.cwd())
+        origin = Origin(f"--set {shlex.quote(clipped(argument, SHOWN))}", folder=Path.cwd())
         try:
             path, node = read_setting(argument, origin)
         except ConfigurationError as error:
@@ -53,6 +57,8 @@ def read_setting(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
     if not equals or "" in path:
         message = "expected KEY=VALUE with a dotted key, such as model.attention=gqa"
         raise ConfigurationError(report([Problem(origin, (), message)]))
+    if len(path) > MAX_DEPTH:
+        raise ConfigurationError(report([Problem(origin, (), f"is nested deeper than {MAX_DEPTH} levels")]))
     node = read_text(text, origin)
     return path, Scalar(None, origin) if node is None else node
 

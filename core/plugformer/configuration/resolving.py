@@ -12,7 +12,7 @@ from plugformer.configuration.structure import check_structure
 from plugformer.documents import Mapping
 from plugformer.errors import ConfigurationError
 from plugformer.kinds import Kind
-from plugformer.problems import report
+from plugformer.problems import Key, report
 from plugformer.registry import Registry
 
 
@@ -66,7 +66,7 @@ def resolve_changed(
 
 
 def validate(resolved: ResolvedTask) -> ResolvedTask:
-    """Imports the task's components, checks their options, and whether they work together.
+    """Imports the task's components, checks their options, whether they work together and its data are there.
 
     Returns:
         The task with the defaults of all options filled in and its paths made absolute.
@@ -74,11 +74,27 @@ def validate(resolved: ResolvedTask) -> ResolvedTask:
     Raises:
         ConfigurationError: Something does not fit; all problems together, each with its place.
     """
-    from plugformer.model.soundness import check  # needs torch, which reading a task does not
+    from plugformer.model.soundness import check, data_problems  # need torch, which reading a task does not
 
     checked = check_components(resolved)
+    found = check(checked.task, checked.registry)
+    known = {path for path, _ in found}
+    more = [each for each in data_problems(checked.task, checked.registry) if each[0] not in known]
+    return _sound(checked, [*found, *more])
+
+
+def validate_model(resolved: ResolvedTask) -> ResolvedTask:
+    """Does what `validate` does, wherever the data may be: for looking at a task's model."""
+    from plugformer.model.soundness import check
+
+    checked = check_components(resolved)
+    return _sound(checked, check(checked.task, checked.registry))
+
+
+def _sound(checked: ResolvedTask, found: Iterable[tuple[tuple[Key, ...], str]]) -> ResolvedTask:
+    """Returns a task that has no problem; raises all of them otherwise."""
     problems = []
-    for path, message in check(checked.task, checked.registry):
+    for path, message in found:
         sentence, _, hint = message.partition("\n")
         problems.append(checked.problem(path, sentence, hint))
     if problems:

@@ -12,11 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from plugformer.explanations import InWords
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
-# Sizes have limits beyond any model's, so that a slip of the keyboard is refused and not built.
+# Numbers have limits beyond any use, so that a slip of the keyboard is refused and not built.
+Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Size = Annotated[int, Field(ge=1, le=2**20)]
 Width = Annotated[int, Field(ge=1, le=2**15)]
-Layers = Annotated[int, Field(ge=1, le=10_000)]
+Layers = Annotated[int, Field(ge=1, le=1_000)]
 Part = Annotated[float, Field(gt=0, lt=1)] | Count
 """Some of the examples: a share, or a number."""
 
@@ -71,7 +72,7 @@ class Split(Settings):
         default="random",
         description="Which ones: drawn, the last ones, or drawn so that rows of one source stay together.",
     )
-    seed: int = Field(default=1, description="Of the drawing.")
+    seed: Seed = Field(default=1, description="Of the drawing.")
 
 
 class Length(Settings):
@@ -108,7 +109,7 @@ class DataBlock(Component):
     split: Split | None = None
     streaming: Streaming | None = None
     length: Length = Length()
-    padding: Literal["batch"] | Count = Field(
+    padding: Literal["batch"] | Size = Field(
         default="batch", description="Pad to the longest example of each batch, or to this many tokens."
     )
 
@@ -288,10 +289,8 @@ class Training(Settings):
     label_smoothing: Rate = Field(
         default=0.0, description="Share of probability spread over all outputs in the training loss."
     )
-    seed: Annotated[int, Field(ge=0)] = Field(
-        default=1, description="Of initial values, the order of examples and dropout."
-    )
-    stream: Annotated[int, Field(ge=0)] = Field(
+    seed: Seed = Field(default=1, description="Of initial values, the order of examples and dropout.")
+    stream: Seed = Field(
         default=0,
         description="Another one gives other initial values and dropout with the same order of examples.",
     )
@@ -328,7 +327,7 @@ class DecodingBlock(Component):
     """How outputs are searched, and what every output must respect."""
 
     name: str = "greedy"
-    max_length: Count | Annotated[str, Field(pattern=r"^source\+\d+$"), InWords("source+NUMBER")] = Field(
+    max_length: Count | Annotated[str, Field(pattern=r"^source\+\d{1,9}$"), InWords("source+NUMBER")] = Field(
         default="source+50",
         description="Longest output in tokens: a number, or relative to the source as source+5.",
     )

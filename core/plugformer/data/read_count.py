@@ -14,6 +14,9 @@ Natural = Annotated[int, Field(ge=0)]
 SHOWN = 3
 """Faults that are told in full."""
 
+FEW = 0.03
+"""The share of rows up to which bad ones are taken for accidents."""
+
 
 @dataclass
 class ReadCount:
@@ -67,7 +70,10 @@ class ReadCount:
         """Returns what people should know of bad rows."""
         if not self.bad:
             return []
-        return ["\n  ".join([f"{split}: bad rows skipped: {self.bad:,}; the first:", *self.faults])]
+        few = self.bad <= FEW * self.rows
+        said = f"{split}: bad rows skipped: {self.bad:,} of {self.rows:,} ({self.bad / self.rows:.1%})"
+        first = f"{said}; the first:" if few else f"WARNING: {said}: do the options of data fit? The first:"
+        return ["\n  ".join([first, *self.faults])]
 
     def __str__(self) -> str:
         examples = LengthCount(self.rows - self.bad, self.dropped, self.truncated, self.longest)

@@ -16,7 +16,7 @@ from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.answers import Answers
 from plugformer.evaluation.offline import Measured, measure_likelihoods
 from plugformer.evaluation.predictor import Prediction, Predictor
-from plugformer.evaluation.report import Report, Score
+from plugformer.evaluation.report import Report, Score, in_class_order
 from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
 from plugformer.model.models import evaluating
 
@@ -142,9 +142,13 @@ class Evaluator:
             return {}
         rows = range(len(split))
         texts = Answers.to(split, rows, self.answers(split, rows))
-        return self.processes.on_main(
+        found = self.processes.on_main(
             lambda: {name: texts.measure(metric) for name, metric in self.output_metrics.items()}
         )
+        classes = self.predictor.labels
+        return {
+            name: each._replace(score=in_class_order(each.score, classes)) for name, each in found.items()
+        }
 
 
 def _scores(measured: dict[str, Measured]) -> dict[str, Score]:

@@ -48,9 +48,13 @@ class Predictor(ABC):
 
     Args:
         batch_tokens: Source and target positions of a batch, padding included.
+
+    Attributes:
+        labels: Names of the classes in their order; none where answers are sequences.
     """
 
     model: Model
+    labels: Sequence[str] = ()
 
     def __init__(self, batch_tokens: int) -> None:
         self.batch_tokens = batch_tokens

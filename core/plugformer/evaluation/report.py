@@ -1,5 +1,6 @@
 """The result of an evaluation, as people and scripts read it."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -32,6 +33,21 @@ def scored(metric: Metric, statistics: ndarray, signature: str = "", table: Tabl
     if table is not None:
         score["table"] = asdict(table)
     return score
+
+
+def in_class_order(score: Score, classes: Sequence[str]) -> Score:
+    """Returns a score whose table has the classes in the task's order, if they are what the table is of."""
+    table = score.get("table")
+    place = {name: number for number, name in enumerate(classes)}
+    if table is None or not {*table["columns"], *table["rows"]} <= place.keys():
+        return score
+    columns = sorted(table["columns"], key=place.__getitem__)
+    old = [table["columns"].index(name) for name in columns]
+    rows = {
+        name: [table["rows"][name][column] for column in old]
+        for name in sorted(table["rows"], key=place.__getitem__)
+    }
+    return {**score, "table": {**table, "columns": columns, "rows": rows}}
 
 
 @dataclass(frozen=True)

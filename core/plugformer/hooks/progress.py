@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from plugformer.hooks.specification import Evaluation, Run, Sample, Update, hookimpl
+from plugformer.terminal import printable
 
 
 class ProgressDisplay:
@@ -138,7 +139,12 @@ class SamplePrinter:
         for sample in samples:
             right = sample.output == sample.reference
             mark = "[green]✓[/]" if right else "[red]✗[/]"
-            expected = "" if right else f"  (expected {escape(sample.reference)})"
+            expected = "" if right else f"  (expected {_shown(sample.reference)})"
             self._console.print(
-                f"  {mark} {escape(sample.source)}  →  {escape(sample.output)}{expected}", highlight=False
+                f"  {mark} {_shown(sample.source)}  →  {_shown(sample.output)}{expected}", highlight=False
             )
+
+
+def _shown(text: str) -> str:
+    """Returns a text of the data, which means neither markup nor commands to the terminal."""
+    return escape(printable(text))

@@ -1,7 +1,7 @@
 """Data: where examples come from."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,21 @@ class Data(ABC):
         Raises:
             DataError: A file is missing, empty or malformed; the message names file and line.
         """
+
+    def problems(self, task_type: TaskType) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
+        """Yields what is wrong with the options as far as it shows before examples are read.
+
+        Nothing by default. `validate` reports it with its place in the task file, and training does before it
+        begins. It may ask whether files are there and read how they begin, such as the names of columns: no
+        more, and nothing from the network. What loads has no problems.
+
+        Args:
+            task_type: That the data are to serve.
+
+        Returns:
+            For each problem the keys that lead to the option, such as `("files", "train")`, and a sentence.
+        """
+        return ()
 
     def stream(self, task_type: TaskType) -> "IterableDatasetDict":
         """Returns the splits unread: examples come as they are asked for, always in the same order.

@@ -19,6 +19,7 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.faults import cause_of
 from plugformer.interfaces import (
     Attention,
+    Data,
     FeedForward,
     Head,
     HeadContext,
@@ -29,6 +30,7 @@ from plugformer.interfaces import (
     Positions,
     Schedule,
     Scope,
+    TaskType,
 )
 from plugformer.kinds import Kind
 from plugformer.model.assembly import context
@@ -61,6 +63,20 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     with random_stream(0, "trial"):
         problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
         return problems or [problem for plan in plans for problem in _mismatches(task, plan, registry)]
+
+
+def data_problems(task: Task, registry: Registry) -> list[Problem]:
+    """Returns what a task's source of examples finds wrong before it reads any, such as missing files."""
+    block = task.data
+
+    def found() -> list[Problem]:
+        data: Data = registry.create(Kind.DATA, block.name, **block.options)
+        return [(("data", *path), message) for path, message in data.problems(TaskType(task.type))]
+
+    try:
+        return list(guarded(f"data {block.name!r}", "looking for problems", found))
+    except PlugformerError as error:
+        return [(("data",), str(error))]
 
 
 def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[], object]]]:

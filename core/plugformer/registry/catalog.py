@@ -13,6 +13,7 @@ from plugformer.registry.discovery import (
     BUILT_IN,
     Owner,
     Plugin,
+    absolute,
     discover_installed,
     discover_local,
     locate,
@@ -61,10 +62,10 @@ class Registry:
         Raises:
             RegistryError: The file cannot be read.
         """
-        absolute = file.expanduser().resolve()
-        if absolute in self.local:
+        file = absolute(file)
+        if file in self.local:
             return self
-        return type(self)([*self._plugins, discover_local(absolute)], [*self.local, absolute])
+        return type(self)([*self._plugins, discover_local(file)], [*self.local, file])
 
     def entries(self, kind: Kind | str | None = None) -> list[Entry]:
         """Returns all components in the order of kinds and names, then the quarantined plugins.

@@ -80,15 +80,11 @@ def discover_local(file: Path) -> Plugin:
     Raises:
         RegistryError: The file cannot be read, or Python finds a module of its folder elsewhere first.
     """
-    file = file.expanduser().resolve()
+    file = absolute(file)
     try:
         content = _read_bytes(str(file))
     except (OSError, RegistryError) as error:
-        cause = error.strerror if isinstance(error, OSError) else error
-        raise RegistryError(
-            f"the local manifest {str(file)!r} cannot be read: {cause}\n"
-            "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
-        ) from error
+        raise _unreadable(file, error.strerror if isinstance(error, OSError) else error) from error
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))
         importlib.invalidate_caches()
@@ -112,6 +108,25 @@ def _refuse_shadowed(file: Path, manifest: Manifest) -> None:
                 f"the local manifest {str(file)!r} names the module {name!r} of its folder, but Python finds "
                 f"{str(found[0])!r} first\nrename the module: of one name, a process can import only one"
             )
+
+
+def absolute(file: Path) -> Path:
+    """Returns the place of a local manifest without `~` and symbolic links.
+
+    Raises:
+        RegistryError: There is no such user, or links lead round in a circle.
+    """
+    try:
+        return file.expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, reason: object) -> RegistryError:
+    return RegistryError(
+        f"the local manifest {str(file)!r} cannot be read: {reason}\n"
+        "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
+    )
 
 
 def locate(package: str) -> ModuleSpec:

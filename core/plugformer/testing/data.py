@@ -65,6 +65,14 @@ def examples_fit_the_task(subject: Subject, task_type: TaskType) -> None:
 
 
 @check(TYPES)
+def what_loads_has_no_problems(subject: Subject, task_type: TaskType) -> None:
+    """Before it reads, it finds nothing wrong with options with which it loads."""
+    _loaded(subject, task_type)
+    found = list(subject.create().problems(task_type))
+    require(not found, f"problems finds {found[:1]}, but load reads the examples")
+
+
+@check(TYPES)
 def loading_is_repeatable(subject: Subject, task_type: TaskType) -> None:
     """Loaded again, by another object, every split holds the same examples in the same order."""
     first = _loaded(subject, task_type)
@@ -190,6 +198,7 @@ CHECKS = (
     serves_a_type_of_task,
     splits_have_their_names,
     examples_fit_the_task,
+    what_loads_has_no_problems,
     loading_is_repeatable,
     a_stream_has_the_same_examples,
     version_is_repeatable,

@@ -10,10 +10,15 @@ from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
 from plugformer_plugins.data.hub_streams import named, streamed
-from plugformer_plugins.data.splits import SplitName
+from plugformer_plugins.data.labels import warn_of_numbers
+from plugformer_plugins.data.splits import Keys, SplitName
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDatasetDict
+
+
+_BINARY = ("npy", "npz", "pth")
+"""Members of archives that `datasets` would hand to NumPy and torch.load; there is no text in them."""
 
 
 class Hub(Data):
@@ -62,7 +67,16 @@ class Hub(Data):
         bad_rows = BadRows(self._bad_rows)
         examples = build(splits, task_type, bad_rows, self._labels(found, columns[1]))
         self._notices = bad_rows.notices()
+        if task_type is TaskType.CLASSIFICATION and "train" in examples:
+            self._notices += warn_of_numbers(examples, columns[1])
         return examples
+
+    def problems(self, task_type: TaskType) -> Iterator[tuple[Keys, str]]:
+        """Yields keys of `columns` that are none of the task's; nothing is fetched."""
+        for name in self._columns:
+            if name not in task_type.columns:
+                known = f"a {task_type} task has {list(task_type.columns)}"
+                yield ("columns", name), f"unknown key {name!r}{nearest(name, task_type.columns)}; {known}"
 
     def stream(self, task_type: TaskType) -> "IterableDatasetDict":
         """Returns the splits unread; the data set's files are the shards. Nothing is fetched before.
@@ -107,6 +121,10 @@ class Hub(Data):
     @contextmanager
     def _reachable(self) -> Iterator[None]:
         """Inside, any error means that the data set cannot be had."""
+        from datasets.packaged_modules.webdataset.webdataset import WebDataset
+
+        for suffix in _BINARY:
+            WebDataset.DECODERS.pop(suffix, None)
         try:
             yield
         except Exception as error:  # the library has dozens, from the network to the file system

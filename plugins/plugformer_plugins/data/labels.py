@@ -1,14 +1,25 @@
 """From labels as they stand in files to classes."""
 
+import re
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import DataError, nearest
 
 if TYPE_CHECKING:
+    from datasets import DatasetDict
     from jaxtyping import Int
     from numpy import ndarray
+
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_DIGITS = re.compile(r"([0-9]+)")
+
+MANY, SELDOM = 50, 3
+"""So many classes, with fewer examples each, are hardly classes."""
+
+SEVERAL = 20
+"""So many numbers with fractions are measurements, however often each occurs."""
 
 
 class Labels:
@@ -46,13 +57,52 @@ def class_names(declared: Sequence[str] | None, train: Iterable[str]) -> list[st
     """Returns the names of the classes, in order.
 
     Args:
-        declared: The task's; if None, the labels of the training examples, numbers by value, others as text.
+        declared: The task's; if None, the labels of the training examples, numbers in them by value.
         train: The labels of the training examples.
     """
     if declared is not None:
         return list(declared)
     found = set(train)
-    return sorted(found, key=int if all(label.isdecimal() for label in found) else None)
+    return sorted(found, key=_order(found))
+
+
+def _order(found: Collection[str]) -> Callable[[str], Any]:
+    """Returns what labels are sorted by: numbers by value; in others, "class 9" comes before "class 10"."""
+    if any("." in label or "-" in label for label in found) and all(map(_NUMBER.fullmatch, found)):
+        return lambda label: (float(label), label)
+    return lambda label: (
+        [
+            (len(digits := part.lstrip("0")), digits) if number % 2 else part
+            for number, part in enumerate(_DIGITS.split(label))
+        ],
+        label,
+    )
+
+
+def warn_of_numbers(examples: "DatasetDict", column: object) -> list[str]:
+    """Returns a warning if the labels of the training examples seem to be measurements rather than classes.
+
+    Args:
+        examples: Texts with classes.
+        column: The column of the labels.
+    """
+    rows = len(examples["train"])
+    if not rows:  # and no columns either
+        return []
+    names = examples["train"].features["label"].names
+    rare = len(names) >= MANY and rows < SELDOM * len(names)
+    fractions = (
+        len(names) >= SEVERAL and all(map(_NUMBER.fullmatch, names)) and any("." in name for name in names)
+    )
+    if not (rare or fractions):
+        return []
+    kind = "numbers" if all(map(_NUMBER.fullmatch, names)) else "texts"
+    return [
+        f"WARNING: column {column!r} has {len(names):,} different labels in {rows:,} training examples, "
+        f"{kind} such as {names[0]!r}. Each becomes a class of its own: classification learns no sizes, and "
+        "nothing of a class that it hardly sees; it is not regression. Put ranges in their place, such as "
+        "low and high, or say in data.columns which column has the classes"
+    ]
 
 
 def first_class(labels: Collection[str]) -> int:

@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
-from plugformer_plugins.data.splits import SplitName, one_or_more
+from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
 from plugformer_plugins.data.streams import stream
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Lines(Data):
     def __init__(
         self,
         *,
-        files: dict[SplitName, Pair | list[Pair]],
+        files: dict[SplitName, OneOrMore[Pair]],
         spaces: Literal["keep", "remove"] = "keep",
         bad_rows: Policy = "refuse",
     ) -> None:
@@ -67,6 +67,19 @@ class Lines(Data):
         examples = build(splits, task_type, bad_rows)
         self._notices = bad_rows.notices()
         return examples
+
+    def problems(self, task_type: TaskType) -> Iterator[tuple[Keys, str]]:
+        """Yields files that are not there, or that the task cannot use."""
+        try:
+            _require_sequences(task_type)
+        except ConfigurationError as error:
+            yield ("name",), str(error)
+        for path, pair in placed(self._files):
+            for side, file in (("source", pair.source), ("target", pair.target)):
+                try:
+                    check_file(file)
+                except DataError as error:
+                    yield (*path, side), str(error)
 
     def stream(self, task_type: TaskType) -> "IterableDatasetDict":
         """Returns the splits unread; each pair of files is a shard.

@@ -4,21 +4,26 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from plugformer.data.text_file import check_file
-from plugformer.errors import ConfigurationError, DataError, nearest
+from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
 from plugformer.interfaces import Data, TaskType
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, require_text
-from plugformer_plugins.data.splits import SplitName, one_or_more
+from plugformer_plugins.data.labels import warn_of_numbers
+from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
 from plugformer_plugins.data.streams import stream
-from plugformer_plugins.data.table_reader import Row, read_rows
+from plugformer_plugins.data.table_reader import Column, Layout, Row, read_layout, read_rows
 
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
 
-Column = str | int
+Name = str | Annotated[int, Field(ge=1)]
+Finding = tuple[Keys, str]
+"""The keys that lead to an option, and what is wrong with it."""
 
 
 class Table(Data):
@@ -27,8 +32,10 @@ class Table(Data):
     Args:
         files: For each split a file, or several that follow one another.
         columns: Which column is `source` and which `target`, or `text` and `label`: by name, or by number
-            counted from 1; a list of columns is joined by spaces. If None, the columns of those names, or
-            the first and the second where columns have no names.
+            counted from 1; of a list the columns are joined. If None, the columns of those names, or the
+            first and the second where columns have no names.
+        separator: Between the texts of joined columns. A space leaves no trace of where one ends, and texts
+            that are empty out; with anything else, such as " [SEP] ", every column has its place.
         header: Whether the first line of separated text names the columns.
         labels: Names of the classes in order. Files hold the names, or numbers that count from 1, or from 0
             if 0 occurs; names only where data are streamed. If None, the labels of the training examples.
@@ -41,8 +48,9 @@ class Table(Data):
     def __init__(
         self,
         *,
-        files: dict[SplitName, Path | list[Path]],
-        columns: dict[str, Column | list[Column]] | None = None,
+        files: dict[SplitName, OneOrMore[Path]],
+        columns: dict[str, OneOrMore[Name]] | None = None,
+        separator: Annotated[str, Field(min_length=1)] = " ",
         header: bool = True,
         labels: list[str] | None = None,
         delimiter: str | None = None,
@@ -50,6 +58,7 @@ class Table(Data):
     ) -> None:
         self._files = files
         self._columns = columns
+        self._separator = separator
         self._header = header
         self._labels = labels
         self._delimiter = delimiter
@@ -78,7 +87,25 @@ class Table(Data):
         }
         examples = build(splits, task_type, bad_rows, self._labels)
         self._notices = bad_rows.notices()
+        if task_type is TaskType.CLASSIFICATION and "train" in examples:
+            self._notices += warn_of_numbers(examples, columns["label"][0])
         return examples
+
+    def problems(self, task_type: TaskType) -> Iterator[Finding]:
+        """Yields files that are not there, and columns that are not the task's or that files do not have."""
+        wrong = list(self._wrong_columns(task_type))
+        yield from wrong
+        wanted = {} if wrong else self._wanted(task_type)
+        for path, file in placed(self._files):
+            try:
+                layout = read_layout(file, delimiter=self._delimiter, header=self._header)
+            except PlugformerError as error:
+                yield path, str(error)
+                continue
+            if layout is not None:
+                for name, columns in wanted.items():
+                    for fault in _missing(layout, columns):
+                        yield ("columns", name), f"{file}: {fault}"
 
     def stream(self, task_type: TaskType) -> "IterableDatasetDict":
         """Returns the splits unread; each file is a shard.
@@ -101,12 +128,20 @@ class Table(Data):
     def _read(self, file: Path, columns: dict[str, list[Column]]) -> Iterator[Example | DataError]:
         (first, inputs), (second, outputs) = columns.items()
         strict = self._bad_rows == "refuse"
-        for row in read_rows(file, delimiter=self._delimiter, header=self._header, strict=strict):
+        rows = read_rows(
+            file,
+            columns=[*inputs, *outputs],
+            delimiter=self._delimiter,
+            header=self._header,
+            strict=strict,
+        )
+        for row in rows:
             if isinstance(row, DataError):
                 yield row
                 continue
             try:
-                yield Example(_joined(row, inputs, first), _joined(row, outputs, second), row.place)
+                text = self._text(row, inputs, first)
+                yield Example(text, self._text(row, outputs, second), row.place)
             except DataError as fault:
                 yield fault
 
@@ -115,35 +150,40 @@ class Table(Data):
         if self._columns is None:
             defaults: tuple[Column, Column] = task_type.columns if self._header else (1, 2)
             return {name: [column] for name, column in zip(task_type.columns, defaults, strict=True)}
-        for name in self._columns:
-            if name not in task_type.columns:
-                raise ConfigurationError(
-                    f"data 'table': columns: unknown key {name!r}{nearest(name, task_type.columns)}; a "
-                    f"{task_type} task has {list(task_type.columns)}"
-                )
-        if missing := [name for name in task_type.columns if name not in self._columns]:
-            raise ConfigurationError(
-                f"data 'table': columns: {missing[0]!r} is missing; a {task_type} task has "
-                f"{list(task_type.columns)}: say which columns of the table they are"
-            )
+        for _, message in self._wrong_columns(task_type):
+            raise ConfigurationError(f"data 'table': columns: {message}")
         return {name: one_or_more(self._columns[name]) for name in task_type.columns}
 
+    def _wrong_columns(self, task_type: TaskType) -> Iterator[Finding]:
+        """Yields what is wrong with the keys of `columns`."""
+        if self._columns is None:
+            return
+        known = f"a {task_type} task has {list(task_type.columns)}"
+        for name in self._columns:
+            if name not in task_type.columns:
+                message = f"unknown key {name!r}{nearest(name, task_type.columns)}; {known}"
+                yield ("columns", name), message
+        for name in task_type.columns:
+            if name not in self._columns:
+                message = f"{name!r} is missing; {known}: say which columns of the table they are"
+                yield ("columns",), message
 
-def _joined(row: Row, columns: list[Column], name: str) -> str:
-    """Returns the text of some columns, joined by spaces."""
-    cells = [_cell(row, column) for column in columns]
-    if name == "label" and len(cells) == 1 and type(cells[0]) is int:  # JSON and Parquet have numbers
-        return str(cells[0])
-    if len(cells) > 1:  # one of several may be empty
-        cells = [" ".join(cell for cell in cells if isinstance(cell, str) and cell.strip())]
-    return require_text(cells[0], name, row.place)
+    def _text(self, row: Row, columns: list[Column], name: str) -> str:
+        """Returns the text of a column, or of several joined."""
+        cells = [row.cell(column) for column in columns]
+        if name == "label" and len(cells) == 1 and type(cells[0]) is int:  # JSON and Parquet have numbers
+            return str(cells[0])
+        if len(cells) > 1:  # one of several may be empty
+            parts = [cell if isinstance(cell, str) and cell.strip() else "" for cell in cells]
+            kept = parts if self._separator.strip() and any(parts) else [part for part in parts if part]
+            cells = [self._separator.join(kept)]
+        return require_text(cells[0], name, row.place)
 
 
-def _cell(row: Row, column: Column) -> object:
-    if str(column) not in row.cells:
-        known = [name for name in row.cells if not name.isdecimal()] or list(row.cells)
-        raise DataError(
-            f"{row.place}: there is no column {column!r}{nearest(str(column), known)}, only {known}; "
-            "correct data.columns, or data.header if the first line is no header"
-        )
-    return row.cells[str(column)]
+def _missing(layout: Layout, columns: list[Column]) -> Iterator[DataError]:
+    """Yields why columns are none of a table's."""
+    for column in columns:
+        try:
+            layout.position(column)
+        except DataError as error:
+            yield error

@@ -29,7 +29,7 @@ class Beam(Decoding):
     def __init__(
         self,
         *,
-        size: Annotated[int, Field(ge=1, description="Live hypotheses of each sentence.")] = 5,
+        size: Annotated[int, Field(ge=1, le=1024, description="Live hypotheses of each sentence.")] = 5,
         length_penalty: Annotated[
             float, Field(ge=0, description="0 ranks by probability, 1 by mean log-probability.")
         ] = 1.0,

@@ -30,10 +30,12 @@ class Sampling(StepwiseDecoding):
     def __init__(
         self,
         *,
-        temperature: Annotated[float, Field(gt=0, description="Below 1 sharpens, above 1 flattens.")] = 1.0,
+        temperature: Annotated[
+            float, Field(ge=1e-6, le=1e6, description="Below 1 sharpens, above 1 flattens.")
+        ] = 1.0,
         top_k: Annotated[int, Field(ge=1, description="Draw from the k most probable tokens.")] | None = None,
         top_p: Annotated[
-            float, Field(gt=0, le=1, description="Draw from the smallest set with this probability.")
+            float, Field(ge=1e-9, le=1, description="Draw from the smallest set with this probability.")
         ] = 1.0,
         seed: Annotated[int, Field(ge=0, description="Decides all random choices.")] = 1,
     ) -> None:

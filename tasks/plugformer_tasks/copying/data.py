@@ -13,7 +13,9 @@ from plugformer.interfaces.data import Data, TaskType
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-Count = Annotated[int, Field(ge=1)]
+# All sequences are in memory at once, as text.
+Count = Annotated[int, Field(ge=1, le=10**8)]
+Numbers = Annotated[int, Field(ge=1, le=10**5)]
 
 
 class Copying(Data):
@@ -39,9 +41,9 @@ class Copying(Data):
         *,
         size: Count = 20_000,
         held_out: Count = 1_000,
-        numbers: Count = 10,
-        min_numbers: Count | None = None,
-        symbols: Annotated[int, Field(ge=2)] = 10,
+        numbers: Numbers = 10,
+        min_numbers: Numbers | None = None,
+        symbols: Annotated[int, Field(ge=2, le=10**6)] = 10,
         seed: int = 1,
     ) -> None:
         self._size = size
@@ -53,7 +55,7 @@ class Copying(Data):
             raise ConfigurationError(
                 f"data 'copying': min_numbers: {min_numbers} exceeds numbers: {numbers}; lower it"
             )
-        different = sum(symbols**count for count in self._lengths)
+        different = sum(symbols ** min(count, 64) for count in self._lengths)  # 2**64 are enough for all
         if different < 4 * held_out:  # at least half of them remain for training
             raise ConfigurationError(
                 f"data 'copying': held_out: {held_out} is too many: 1 to {symbols} make only {different} "

@@ -1,12 +1,13 @@
 """Dates in many spellings, and how to read or generate them."""
 
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from plugformer.data.text_file import read_lines
+from plugformer.data.text_file import check_file, read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces.data import Data, TaskType
 
@@ -59,6 +60,14 @@ class Dates(Data):
                 "set type: sequence-to-sequence"
             )
         return _splits(self._generated() if self._path is None else read(self._path))
+
+    def problems(self, task_type: TaskType) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
+        """Yields that the file is not there."""
+        if self._path is not None:
+            try:
+                check_file(self._path)
+            except DataError as error:
+                yield ("path",), str(error)
 
     def _generated(self) -> list[Row]:
         from plugformer_tasks.dates.spelling import spelled_dates
