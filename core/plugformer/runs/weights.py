@@ -1,6 +1,7 @@
 """Parameters on disk: safetensors, never pickles."""
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -61,6 +62,8 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         RunError: The file is missing or damaged. Files of older versions have no checksum, so that only
             damage of their structure is seen.
     """
+    if not os.path.lexists(path):
+        raise RunError(f"{path} is missing: the run has saved no model yet, or is damaged")
     require_file(path)
     try:
         tensors = load_file(path)
