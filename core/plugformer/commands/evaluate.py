@@ -42,7 +42,7 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Measure a trained model on a split of its data, or on other files.
+    """Measure a trained model on its data or on others.
 
     Reads the task's data again, or the files that --data names, and prints every metric with its 95 %
     confidence interval. --set changes settings of data, decoding and evaluation; nothing is written into the
