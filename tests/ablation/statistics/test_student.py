@@ -36,15 +36,15 @@ def test_two_sources_make_the_test_of_welch():
 
 def test_nothing_varied():
     same = StudentT(0.0, 0.0, 4.0)
-    assert (same.p, same.interval(0.95), same.detectable(0.05)) == (1.0, (0.0, 0.0), 0.0)
+    assert (same.p, same.interval(0.95), same.minimum_detectable_difference(0.05)) == (1.0, (0.0, 0.0), 0.0)
     assert StudentT(0.5, 0.0, 4.0).p == 0.0
     assert together(same, StudentT(0.0, 0.0, 99.0)).p == 1.0
 
 
 @pytest.mark.parametrize(("seeds", "alpha"), [(2, 0.05), (3, 0.0125), (5, 0.05), (5, 0.00125), (10, 0.005)])
-def test_what_is_detectable_is_detected_four_times_in_five(seeds, alpha):
+def test_the_minimum_detectable_difference_is_detected_four_times_in_five(seeds, alpha):
     deviation, generator = 0.3, np.random.default_rng(seeds)
-    effect = StudentT(0.0, deviation / seeds**0.5, float(seeds - 1)).detectable(alpha)
+    effect = StudentT(0.0, deviation / seeds**0.5, float(seeds - 1)).minimum_detectable_difference(alpha)
     differences = generator.normal(effect, deviation, (20_000, seeds))
     # Known and estimated deviation differ: power is defined for the known one.
     result = stats.ttest_1samp(differences, 0, axis=1)

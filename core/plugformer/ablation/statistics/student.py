@@ -1,13 +1,13 @@
 """Student's t: a difference, its standard error, and how well that error is known."""
 
 from dataclasses import dataclass
-from math import hypot, inf, sqrt
+from math import hypot, inf
 
 from jaxtyping import Float
 from numpy import ndarray
 
 POWER = 0.8
-"""Of the smallest difference that a test could have seen, by convention: Cohen (1988), page 56."""
+"""At which minimum detectable differences are given, by convention: Cohen (1988), page 56."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,17 @@ class StudentT:
         return float(2 * t.sf(abs(self.difference) / self.error, self.freedom))
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Returns a confidence interval of the difference.
+        """Returns a confidence interval of the difference, which excludes 0 exactly where p < 1 - level.
 
         Args:
             level: Its coverage, as 0.95.
         """
         from scipy.stats import t
 
-        if self.error == 0:
-            return self.difference, self.difference
-        low, high = t.interval(level, self.freedom, loc=self.difference, scale=self.error)
-        return float(low), float(high)
+        margin = self.error * float(t.isf((1 - level) / 2, self.freedom)) if self.error else 0.0
+        return self.difference - margin, self.difference + margin
 
-    def detectable(self, alpha: float) -> float:
+    def minimum_detectable_difference(self, alpha: float) -> float:
         """Returns the smallest true difference that this test finds with a power of 80 %.
 
         Found means significant and in the right direction; an error of 0 gives 0.
@@ -54,15 +52,16 @@ class StudentT:
         Args:
             alpha: Two-sided significance level.
         """
-        from statsmodels.stats.power import TTestPower
+        from scipy.optimize import brentq
+        from scipy.stats import nct, t
 
-        # statsmodels counts observations; with one more than degrees of freedom, effect * sqrt(observations)
-        # is the difference in standard errors. Two-sided, its solver gives wrong results below 10 degrees.
-        observations = self.freedom + 1
-        effect = TTestPower().solve_power(
-            nobs=observations, alpha=alpha / 2, power=POWER, alternative="larger"
+        if self.error == 0:
+            return 0.0
+        critical = float(t.isf(alpha / 2, self.freedom))
+        largest = 10 + 10 * critical  # the power there is nearly 1
+        return self.error * float(
+            brentq(lambda shift: nct.sf(critical, self.freedom, shift) - POWER, 0, largest)
         )
-        return float(effect) * sqrt(observations) * self.error
 
 
 def paired(differences: Float[ndarray, " pairs"]) -> StudentT:
