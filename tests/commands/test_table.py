@@ -11,6 +11,23 @@ def test_columns_are_aligned(capsys):
     assert capsys.readouterr().out == "a       number\nlonger       1\nb        1,000\n"
 
 
+def test_columns_with_chinese_are_aligned_on_a_terminal(capsys):
+    """A terminal gives each of these characters two columns, and an accent of its own none."""
+    table.print_table(
+        ("class", "text", "number"), [("财经", "cafe\u0301", "1"), ("a", "茶", "1,000")], right=("number",)
+    )
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "class  text  number"
+    assert rows == ["财经   cafe\u0301       1", "a      茶     1,000"]
+
+
+def test_a_chinese_line_is_cut_where_the_terminal_ends():
+    assert table.clipped("财经新闻", 8) == "财经新闻"
+    assert table.clipped("财经新闻", 7) == "财经新…"
+    assert table.clipped("财经新闻", 6) == "财经…"
+    assert table.clipped("abcdef", 5) == "abcd…"
+
+
 def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
     monkeypatch.setattr(table, "terminal_width", lambda: 24)
     table.print_table(("a",), [("x" * 30,)])

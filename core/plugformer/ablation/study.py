@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from plugformer.configuration.task import Count, Settings
+from plugformer.configuration.task import Settings
 from plugformer.problems import Key
 
 TUNING_SEED = 2**20
@@ -46,7 +46,7 @@ class Study(Settings):
         default="one-factor",
         description="Change one factor of the baseline at a time, or combine all values of all.",
     )
-    seeds: Count | list[Seed] = Field(
+    seeds: Annotated[int, Field(ge=1, lt=TUNING_SEED)] | list[Seed] = Field(
         default=5, description="Trainings of each arm: a number, from seed 1 on, or a list of seeds."
     )
     match: Matched = Field(

@@ -8,7 +8,7 @@ import typer
 
 from plugformer.commands.last_check import last_check
 from plugformer.commands.parameters import AsJson, LocalManifest, installed
-from plugformer.commands.table import clipped, print_table, print_text, terminal_width
+from plugformer.commands.table import aligned, clipped, display_width, print_table, print_text, terminal_width
 from plugformer.errors import RegistryError, nearest
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Other, Registry, State
@@ -104,14 +104,14 @@ def _contract(entry: Entry) -> str:
 def _print_blocks(entries: list[Entry]) -> None:
     """Prints each kind under its name, and why something cannot be used below it."""
     width = terminal_width()
-    names = max((len(entry.name) for entry in entries), default=0)
-    owners = max((len(str(entry.owner)) for entry in entries), default=0)
+    names = max((display_width(entry.name) for entry in entries), default=0)
+    owners = max((display_width(str(entry.owner)) for entry in entries), default=0)
     contracts = {entry: _contract(entry) for entry in entries}
     checked = max(map(len, contracts.values()), default=0)
     for kind, block in groupby(entries, key=lambda entry: entry.kind):
         typer.secho(str(kind), bold=True)
         for entry in block:
-            columns = [f"{entry.name:{names}}", f"{entry.owner!s:{owners}}", f"{entry.state:5}"]
+            columns = [aligned(entry.name, names), aligned(str(entry.owner), owners), f"{entry.state:5}"]
             columns += [f"{contracts[entry]:{checked}}"] * bool(
                 checked
             )  # no column where nothing was checked
