@@ -221,7 +221,7 @@ def test_more_trainings_than_anybody_makes_are_refused_at_once(options, message)
         read_study("dates", Options(swaps=["model.attention=[mha, mqa]"], **options))
 
 
-@pytest.mark.parametrize("factors", [30, 5000])
+@pytest.mark.parametrize("factors", [30, 1000])
 def test_a_grid_of_many_factors_is_counted_not_made(factors):
     swaps = [f"model.a{number}=[1, 2]" for number in range(factors)]
     with pytest.raises(ConfigurationError, match=r"arms with 5 seeds .*or write `design: one-factor`"):

@@ -21,7 +21,10 @@ MOST = 10_000
 
 
 def contradictions(study: Study) -> Iterator[Finding]:
-    """Yields what cannot be meant: settings given twice, or set by the study itself."""
+    """Yields what cannot be meant: too many trainings, settings given twice, or set by the study itself."""
+    if too_many := list(_too_many(study)):
+        yield from too_many  # looking further would take long
+        return
     varied: dict[str, tuple[Key, ...]] = {}
     for name, factor in study.factors.items():
         yield from _overlaps(("factors", name, "path"), factor.path, varied)
@@ -37,7 +40,6 @@ def contradictions(study: Study) -> Iterator[Finding]:
                 yield ("set", path), f"has no effect: {_named(place)} puts another value there"
         if path == "training.seed":
             yield ("set", path), "is given by the study: write the seeds under `seeds`"
-    yield from _too_many(study)
 
 
 def _too_many(study: Study) -> Iterator[Finding]:
