@@ -104,15 +104,14 @@ def _answers(
 def alarms(judgements: list[Judgement]) -> np.ndarray:
     """Returns for each comparison what would be called different, before and after correction.
 
-    The columns: by seeds alone, by examples alone, by both together, by the verdict's p, which is the larger
-    of the first and the third, and by the verdict. A test that does not apply finds nothing.
+    The columns: by seeds alone, by examples alone, by both together, and by the verdict, which is corrected. A
+    test that does not apply finds nothing.
     """
     found = []
     for each in judgements:
         tests = (each.contrast.seeds, each.contrast.examples, each.contrast.both)
         single = [test is not None and test.p <= ALPHA for test in tests]
-        uncorrected = each.contrast.p is not None and each.contrast.p <= ALPHA
-        found.append((*single, uncorrected, each.verdict in (Verdict.BETTER, Verdict.WORSE)))
+        found.append((*single, each.verdict in (Verdict.BETTER, Verdict.WORSE)))
     return np.array(found)
 
 
@@ -126,14 +125,14 @@ def share(hits: np.ndarray) -> str:
 def print_false_alarms(pool: Executor, studies: int, seeds: int) -> None:
     """Prints how often studies without any difference report one."""
     print("False alarms, % of comparisons, in brackets the 95 % interval of the share; last: % of studies")
-    print("| world | seeds alone | examples alone | both together | verdict's p | studies, corrected |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| world | seeds alone | examples alone | both together | studies, corrected |")
+    print("| --- | --- | --- | --- | --- |")
     for world in WORLDS:
         found = np.array(
             [alarms(each) for each in pool.map(partial(study, world, seeds=seeds), range(1, studies + 1))]
         )
-        cells = [share(column.ravel()) for column in np.moveaxis(found[..., :4], -1, 0)]
-        print(f"| {world.name} | {' | '.join(cells)} | {share(found[..., 4].any(axis=1))} |", flush=True)
+        cells = [share(column.ravel()) for column in np.moveaxis(found[..., :3], -1, 0)]
+        print(f"| {world.name} | {' | '.join(cells)} | {share(found[..., 3].any(axis=1))} |", flush=True)
 
 
 def print_power(pool: Executor, studies: int, seeds: int) -> None:

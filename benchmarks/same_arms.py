@@ -135,11 +135,11 @@ def print_scores(found: list[Findings]) -> None:
 def print_false_alarms(found: list[Findings]) -> None:
     """Prints how often arms that differ in name alone are called different."""
     hits = np.array([alarms([each.judgement for each in one.comparisons]) for one in found])
-    cells = [share(column.ravel()) for column in np.moveaxis(hits[..., :4], -1, 0)]
-    studies = [share(hits[..., place].any(axis=1)) for place in (3, 4)]
+    cells = [share(column.ravel()) for column in np.moveaxis(hits[..., :3], -1, 0)]
+    studies = [share(hits[..., place].any(axis=1)) for place in (2, 3)]
     print(f"Arms alike: % of {hits[..., 0].size} comparisons, then of {len(hits)} studies, with a difference")
-    print("| seeds alone | examples alone | both together | verdict's p | studies | studies, corrected |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| seeds alone | examples alone | both together | studies | studies, corrected |")
+    print("| --- | --- | --- | --- | --- |")
     print(f"| {' | '.join([*cells, *studies])} |")
 
 

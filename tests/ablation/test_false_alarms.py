@@ -38,7 +38,7 @@ def test_arms_that_are_alike_are_seldom_called_different(simulation, monkeypatch
     world = simulation.World("of one kind of luck", seed, liking)
     studies = [simulation.study(world, number, arms=3, examples=150) for number in range(STUDIES)]
     found = np.array([simulation.alarms(each) for each in studies])
-    single, corrected = found[..., 3].ravel(), found[..., 4].any(axis=1)
+    single, corrected = found[..., 2].ravel(), found[..., 3].any(axis=1)
     assert single.sum() <= most(single.size)
     assert corrected.sum() <= most(corrected.size)
     assert found[..., blind].sum() > most(single.size)

@@ -94,6 +94,7 @@ def test_finished_cells_are_not_run_again(copy, registry, console):
         ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "metrics": {"exact_match": null}}'),
         ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "curve": [{"step": 3}]}'),
         ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "parameters": 1' + b"0" * 400 + b"}"),
+        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1' + b"0" * 400 + b"}"),
         ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "another": 1}'),
         ("cell_statistics.npz", b"half"),
         ("cell_statistics.npz", None),

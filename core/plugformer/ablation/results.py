@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from plugformer.errors import RunError
@@ -61,7 +61,7 @@ class CellResult:
     metrics: dict[str, float] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=dict)
     curve: list[Point] = field(default_factory=list)
-    parameters: int = 0
+    parameters: Annotated[int, Field(ge=0, lt=2**63)] = 0
     flops_per_token: float = 0.0
     peak_memory_mb: float = 0.0
     tokens_per_second: float = 0.0

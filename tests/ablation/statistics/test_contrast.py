@@ -41,12 +41,12 @@ def test_an_ordinary_comparison():
     over_seeds = stats.ttest_rel(ours.mean(1), theirs.mean(1))
     assert found.difference == pytest.approx(differences.mean())
     assert found.seeds.p == pytest.approx(over_seeds.pvalue)
-    assert found.p == max(found.seeds.p, found.both.p)
+    assert found.p == found.both.p >= found.seeds.p
     assert found.effect_size == pytest.approx(differences.mean() / differences.std(ddof=1))
     low, high = found.interval(0.95)
-    single = [test.interval(0.95) for test in (found.seeds, found.both)]
-    assert single[0] == pytest.approx(tuple(over_seeds.confidence_interval(0.95)))
-    assert (low, high) == (min(single)[0], max(end for _, end in single))
+    below, above = over_seeds.confidence_interval(0.95)
+    assert found.seeds.interval(0.95) == pytest.approx((below, above))
+    assert low <= below < above <= high
     assert not found.notes
 
 
@@ -58,7 +58,7 @@ def test_seeds_and_examples_together_by_the_closed_form_of_a_mean():
     """
     generator = np.random.default_rng(3)
     seeds, examples = 6, 400
-    effects = generator.normal(0, 0.1, (seeds, 1)) + generator.normal(0, 0.5, (1, examples))
+    effects = generator.normal(0, 0.03, (seeds, 1)) + generator.normal(0, 0.5, (1, examples))
     ours = effects + generator.normal(0, 0.7, (seeds, examples))
     arm, nothing = (trials(each, range(seeds), 2000) for each in (ours, np.zeros_like(ours)))
     found = contrast(arm, nothing, range(seeds))
@@ -71,7 +71,7 @@ def test_seeds_and_examples_together_by_the_closed_form_of_a_mean():
     )
     expected = math.sqrt((squares[0] + squares[1] - squares[2]) / (seeds * examples))
     assert found.both.error == pytest.approx(expected, rel=0.05)
-    assert math.hypot(found.seeds.error, found.examples.error) > 1.1 * expected, (
+    assert math.hypot(found.seeds.error, found.examples.error) > 1.05 * expected, (
         "counts what is in both twice"
     )
 

@@ -79,13 +79,13 @@ def explanation(findings: Findings) -> list[str]:
     number, level = len(findings.comparisons), level_text(findings.comparisons[0].judgement.level)
     corrected, together = "", ""
     if number > 1:
-        corrected, together = f", times {number} comparisons", f": all {number} hold together with 95 %"
+        corrected = f" (it is multiplied by {number} for as many comparisons)"
+        together = f": all {number} hold together with 95 %"
     return [
         *told,
         "Differences are the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"p is the larger of two tests, over seeds and over seeds and test examples together{corrected}.",
-        f"The {level} interval is the wider of the two tests'{together}. An arm is better or worse where it "
-        "excludes 0.",
+        f"The {level} interval covers what seeds and test examples leave open{together}. An arm is better or "
+        f"worse where it excludes 0, which is where p is below 0.05{corrected}.",
         f"{MDD}: {MINIMUM_DETECTABLE_DIFFERENCE}, the smallest true difference that this study finds with a "
         f"power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
     ]

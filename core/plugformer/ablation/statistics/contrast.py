@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.ablation.statistics.student import StudentT, paired, together
+from plugformer.ablation.statistics.student import StudentT, TwoErrors, paired
 
 _EXTREMES = (0.0, 1.0, 100.0)
 """Where metrics of this field have their floor or ceiling: shares, perplexity, scores in percent."""
@@ -42,7 +42,8 @@ class Contrast:
         pairs: How many seeds these are.
         seeds: The paired t test over seeds; None with less than two, or if all differences are the same.
         examples: The difference with its error over test examples; None if they cannot be paired.
-        both: The test over seeds and examples together.
+        both: The difference with its errors over seeds and examples, by which it is judged; None if one of
+            them is unknown.
         identical: Whether the arms scored the same with every seed.
         notes: What keeps this from being an ordinary comparison.
     """
@@ -51,7 +52,7 @@ class Contrast:
     pairs: int
     seeds: StudentT | None = None
     examples: StudentT | None = None
-    both: StudentT | None = None
+    both: StudentT | TwoErrors | None = None
     identical: bool = False
     notes: tuple[str, ...] = ()
 
@@ -62,10 +63,10 @@ class Contrast:
 
     @property
     def p(self) -> float | None:
-        """The larger p of the two tests; None if the difference cannot be tested."""
-        if not self.decidable:
-            return None
-        return 1.0 if self.identical else max(test.p for test in self._tests)
+        """Of the difference, over seeds and examples; None if it cannot be tested."""
+        if self.identical:
+            return 1.0
+        return None if self.both is None else self.both.p
 
     @property
     def effect_size(self) -> float | None:
@@ -79,31 +80,21 @@ class Contrast:
         return self.seeds.difference / (self.seeds.error * sqrt(self.pairs))
 
     def interval(self, level: float) -> tuple[float, float] | None:
-        """Returns the wider of the two tests' intervals; None if there is none, or the arms are identical.
+        """Returns the interval over seeds and examples, or over what of them there is.
 
-        It excludes 0 exactly where `p` is below 1 - level.
+        It excludes 0 exactly where `p` is below 1 - level. None if there is none, or the arms are identical.
         """
-        if self.identical or not self._tests:
-            return None
-        lows, highs = zip(*(test.interval(level) for test in self._tests), strict=True)
-        return min(lows), max(highs)
+        known = self.both or self.seeds or self.examples
+        return None if self.identical or known is None else known.interval(level)
 
     def minimum_detectable_difference(self, alpha: float) -> float | None:
-        """Returns the smallest difference that both tests find with a power of 80 %.
+        """Returns the smallest true difference that is found with a power of 80 %.
 
         None if the difference cannot be tested, or if nothing varied from which to tell.
         """
-        if not self.decidable or self.identical:
+        if self.both is None or self.identical:
             return None
-        largest = max(test.minimum_detectable_difference(alpha) for test in self._tests)
-        return largest if largest > 0 else None
-
-    @property
-    def _tests(self) -> list[StudentT]:
-        """The tests that a verdict takes, or else the only one that there is."""
-        if self.both is not None:
-            return [test for test in (self.seeds, self.both) if test is not None]
-        return [test for test in (self.seeds or self.examples,) if test is not None]
+        return self.both.minimum_detectable_difference(alpha) or None
 
 
 def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
@@ -125,11 +116,12 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
     over_seeds = None if same else paired(ours - theirs)
     missing = _unpaired(arm, baseline, common)
-    over_examples, both = None, None
+    over_examples: StudentT | None = None
+    both: StudentT | TwoErrors | None = None
     if not missing:
         over_examples, shared = _over_examples(arm, baseline, common, difference)
         if over_seeds is not None:
-            both = together(over_seeds, shared)
+            both = TwoErrors(over_seeds, shared)
         elif len(common) > 1:
             # A few equal differences do not show that seeds never matter: their number limits what is known.
             both = StudentT(difference, over_examples.error, float(len(common) - 1))
