@@ -104,8 +104,8 @@ def _answers(
 def alarms(judgements: list[Judgement]) -> np.ndarray:
     """Returns for each comparison what would be called different, before and after correction.
 
-    The columns: by seeds alone, by examples alone, by both together, and by the verdict, which is corrected. A
-    test that does not apply finds nothing.
+    The columns: by seeds alone, by examples alone, by both together, and by the verdict, which is corrected.
+    A test that does not apply finds nothing.
     """
     found = []
     for each in judgements:

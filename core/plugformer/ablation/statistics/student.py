@@ -73,9 +73,9 @@ class StudentT:
 class TwoErrors:
     """A difference that two independent sources of variation blur.
 
-    The squares of their margins add up: Zou and Donner (2008), https://doi.org/10.1002/sim.3095. So the margin
-    is never smaller than that of either, and a source that is known from a few values is not taken to be known
-    well because the other is.
+    The squares of their margins add up: Zou and Donner (2008), https://doi.org/10.1002/sim.3095. So the
+    margin is never smaller than that of either, and a source that is known from a few values is not taken to
+    be known well because the other is.
 
     Attributes:
         one: The difference with the error from one source.
