@@ -25,6 +25,7 @@ def contradictions(study: Study) -> Iterator[Finding]:
     if too_many := list(_too_many(study)):
         yield from too_many  # looking further would take long
         return
+    yield from _malformed(study)
     varied: dict[str, tuple[Key, ...]] = {}
     for name, factor in study.factors.items():
         yield from _overlaps(("factors", name, "path"), factor.path, varied)
@@ -40,6 +41,17 @@ def contradictions(study: Study) -> Iterator[Finding]:
                 yield ("set", path), f"has no effect: {_named(place)} puts another value there"
         if path == "training.seed":
             yield ("set", path), "is given by the study: write the seeds under `seeds`"
+
+
+def _malformed(study: Study) -> Iterator[Finding]:
+    written: list[tuple[tuple[Key, ...], str]] = [
+        (("factors", name, "path"), factor.path) for name, factor in study.factors.items()
+    ]
+    written += [(("tune", path), path) for path in study.tune]
+    written += [(("set", path), path) for path in study.changes]
+    for place, path in written:
+        if not all(path.split(".")):
+            yield place, f"expected keys with dots between them, such as model.attention, found {path!r}"
 
 
 def _too_many(study: Study) -> Iterator[Finding]:
