@@ -1,7 +1,7 @@
 """The same encoder-decoder in Plugformer and in its peers: sizes, shared and tied embeddings, dropout, loss.
 
 Each system is a function that returns a model, and one that returns the mean loss of a batch of padded source
-and target token numbers. Peers are installed with `pip install 'plugformer[bench]'`.
+and target token numbers. Peers are installed with `pip install transformers x-transformers`.
 """
 
 from collections.abc import Callable

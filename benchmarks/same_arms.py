@@ -124,31 +124,29 @@ def print_scores(found: list[Findings]) -> None:
     """Prints where scores lie, and how far they spread within an arm."""
     scores = [arm.score for each in found for arm in each.arms if arm.score is not None]
     means, deviations = ([getattr(score, name) for score in scores] for name in ("mean", "deviation"))
-    told = [each.judgement.detectable for one in found for each in one.comparisons]
+    differences = [each.judgement.minimum_detectable_difference for one in found for each in one.comparisons]
     print(
         f"{METRIC}: arms' means {min(means):.3f} to {max(means):.3f}, in the median {np.median(means):.3f}; "
-        f"median deviation over seeds {np.median(deviations):.4f}; median smallest difference seen with "
-        f"80 %: {np.median([each for each in told if each is not None]):.4f}"
+        f"median deviation over seeds {np.median(deviations):.4f}; median minimum "
+        f"detectable difference {np.median([each for each in differences if each is not None]):.4f}"
     )
 
 
 def print_false_alarms(found: list[Findings]) -> None:
     """Prints how often arms that differ in name alone are called different."""
     hits = np.array([alarms([each.judgement for each in one.comparisons]) for one in found])
-    cells = [share(column.ravel()) for column in np.moveaxis(hits[..., :4], -1, 0)]
-    studies = [share(hits[..., place].any(axis=1)) for place in (3, 4)]
+    cells = [share(column.ravel()) for column in np.moveaxis(hits[..., :3], -1, 0)]
+    studies = [share(hits[..., place].any(axis=1)) for place in (2, 3)]
     print(f"Arms alike: % of {hits[..., 0].size} comparisons, then of {len(hits)} studies, with a difference")
-    print(
-        "| seeds alone | examples alone | larger of both p | verdict's p | studies, this p | studies, Holm |"
-    )
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| seeds alone | examples alone | both together | studies | studies, corrected |")
+    print("| --- | --- | --- | --- | --- |")
     print(f"| {' | '.join([*cells, *studies])} |")
 
 
 def print_power(found: list[Findings]) -> None:
     """Prints how often planted differences are found."""
     print(f"Planted: % of {len(found)} studies that call the arm worse, and the difference in the median")
-    print("| arm | called worse, Holm | difference |")
+    print("| arm | called worse, corrected | difference |")
     print("| --- | --- | --- |")
     for arm in [name for name in PLANTED if name != "baseline"]:
         judged = [each.judgement for one in found for each in one.comparisons if each.arm == arm]

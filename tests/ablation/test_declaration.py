@@ -160,11 +160,7 @@ def test_labels_are_short(value, shown):
         ("path: model.position", "path: training.seed", r"write the seeds under `seeds`"),
         ("path: model.position", "path: evaluation.limit", r"must be the same for all"),
         ("path: model.position", "path: model.hidden_width", r"`match: parameters` sets"),
-        (
-            "path: model.position",
-            "path: model..position",
-            r"path: expected a dotted key such as model.attention",
-        ),
+        ("path: model.position", "path: model..position", r"path: expected keys with dots between them"),
         ("training.steps: 600", "training.seed: 6", r":3:\d+  .*write the seeds under `seeds`"),
         ("training.steps: 600", "model.position: rope", r"has no effect: the factor 'position'"),
         ("model.dropout: ", "model.attention: ", r"tune.*changed by the factor 'attention', too"),
@@ -206,3 +202,27 @@ def test_an_option_that_is_given_twice_for_a_key_is_refused(option, values):
 def test_a_task_without_factors_is_no_study(file):
     with pytest.raises(ConfigurationError, match="dates is a task, and nothing is compared"):
         read_study("dates", Options())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"others": (("seeds", 2**70),)}, r"seeds: expected .*1048576"),
+        ({"others": (("seeds", 10**9),)}, r"seeds: expected .*1048576"),
+        (
+            {"others": (("seeds", 10_000),)},
+            r"2 arms with 10,000 seeds .* 20,000 trainings, expected at most 10,000",
+        ),
+        ({"tune": [f"model.a{key}=[1, 2]" for key in range(40)]}, r"more than 10\^12 settings to try"),
+    ],
+)
+def test_more_trainings_than_anybody_makes_are_refused_at_once(options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        read_study("dates", Options(swaps=["model.attention=[mha, mqa]"], **options))
+
+
+@pytest.mark.parametrize("factors", [30, 1000])
+def test_a_grid_of_many_factors_is_counted_not_made(factors):
+    swaps = [f"model.a{number}=[1, 2]" for number in range(factors)]
+    with pytest.raises(ConfigurationError, match=r"arms with 5 seeds .*or write `design: one-factor`"):
+        read_study("dates", Options(swaps=swaps, others=(("design", "grid"),)))

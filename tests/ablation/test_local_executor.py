@@ -4,11 +4,13 @@ import io
 import os
 import signal
 import time
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 from tests.ablation.studies import declared
 
+from plugformer.ablation import local_executor, worker
 from plugformer.ablation.cell import make_cells
 from plugformer.ablation.cost import facts_reader
 from plugformer.ablation.executor import Advanced, Ended, Stopped
@@ -36,6 +38,60 @@ def advanced(executor, waiting):
     for event in executor.events(waiting):
         assert time.monotonic() < deadline
         yield event
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"), [((), [None] * 3), (("2", "5"), ["2", "5", "2"]), (("0",), ["0"] * 3)]
+)
+def test_cells_are_spread_over_the_gpus(gpus, expected, monkeypatch):
+    executor = LocalExecutor(3, 1, gpus)
+    given = Mock()
+    monkeypatch.setattr(executor, "_context", Mock(Pipe=lambda: (object(), Mock()), Process=given))
+    for number in range(3):
+        executor._start(f"cell {number}")
+    assert [call.kwargs["args"][-1] for call in given.call_args_list] == expected
+
+
+def test_a_worker_sees_its_gpu_alone(monkeypatch):
+    seen = []
+    monkeypatch.setattr(worker, "trained", lambda *_: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
+    monkeypatch.setattr(os, "setpgid", lambda *_: None)
+    monkeypatch.setattr(worker, "_end_with_parent", lambda connection: None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    worker.work(None, 1, Mock(), "2")
+    assert seen == ["2"]
+
+
+def test_gpus_are_called_as_the_user_calls_them(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    assert local_executor.visible_gpus() == []
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-1b")
+    assert local_executor.visible_gpus() == ["3", "GPU-1b"]
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert local_executor.visible_gpus() == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "1600000 100000\n"}, 8),
+        ({"cpu.max": "damaged"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
+    ],
+)
+def test_a_container_has_the_cores_of_its_quota(files, cores, monkeypatch, tmp_path):
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    moved = [each.replace("/sys/fs/cgroup", str(tmp_path)) for each in local_executor._QUOTAS]
+    monkeypatch.setattr(local_executor, "_QUOTAS", moved)
+    assert local_executor.available_cores() == cores
 
 
 def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):

@@ -7,6 +7,7 @@ from tests.ablation.test_local_executor import LONG, cells
 
 from plugformer.ablation.executor import Ended, Stopped
 from plugformer.ablation.ray_executor import RayExecutor
+from plugformer.runs.training_lock import is_trained
 
 ray = pytest.importorskip("ray", reason="comes with the ray extra")
 
@@ -28,6 +29,17 @@ def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     ended = [event for event in RayExecutor().events(waiting) if isinstance(event, Ended)]
     assert [event.failure for event in ended] == [None, None]
     assert all(cell.result().loss > 0 for cell in waiting)
+
+
+def test_no_more_cells_at_a_time_than_workers(registry, tmp_path):
+    waiting = cells(tmp_path, registry)
+    running = 0
+    for event in RayExecutor(workers=1).events(waiting):
+        running = max(running, sum(is_trained(cell.folder) for cell in waiting))
+        if isinstance(event, Ended):
+            assert event.failure is None
+    assert running <= 1
+    assert all(cell.finished for cell in waiting)
 
 
 @pytest.mark.parametrize("settings", [LONG, SLOW])

@@ -78,3 +78,13 @@ def test_the_primary_metric_is_one_of_the_tasks(registry):
 def test_values_of_tuning_that_are_the_same_are_refused(registry):
     with pytest.raises(ConfigurationError, match="two of the settings to try are the same"):
         resolve_variants(declared(tune=("training.optimizer.lr=[0.1, 1e-1]",)), registry)
+
+
+def test_a_metric_that_the_task_lacks_is_told_from_one_that_does_not_exist(registry):
+    with pytest.raises(
+        ConfigurationError, match="'token_accuracy' exists, but is not among the task's"
+    ) as error:
+        resolve_variants(declared(metric="token_accuracy"), registry)
+    assert "add `evaluation.metrics: [..., token_accuracy]` to `set`" in str(error.value)
+    with pytest.raises(ConfigurationError, match=r"unknown metric 'exact_mach' \(did you mean 'exact_match'"):
+        resolve_variants(declared(metric="exact_mach"), registry)

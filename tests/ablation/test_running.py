@@ -85,6 +85,58 @@ def test_finished_cells_are_not_run_again(copy, registry, console):
     assert len(results.cells) == 4
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("cell.json", b"{}"),
+        ("cell.json", b"[]"),
+        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": "low"}'),
+        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "metrics": {"exact_match": null}}'),
+        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "curve": [{"step": 3}]}'),
+        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "parameters": 1' + b"0" * 400 + b"}"),
+        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1' + b"0" * 400 + b"}"),
+        ("cell.json", b'{"arm": "baseline", "seed": 1, "loss": 1, "another": 1}'),
+        ("cell_statistics.npz", b"half"),
+        ("cell_statistics.npz", None),
+    ],
+)
+def test_a_cell_whose_result_is_damaged_is_run_again(file, content, done, copy, registry, console, said):
+    path = next((copy / "cells").glob("baseline-seed-1-*/")) / file
+    if content is None:
+        np.savez(path, exact_match=np.array(["a", "b"]))
+    else:
+        path.write_bytes(content)
+    results, begun = run(declared(), copy, registry, console)
+    assert begun == ALL[:1]
+    assert f"baseline, seed 1 is run again: {path} is damaged" in said.getvalue()
+    assert [cell.loss for cell in results.cells] == [cell.loss for cell in done[1].cells]
+    assert "allow_pickle" not in said.getvalue()
+    assert run(declared(), copy, registry, console)[1] == []
+
+
+def test_a_cell_that_stops_early_has_a_speed(registry, console, tmp_path):
+    early = ["training.early_stopping.patience=1", "training.evaluate_every=1", "training.log_every=50"]
+    frozen = ["training.optimizer.lr=1e-12", "training.steps=40"]
+    results, _ = run(declared(settings=[*early, *frozen], seeds=1), tmp_path / "s", registry, console)
+    assert [cell.failure for cell in results.cells] == [None, None]
+    assert all(cell.tokens_per_second > 0 for cell in results.cells)
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"study": 5}', b"half"])
+def test_a_damaged_note_of_whose_folder_it_is_is_named(content, copy, registry, console):
+    (copy / "study.json").write_bytes(content)
+    with pytest.raises(RunError, match=r"study\.json is damaged"):
+        run(declared(), copy, registry, console)
+
+
+def test_a_damaged_note_of_speeds_is_measured_again(registry, console, tmp_path, monkeypatch):
+    from plugformer.ablation import speed
+
+    for content in ('{"a": "fast"}', "[1]", '{"a": -1}', '{"a": NaN}', "half"):
+        (tmp_path / "speeds.json").write_text(content)
+        assert speed._known(tmp_path / "speeds.json") == {}
+
+
 def test_more_seeds_add_cells(copy, registry, console, said):
     _, begun = run(declared(seeds=3), copy, registry, console)
     assert begun == ["baseline, seed 3", "attention=gqa(kv_heads=1), seed 3"]

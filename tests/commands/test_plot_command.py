@@ -1,12 +1,10 @@
 """`plugformer plot`: files, page and messages, from runs as they are and as they get damaged."""
 
-import importlib.util
 import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from plugformer.commands import plot as command
 from plugformer.errors import DataError
 from plugformer.inspection import plot as plotting
 
@@ -101,13 +99,3 @@ def test_a_place_that_cannot_be_written(run, run_copy):
     assert outcome.status == 2
     assert "cannot be written: " in outcome.err
     assert "choose another place with --out" in outcome.err
-
-
-def test_without_matplotlib_the_extra_is_named(run, run_copy, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "matplotlib" else find(name))
-    outcome = run("plot", str(run_copy))
-    assert outcome.status == 2
-    assert outcome.err == (
-        "Error: plot draws with matplotlib, which is not installed; pip install 'plugformer[plot]'\n"
-    )

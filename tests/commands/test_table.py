@@ -4,6 +4,7 @@ import pytest
 
 from plugformer.commands import table
 from plugformer.commands.model_table import branch, print_model, rounded
+from plugformer.terminal import clipped
 
 
 def test_columns_are_aligned(capsys):
@@ -11,9 +12,21 @@ def test_columns_are_aligned(capsys):
     assert capsys.readouterr().out == "a       number\nlonger       1\nb        1,000\n"
 
 
-def test_chinese_characters_take_two_columns(capsys):
-    table.print_table(("", "n"), [("中文", "1"), ("abcd", "2")])
-    assert capsys.readouterr().out == "      n\n中文  1\nabcd  2\n"
+def test_columns_with_chinese_are_aligned_on_a_terminal(capsys):
+    """A terminal gives each of these characters two columns, and an accent of its own none."""
+    table.print_table(
+        ("class", "text", "number"), [("财经", "cafe\u0301", "1"), ("a", "茶", "1,000")], right=("number",)
+    )
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "class  text  number"
+    assert rows == ["财经   cafe\u0301       1", "a      茶     1,000"]
+
+
+def test_a_chinese_line_is_cut_where_the_terminal_ends():
+    assert clipped("财经新闻", 8) == "财经新闻"
+    assert clipped("财经新闻", 7) == "财经新…"
+    assert clipped("财经新闻", 6) == "财经…"
+    assert clipped("abcdef", 5) == "abcd…"
 
 
 def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):

@@ -51,6 +51,12 @@ def test_a_number_of_64_bits_is_read() -> None:
         (["data.size=1000000000"], "data.size: expected at most 100000000, found 1000000000"),
         (["data.numbers=1000000000"], "data.numbers: expected at most 100000, found 1000000000"),
         (["data.symbols=1000000000"], "data.symbols: expected at most 1000000, found 1000000000"),
+        ([f"tokenizer={{name: bpe, size: {LARGEST}}}"], "tokenizer.size: expected at most 1048576, found"),
+        (
+            [f"tokenizer={{name: unigram, size: {LARGEST}}}"],
+            "tokenizer.size: expected at most 1048576, found",
+        ),
+        ([f"tokenizer={{name: wordpiece, size: {LARGEST}}}"], "tokenizer.size: expected at most 1048576"),
         (["model.layers=10000"], "model.layers: expected at most 1000, found 10000"),
         (["decoding.max_length=source+1e30"], "max_length: expected a whole number or source+NUMBER"),
         (
@@ -91,7 +97,7 @@ def test_what_training_could_not_do_is_refused_before(
     "settings",
     [
         [f"training.seed={LARGEST}", f"training.stream={LARGEST}"],
-        [f"tokenizer={{name: bpe, size: {LARGEST}, min_frequency: {LARGEST}}}"],
+        [f"tokenizer={{name: bpe, size: 1048576, min_frequency: {LARGEST}}}"],
         [f"tokenizer={{name: words, max_size: {LARGEST}}}"],
         ["data.numbers=100000", "data.symbols=1000000"],
     ],

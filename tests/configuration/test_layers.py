@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from plugformer.configuration import resolve
+from plugformer.configuration.layers import short_name
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.registry import Registry
 
@@ -94,3 +95,24 @@ def test_set_may_name_a_local_manifest(write, base, registry) -> None:
 def test_the_registry_is_discovered_if_none_is_given(write, base, registry, monkeypatch) -> None:
     monkeypatch.setenv("PLUGFORMER_REGISTRY", str(registry.local[0]))
     assert isinstance(resolve("base.yaml").registry, Registry)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("dates", "dates"),
+        ("plugformer:dates", "dates"),
+        ("sums.yaml", "sums"),
+        ("examples/sizes/study.yaml", "sizes"),
+        ("./examples/sums/task.yaml", "sums"),
+        ("/task.yaml", "task"),
+    ],
+)
+def test_folders_of_results_are_called_after_what_tells_tasks_apart(given, name):
+    assert short_name(given) == name
+
+
+def test_a_file_in_this_folder_that_is_called_as_most_are(tmp_path, monkeypatch):
+    (tmp_path / "sums").mkdir()
+    monkeypatch.chdir(tmp_path / "sums")
+    assert short_name("task.yaml") == "sums"

@@ -6,7 +6,7 @@ import pytest
 
 from plugformer.configuration.task import Training
 from plugformer.hooks.metrics_log import MetricsLog
-from plugformer.hooks.specification import Run, Update
+from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.runs.directory import RunDirectory
 
 
@@ -55,6 +55,19 @@ def test_a_line_averages_over_the_updates_since_the_last(tiny_task, tiny_model, 
     first, last = lines(tmp_path)
     assert (first["step"], first["loss"], first["tokens_per_second"]) == (2, 5.0, 25.0)
     assert (last["step"], last["loss"], last["tokens_per_second"]) == (3, 1.0, 9.0)
+
+
+def test_updates_before_an_early_end_are_logged_before_its_evaluation(tiny_task, tiny_model, tmp_path):
+    task = tiny_task().model_copy(update={"training": Training(log_every=50)})
+    run = Run(tmp_path, task, tiny_model(), steps=100, epoch_steps=100)
+    log = MetricsLog()
+    for step in (1, 2):
+        log.step_ended(run, Update(step, 1, float(step), 10, 40, None, 0.1, 2.0))
+        log.evaluation_ended(
+            run, Evaluation(step, 0.5, 0.0, {}, [], best=False, seconds=1.0, final=step == 2)
+        )
+    events = [(line["event"], line["step"], line["loss"]) for line in lines(tmp_path)]
+    assert events == [("validation", 1, 0.5), ("training", 2, 1.5), ("validation", 2, 0.5)]
 
 
 def test_rewinding_drops_what_is_made_again_and_half_a_line(tmp_path):

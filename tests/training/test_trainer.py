@@ -30,10 +30,15 @@ BOTH = examples([[4, 5, 6], [7, 8], [9, 10, 11, 4, 5, 6]])
 class Rates:
     def __init__(self):
         self.updates = []
+        self.final = []
 
     @hookimpl
     def step_ended(self, update):
         self.updates.append(update)
+
+    @hookimpl
+    def evaluation_ended(self, evaluation):
+        self.final.append(evaluation.final)
 
 
 @pytest.fixture
@@ -197,12 +202,14 @@ def test_early_stopping(trainer):
     )
     made.fit()
     assert made.progress.step == 8  # two evaluations without improvement after the second
+    assert made.seen.final == [False, False, False, True]
 
 
 def test_the_last_update_is_evaluated(trainer):
     made = trainer("training.evaluate_every=2", steps=3, values=[3.0, 1.0])
     made.fit()
     assert made.progress.best == 1.0
+    assert made.seen.final == [False, True]
 
 
 @pytest.mark.parametrize("keep", [1, 2])

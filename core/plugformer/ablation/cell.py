@@ -1,17 +1,17 @@
 """Cells: one arm trained with one seed, in a run directory whose name says what it is made of."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from plugformer.ablation.cost import Cost
 from plugformer.ablation.fairness import Priced
 from plugformer.ablation.identity import Ingredients, identity, ingredients
-from plugformer.ablation.results import CellResult, load_arrays, save_arrays
+from plugformer.ablation.results import CellResult, damaged, load_arrays, save_arrays
 from plugformer.configuration import dump
 from plugformer.configuration.task import Task
+from plugformer.errors import RunError
 from plugformer.runs.files import read_json, write_json, write_text
 from plugformer.training.train import Final
 
@@ -82,14 +82,25 @@ class Cell:
         write_json(self.folder / _RESULT, result.as_json())
 
     def result(self) -> CellResult:
-        """Returns what `save` kept; where it lies is told anew, since folders may be moved.
+        """Returns what `save` kept; arm and folder are the cell's, since folders may be moved.
 
         Raises:
             RunError: A file is damaged.
         """
-        record: Mapping[str, Any] = read_json(self.folder / _RESULT)
-        found = CellResult.from_json(record, load_arrays(self.folder / _STATISTICS))
-        return replace(found, arm=self.arm, directory=str(self.folder))
+        path = self.folder / _RESULT
+        record, statistics = read_json(path), load_arrays(self.folder / _STATISTICS)
+        try:
+            found = CellResult.from_json(record, statistics)
+        except (ValueError, OverflowError) as error:
+            raise damaged(path, error) from error
+        return replace(found, arm=self.arm, seed=self.seed, directory=str(self.folder))
+
+    def discard(self) -> None:
+        """Removes a result that cannot be used, so that the cell is not finished any more."""
+        try:
+            (self.folder / _RESULT).unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
 
 def make_cells(arm: Priced, seeds: Sequence[int], out: Path, split: str, *, tried: str = "") -> list[Cell]:

@@ -1,6 +1,7 @@
 """What in a study contradicts itself, before any task is read."""
 
 from collections.abc import Iterator
+from math import prod
 
 from plugformer.ablation.study import Study
 from plugformer.problems import Key
@@ -15,9 +16,16 @@ _SOLVED = {
 }
 """What each way of matching sets."""
 
+MOST = 10_000
+"""Trainings of a study: more are a mistake, and would fill the memory before they are trained."""
+
 
 def contradictions(study: Study) -> Iterator[Finding]:
-    """Yields what cannot be meant: settings given twice, or set by the study itself."""
+    """Yields what cannot be meant: too many trainings, settings given twice, or set by the study itself."""
+    if too_many := list(_too_many(study)):
+        yield from too_many  # looking further would take long
+        return
+    yield from _malformed(study)
     varied: dict[str, tuple[Key, ...]] = {}
     for name, factor in study.factors.items():
         yield from _overlaps(("factors", name, "path"), factor.path, varied)
@@ -33,6 +41,36 @@ def contradictions(study: Study) -> Iterator[Finding]:
                 yield ("set", path), f"has no effect: {_named(place)} puts another value there"
         if path == "training.seed":
             yield ("set", path), "is given by the study: write the seeds under `seeds`"
+
+
+def _malformed(study: Study) -> Iterator[Finding]:
+    written: list[tuple[tuple[Key, ...], str]] = [
+        (("factors", name, "path"), factor.path) for name, factor in study.factors.items()
+    ]
+    written += [(("tune", path), path) for path in study.tune]
+    written += [(("set", path), path) for path in study.changes]
+    for place, path in written:
+        if not all(path.split(".")):
+            yield place, f"expected keys with dots between them, such as model.attention, found {path!r}"
+
+
+def _too_many(study: Study) -> Iterator[Finding]:
+    """Counts trainings without making a list of them."""
+    values = [len(factor.values) for factor in study.factors.values()]
+    arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
+    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    tried = prod(map(len, study.tune.values())) if study.tune else 0
+    if (trainings := arms * (seeds + tried)) > MOST:
+        yield (
+            ("factors",),
+            f"{_short(arms)} arms with {seeds:,} seeds and {_short(tried)} settings to try are "
+            f"{_short(trainings)} trainings, expected at most {MOST:,}: leave values, seeds or settings out"
+            f"{', or write `design: one-factor`' if study.design == 'grid' else ''}",
+        )
+
+
+def _short(number: int) -> str:
+    return f"{number:,}" if number < 10**12 else "more than 10^12"
 
 
 def _overlaps(place: tuple[Key, ...], path: str, varied: dict[str, tuple[Key, ...]]) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.ablation.results import ArmRecord, CellResult, StudyResults
-from plugformer.ablation.statistics.bootstrap import resampled, resamples_for
+from plugformer.ablation.statistics.bootstrap import resampled
 from plugformer.ablation.statistics.contrast import Trials, contrast
 from plugformer.ablation.statistics.judgement import Judgement, judge
 from plugformer.ablation.statistics.summary import Summary, summarize
@@ -163,7 +163,7 @@ def _cost(cells: list[CellResult]) -> Cost | None:
 
 def _comparisons(results: StudyResults, arms: tuple[ArmFinding, ...], metric: str) -> tuple[Comparison, ...]:
     compared = [arm for arm in arms if arm.arm.baseline is not None]
-    scores = _resampled(results, arms, metric, resamples_for(len(compared)))
+    scores = _resampled(results, arms, metric)
     trials = {arm.arm.name: _trials(arm, metric, scores) for arm in arms}
     seeds = results.study["seeds"]
     contrasts = [contrast(trials[arm.arm.name], trials[str(arm.arm.baseline)], seeds) for arm in compared]
@@ -180,7 +180,7 @@ def _comparisons(results: StudyResults, arms: tuple[ArmFinding, ...], metric: st
     )
 
 
-def _resampled(results: StudyResults, arms: tuple[ArmFinding, ...], metric: str, resamples: int) -> Resampled:
+def _resampled(results: StudyResults, arms: tuple[ArmFinding, ...], metric: str) -> Resampled:
     """Returns the scores of all cells on resampled test sets; cells of as many examples share their draws."""
     sizes: dict[int, list[CellResult]] = {}
     for cell in (cell for arm in arms for cell in arm.cells if metric in cell.statistics):
@@ -189,7 +189,7 @@ def _resampled(results: StudyResults, arms: tuple[ArmFinding, ...], metric: str,
     for examples, cells in sizes.items():
         if examples > 1:
             rows = [cell.statistics[metric] for cell in cells]
-            scores = resampled(rows, results.metrics[metric].aggregate, resamples)
+            scores = resampled(rows, results.metrics[metric].aggregate)
             found |= {(cell.arm, cell.seed): each for cell, each in zip(cells, scores, strict=True)}
     return found
 

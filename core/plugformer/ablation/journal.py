@@ -1,4 +1,4 @@
-"""What the cells of a study were made of when it ran last, so that it can say why some are run again."""
+"""What is noted in a study's folder: which study it is, and what its cells were made of when it ran last."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -6,10 +6,40 @@ from pathlib import Path
 
 from plugformer.ablation.cell import CELLS, Cell
 from plugformer.ablation.identity import Ingredients, changes
+from plugformer.ablation.study import Study
+from plugformer.configuration.layers import short_name
 from plugformer.errors import RunError
 from plugformer.runs.files import read_json, write_json
 
-_FILE = "made_of.json"
+_STUDY, _FILE = "study.json", "made_of.json"
+
+
+def claim(study: Study, out: Path) -> None:
+    """Notes which study a folder is of; the same one may have changed meanwhile.
+
+    Raises:
+        RunError: It is another's, whose results would be overwritten, or the note is damaged.
+    """
+    path = out / _STUDY
+    if path.exists():
+        try:
+            before = Study.model_validate(read_json(path))
+        except ValueError as error:
+            raise RunError(f"{path} is damaged; remove it if {out} is of this study") from error
+        if not _same(before, study):
+            title = before.study or f"{before.task}: {', '.join(before.factors)}"
+            raise RunError(f"{out} has the results of another study, {title!r}: give another --out")
+    write_json(path, study.model_dump(mode="json", by_alias=True))
+
+
+def _same(before: Study, now: Study) -> bool:
+    """Whether both are of one study: of the same task, with the same title or else a factor in common."""
+    if short_name(before.task) != short_name(now.task):
+        return False
+    if before.study and now.study:
+        return before.study == now.study
+    paths = [{factor.path for factor in each.factors.values()} for each in (before, now)]
+    return bool(set.intersection(*paths))
 
 
 def tell_changes(cells: Iterable[Cell], out: Path, notify: Callable[[str], None]) -> None:

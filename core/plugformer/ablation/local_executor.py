@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 from plugformer.ablation.cell import Cell
@@ -27,29 +28,55 @@ _PRELOADED = [
 """Imports that take seconds are made once, in the process that workers are forked from."""
 
 
+_QUOTAS = (
+    "/sys/fs/cgroup/cpu.max",
+    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us",
+)
+"""Where cgroups of version 2, or else 1, say how many microseconds of processor time there are in a period:
+https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files."""
+
+
 def available_cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Returns the number of cores that this process may use, its container's quota rounded up."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for files in _QUOTAS:
+        with suppress(OSError, ValueError):  # no such file, or `max`: without a limit
+            quota, period = map(int, " ".join(Path(file).read_text() for file in files.split()).split())
+            if quota > 0 < period:
+                return max(1, min(cores, -(-quota // period)))
+    return cores
+
+
+def visible_gpus() -> list[str]:
+    """Returns what `CUDA_VISIBLE_DEVICES` calls the GPUs that this process may use."""
+    import torch
+
+    count = torch.cuda.device_count()
+    named = [each.strip() for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
+    return (named or [str(number) for number in range(count)])[:count]
 
 
 @dataclass
 class _Running:
     cell: Cell
     process: Any
+    gpu: str | None = None
     told: bool = False
 
 
 class LocalExecutor(Executor):
-    """Runs so many cells at a time, each with its share of the cores.
+    """Runs so many cells at a time, each with its share of the cores, and on the GPU that has the fewest.
 
     Args:
         workers: Cells at a time.
         threads: Of each cell.
+        gpus: What `CUDA_VISIBLE_DEVICES` calls them; none if cells are to compute on the CPU.
     """
 
-    def __init__(self, workers: int, threads: int) -> None:
+    def __init__(self, workers: int, threads: int, gpus: Sequence[str] = ()) -> None:
         self._workers = workers
         self._threads = threads
+        self._gpus = gpus
         self._running: dict[Connection, _Running] = {}
         self._stopping = False
         self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
@@ -88,10 +115,13 @@ class LocalExecutor(Executor):
 
     def _start(self, cell: Cell) -> None:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=work, args=(cell, self._threads, theirs), name=str(cell))
+        taken = [each.gpu for each in self._running.values()]
+        gpu = min(self._gpus, key=taken.count, default=None)
+        arguments = (cell, self._threads, theirs, gpu)
+        process = self._context.Process(target=work, args=arguments, name=str(cell))
         process.start()
         theirs.close()
-        self._running[ours] = _Running(cell, process)
+        self._running[ours] = _Running(cell, process, gpu)
 
     def _receive(self, connection: Connection) -> Iterator[Event]:
         running = self._running[connection]

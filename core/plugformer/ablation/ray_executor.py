@@ -1,5 +1,6 @@
 """Cells on a Ray cluster, whose machines share the study's folder and have the same packages installed."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,20 +20,22 @@ class RayExecutor(Executor):
 
     Args:
         threads: Of each cell, which reserves as many cores.
+        workers: Cells at a time, at most; None if the cluster's room alone decides.
 
     Raises:
         ConfigurationError: Ray is not installed.
     """
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, workers: int | None = None) -> None:
         try:
             import ray
         except ImportError:
             raise ConfigurationError(
-                "--executor ray needs Ray, which is not installed\n  pip install 'plugformer[ray]'"
+                "--executor ray needs Ray, which is not installed\n  pip install ray"
             ) from None
         self._ray: Any = ray
         self._threads = threads
+        self._workers = workers
         self._stopping = False
         self._cancelled: set[Any] = set()
 
@@ -47,9 +50,13 @@ class RayExecutor(Executor):
             self._ray.init(log_to_driver=False, include_dashboard=False)
         gpus = 1 if self._ray.cluster_resources().get("GPU") else 0
         task = self._ray.remote(num_cpus=self._threads, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
-        running = {task.remote(cell, self._threads): cell for cell in cells}
+        waiting = deque(cells)
+        running: dict[Any, Cell] = {}
         try:
-            while running:
+            while running or (waiting and not self._stopping):
+                while waiting and len(running) < (self._workers or len(cells)) and not self._stopping:
+                    cell = waiting.popleft()
+                    running[task.remote(cell, self._threads)] = cell
                 ready, _ = self._ray.wait(list(running), timeout=_HEARTBEAT)
                 for reference in ready:
                     yield self._ended(reference, running.pop(reference))

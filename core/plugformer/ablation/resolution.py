@@ -9,6 +9,7 @@ from plugformer.ablation.arms import BASELINE, Arm, Change, arms_of, common_chan
 from plugformer.ablation.declaration import Declared
 from plugformer.configuration import ResolvedTask, dump, resolve_changed, validate
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, nearest
+from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.problems import report
 from plugformer.registry import Registry
@@ -114,6 +115,9 @@ def _check_metric(resolved: ResolvedTask, declared: Declared) -> None:
         raise ConfigurationError(report([declared.problem(("task",), message)]))
     if wanted is not None and wanted not in known:
         message, hint = f"unknown metric {wanted!r}{nearest(wanted, known)}", f"known: {', '.join(known)}"
+        if any(entry.name == wanted for entry in resolved.registry.entries(Kind.METRIC)):
+            message = f"the metric {wanted!r} exists, but is not among the task's"
+            hint += f"; add `evaluation.metrics: [..., {wanted}]` to `set`"
         raise ConfigurationError(report([declared.problem(("metric",), message, hint)]))
 
 

@@ -7,11 +7,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from pydantic import ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from plugformer.errors import RunError
 from plugformer.interfaces import Metric
@@ -21,6 +23,14 @@ from plugformer.runs.files import read_json, replacing, write_json
 
 Statistics = dict[str, Float[ndarray, "examples statistics"]]
 """By a metric's name, the statistics of each example, in the order of the examples."""
+
+
+class Point(TypedDict):
+    """An evaluation of the validation split during training."""
+
+    step: int
+    loss: float
+    metrics: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class CellResult:
         loss: Validation loss of the saved model, in nats per target; NaN if the cell failed.
         metrics: Each metric's value on the split that the study is decided on.
         statistics: What these are aggregates of, on the same examples in all cells.
-        curve: The validation split during training: `step`, `loss` and the metrics of each evaluation.
+        curve: The evaluations during training.
         parameters: Number of the model's parameters.
         flops_per_token: Floating-point operations of a forward pass for each source or target token.
         peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
@@ -43,13 +53,15 @@ class CellResult:
         failure: Why the cell has no result, or None.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
     arm: str
     seed: int
     loss: float = math.nan
     metrics: dict[str, float] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=dict)
-    curve: list[dict[str, Any]] = field(default_factory=list)
-    parameters: int = 0
+    curve: list[Point] = field(default_factory=list)
+    parameters: Annotated[int, Field(ge=0, lt=2**63)] = 0
     flops_per_token: float = 0.0
     peak_memory_mb: float = 0.0
     tokens_per_second: float = 0.0
@@ -64,9 +76,15 @@ class CellResult:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any], statistics: Statistics) -> "CellResult":
-        """Returns what `as_json` was made of."""
-        loss = record["loss"]
-        return cls(**{**record, "loss": math.nan if loss is None else loss}, statistics=statistics)
+        """Returns what `as_json` was made of.
+
+        Raises:
+            ValueError: The record is not one.
+        """
+        if not isinstance(record, Mapping) or not {"arm", "seed", "loss"} <= record.keys():
+            raise ValueError("expected a mapping with `arm`, `seed` and `loss`")
+        loss = math.nan if record["loss"] is None else record["loss"]
+        return TypeAdapter(cls).validate_python({**record, "loss": loss, "statistics": statistics})
 
 
 @dataclass(frozen=True)
@@ -152,11 +170,11 @@ class StudyResults:
                 CellResult.from_json(cell, _under(f"{number}/", arrays))
                 for number, cell in enumerate(record["cells"])
             )
-            arms = tuple(ArmRecord(**{**arm, "notes": tuple(arm["notes"])}) for arm in record["arms"])
-            blocks = {name: dict(block) for name, block in record["metrics"].items()}
+            arms = TypeAdapter(tuple[ArmRecord, ...]).validate_python(record["arms"])
+            blocks = TypeAdapter(dict[str, dict[str, Any]]).validate_python(record["metrics"])
             study, made_of = dict(record["study"]), dict(record["made_of"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{path} is damaged: {error!r}; run the study again to write it anew") from error
+            raise damaged(path, error) from error
         return cls(study, arms, cells, blocks, made_of, create_metrics(blocks, registry))
 
 
@@ -184,7 +202,7 @@ def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:
         np.savez_compressed(file, **numbers)
 
 
-def load_arrays(path: Path) -> dict[str, ndarray]:
+def load_arrays(path: Path) -> Statistics:
     """Reads arrays of numbers.
 
     Raises:
@@ -192,11 +210,25 @@ def load_arrays(path: Path) -> dict[str, ndarray]:
     """
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            arrays = {name: file[name] for name in file.files}
     except FileNotFoundError:
         raise RunError(f"{path} is missing: run the study again to write it anew") from None
-    except Exception as error:  # zipfile, zlib and numpy raise what they like about damaged files
-        raise RunError(f"{path} is damaged: {error}; run the study again to write it anew") from error
+    except ValueError as error:
+        # numpy's advice is to allow pickles, which is dangerous.
+        raise RunError(f"{path} is damaged: run the study again to write it anew") from error
+    except Exception as error:  # zipfile and zlib raise what they like about damaged files
+        raise damaged(path, error) from error
+    for name, rows in arrays.items():
+        if rows.dtype != np.float64 or rows.ndim != 2:
+            raise damaged(path, f"{name!r} is no table of numbers")
+    return arrays
+
+
+def damaged(path: Path, why: object) -> RunError:
+    """Returns what to raise about a file of a study that cannot be used."""
+    text = str(why) or type(why).__name__
+    reason = "; ".join(line.strip() for line in text.splitlines() if "errors.pydantic.dev" not in line)
+    return RunError(f"{path} is damaged: {reason[:500]}; run the study again to write it anew")
 
 
 def _under(prefix: str, arrays: Mapping[str, ndarray]) -> Statistics:

@@ -12,7 +12,7 @@ from plugformer.ablation.cost import facts_reader
 from plugformer.ablation.declaration import Declared
 from plugformer.ablation.executor import Ended, Executor
 from plugformer.ablation.fairness import Priced, priced
-from plugformer.ablation.journal import tell_changes
+from plugformer.ablation.journal import claim, tell_changes
 from plugformer.ablation.outcome import Outcome
 from plugformer.ablation.progress import StudyProgress
 from plugformer.ablation.resolution import resolve_variants
@@ -21,7 +21,7 @@ from plugformer.ablation.speed import with_equal_time
 from plugformer.ablation.study import TUNING_SEED
 from plugformer.ablation.study_lock import study_lock
 from plugformer.ablation.tuning import choose, described
-from plugformer.errors import InterruptedRunError
+from plugformer.errors import InterruptedRunError, RunError
 from plugformer.registry import Registry
 from plugformer.training.interruption import Interruption
 
@@ -50,13 +50,14 @@ class Conductor:
         Raises:
             ConfigurationError: An arm cannot be; nothing has been run.
             DataError: The data cannot be read; nothing has been run.
-            RunError: The folder cannot be written, or the study is running there already.
+            RunError: The folder cannot be written, is another study's, or a study is running there already.
             InterruptedRunError: Somebody asked to stop; everything so far is saved.
         """
         variants = resolve_variants(declared, self.registry)
         for notice in dict.fromkeys(notice for each in variants for notice in each.resolved.notices):
             self._say(notice)
         with study_lock(out):
+            claim(declared.study, out)
             arms = priced(variants, declared, facts_reader(self._say))
             if declared.study.match == "time":
                 arms = with_equal_time(arms, out, self.executor.threads, self._say)
@@ -96,15 +97,27 @@ class Conductor:
 
     def _finished(self, cells: Sequence[Cell], out: Path) -> dict[str, CellResult]:
         """Returns the result of each cell by its name, once those that have none have been run."""
+        found = {cell.name: result for cell in cells if (result := self._kept(cell)) is not None}
         tell_changes(cells, out, self._say)
-        waiting = [cell for cell in cells if not cell.finished]
-        if waiting and len(waiting) < len(cells):
-            self._say(f"{len(cells) - len(waiting)} of {len(cells)} cells are finished already")
+        waiting = [cell for cell in cells if cell.name not in found]
+        if waiting and found:
+            self._say(f"{len(found)} of {len(cells)} cells are finished already")
         failures = self._run(waiting, len(cells), out) if waiting else {}
-        return {
-            cell.name: cell.failed(failures[cell.name]) if cell.name in failures else cell.result()
-            for cell in cells
-        }
+        for cell in waiting:
+            failure = failures.get(cell.name)
+            found[cell.name] = cell.result() if failure is None else cell.failed(failure)
+        return {cell.name: found[cell.name] for cell in cells}
+
+    def _kept(self, cell: Cell) -> CellResult | None:
+        """Returns the result of a cell; None if it has none, or one that cannot be read."""
+        if not cell.finished:
+            return None
+        try:
+            return cell.result()
+        except RunError as error:
+            self._say(f"{cell} is run again: {error}")
+            cell.discard()
+            return None
 
     def _run(self, cells: Sequence[Cell], total: int, out: Path) -> dict[str, str]:
         """Runs cells; returns why some failed, by their names."""

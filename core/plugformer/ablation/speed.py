@@ -5,15 +5,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from pydantic import PositiveFloat, TypeAdapter
 
 from plugformer.ablation.fairness import Priced
 from plugformer.ablation.identity import identity, ingredients
 from plugformer.configuration import dump
 from plugformer.configuration.task import Task
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, RunError
 from plugformer.hooks.specification import Update, hookimpl, must_not_fail
 from plugformer.registry import Registry
 from plugformer.runs.files import read_json, write_json, write_text
@@ -70,13 +73,22 @@ def _scaled(arm: Priced, factor: float) -> Priced:
 def _speeds(arms: Sequence[Priced], file: Path, threads: int, notify: Callable[[str], None]) -> list[float]:
     """Returns the seconds of an update of each arm."""
     keys = [identity({**ingredients(arm.resolved, arm.facts.hashes), "threads": threads}) for arm in arms]
-    known = read_json(file) if file.exists() else {}
+    known = _known(file)
     if not all(key in known for key in keys):  # together, or not comparable
         notify(f"measuring the speed of {len(arms)} arms, one after the other")
         rounds = [[_measured(arm, threads) for arm in arms] for _ in range(ROUNDS)]
         known = dict(zip(keys, map(min, *rounds), strict=True))
         write_json(file, known)
-    return [float(known[key]) for key in keys]
+    return [known[key] for key in keys]
+
+
+def _known(file: Path) -> dict[str, float]:
+    """Returns what was measured before; nothing if that cannot be read, since it can be measured again."""
+    try:
+        found = TypeAdapter(dict[str, PositiveFloat]).validate_python(read_json(file))
+    except (RunError, ValueError):
+        return {}
+    return found if all(map(isfinite, found.values())) else {}
 
 
 def _measured(arm: Priced, threads: int) -> float:

@@ -4,22 +4,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from plugformer.configuration.task import Count, Settings
-from plugformer.explanations import InWords
+from plugformer.configuration.task import Settings
 from plugformer.problems import Key
 
 TUNING_SEED = 2**20
 """The seed of all trainings that settings are chosen by: above those of a study, which must not see it."""
 
 Seed = Annotated[int, Field(ge=0, lt=TUNING_SEED)]
-Path = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$"), InWords("a dotted key such as model.attention")]
 Matched = Literal["none", "parameters", "flops", "time"]
 
 
 class Factor(Settings):
     """Something that arms differ in."""
 
-    path: Path = Field(description="The key of a task, such as model.attention.")
+    path: str = Field(description="The key of a task, such as model.attention.")
     values: list[Any] | dict[str, Any] = Field(
         min_length=2,
         description="What stands there: names, blocks or numbers, or such by what reports call them; "
@@ -37,7 +35,7 @@ class Study(Settings):
 
     study: str = Field(default="", description="Its title.")
     task: str = Field(description="A task's name, or a file, relative to this one.")
-    changes: dict[Path, Any] = Field(
+    changes: dict[str, Any] = Field(
         default={}, alias="set", description="Settings of all arms on top of the task, by dotted keys."
     )
     factors: Annotated[dict[str, Factor], Field(min_length=1)] = Field(
@@ -47,7 +45,7 @@ class Study(Settings):
         default="one-factor",
         description="Change one factor of the baseline at a time, or combine all values of all.",
     )
-    seeds: Count | list[Seed] = Field(
+    seeds: Annotated[int, Field(ge=1, lt=TUNING_SEED)] | list[Seed] = Field(
         default=5, description="Trainings of each arm: a number, from seed 1 on, or a list of seeds."
     )
     match: Matched = Field(
@@ -62,7 +60,7 @@ class Study(Settings):
         default=None,
         description="What it is measured on; the first test split, or validation if there is none.",
     )
-    tune: dict[Path, Annotated[list[Any], Field(min_length=1)]] = Field(
+    tune: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
         description="Settings that are chosen for each arm on validation, by dotted keys: the values to try.",
     )

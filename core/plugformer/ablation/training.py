@@ -1,6 +1,5 @@
 """Training one cell to its end, wherever it stands, and keeping its result."""
 
-import json
 import statistics
 import sys
 import time
@@ -97,9 +96,9 @@ def _result(cell: Cell, report: Report) -> CellResult:
     directory = RunDirectory(cell.folder)
     decisive = next(each for each in (report, *report.others) if each.split == cell.split)
     metrics = {name: score["value"] for name, score in decisive.metrics.items()}
-    lines = [json.loads(line) for line in directory.metrics.read_text(encoding="utf-8").splitlines()]
-    evaluations = [line for line in lines if line["event"] == "validation"]
-    speeds = [line["tokens_per_second"] for line in lines if line["event"] == "training"]
+    lines = directory.logged()
+    evaluations = [line for line in lines if line.get("event") == "validation"]
+    speeds = [line["tokens_per_second"] for line in lines if line.get("event") == "training"]
     return CellResult(
         arm=cell.arm,
         seed=cell.seed,
@@ -121,7 +120,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
 
 def _final_loss(lines: Iterable[dict[str, Any]]) -> float:
     """Returns the validation loss of the parameters that the run has saved."""
-    saved = [line for line in lines if line["event"] == "average" or line.get("best")]
+    saved = [line for line in lines if line.get("event") == "average" or line.get("best")]
     return float(saved[-1]["loss"])
 
 

@@ -32,14 +32,17 @@ class Message:
     stopped: bool = False
 
 
-def work(cell: Cell, threads: int, connection: Connection) -> None:
+def work(cell: Cell, threads: int, connection: Connection, gpu: str | None = None) -> None:
     """Trains a cell and tells how far it is.
 
     Args:
         cell: What to train.
         threads: How many it may use.
         connection: To the process that started it; when that one is gone, the worker saves and ends.
+        gpu: The only one that it sees; whatever there is if None.
     """
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C is for the study, which then asks its workers to stop
     threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()

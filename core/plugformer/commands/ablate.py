@@ -53,7 +53,12 @@ def command(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Trainings at a time; as many as cores if not given."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Trainings at a time; one for each GPU, or else core, if not given. "
+            "With Ray: at most; as many as the cluster has room for if not given.",
+        ),
     ] = None,
     executor: Annotated[
         Literal["local", "ray"], typer.Option(help="Processes of this machine, or a Ray cluster.")
@@ -98,7 +103,9 @@ def command(
 
 def _folder(study: str, declared: "Declared") -> Path:
     """Returns where a study lies that is not told: the same place for the same study, so that it goes on."""
-    name = Path(study).stem
+    from plugformer.configuration.layers import short_name
+
+    name = short_name(study)
     if declared.study.task == study:  # a task, so that the options alone say what is studied
         name = "-".join([name, *declared.study.factors])
     return Path("studies", re.sub(r"[^\w.-]+", "-", name))
@@ -108,11 +115,9 @@ def _executor(name: str, workers: int | None) -> "Executor":
     if name == "ray":
         from plugformer.ablation.ray_executor import RayExecutor
 
-        return RayExecutor()
-    import torch
+        return RayExecutor(workers=workers)
+    from plugformer.ablation.local_executor import LocalExecutor, available_cores, visible_gpus
 
-    from plugformer.ablation.local_executor import LocalExecutor, available_cores
-
-    cores = available_cores()
-    places = workers or (1 if torch.cuda.is_available() else cores)
-    return LocalExecutor(places, max(1, cores // places))
+    cores, gpus = available_cores(), visible_gpus()
+    places = workers or len(gpus) or cores
+    return LocalExecutor(places, max(1, cores // places), gpus)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from plugformer.cache import cache_folder
-from plugformer.commands.table import clipped
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, State
+from plugformer.terminal import clipped
 
 _WIDEST = 30
 """Characters of a result in a list."""

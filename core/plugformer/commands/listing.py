@@ -12,7 +12,7 @@ from plugformer.commands.table import print_table, print_text, terminal_width
 from plugformer.errors import RegistryError, nearest
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Other, Registry, State
-from plugformer.terminal import clipped, printable
+from plugformer.terminal import aligned, clipped, display_width, printable
 
 KINDS: tuple[str, ...] = (*(kind.value for kind in Kind), *(other.value for other in Other))
 
@@ -105,14 +105,14 @@ def _contract(entry: Entry) -> str:
 def _print_blocks(entries: list[Entry]) -> None:
     """Prints each kind under its name, and why something cannot be used below it."""
     width = terminal_width()
-    names = max((len(entry.name) for entry in entries), default=0)
-    owners = max((len(str(entry.owner)) for entry in entries), default=0)
+    names = max((display_width(entry.name) for entry in entries), default=0)
+    owners = max((display_width(str(entry.owner)) for entry in entries), default=0)
     contracts = {entry: _contract(entry) for entry in entries}
     checked = max(map(len, contracts.values()), default=0)
     for kind, block in groupby(entries, key=lambda entry: entry.kind):
         typer.secho(str(kind), bold=True)
         for entry in block:
-            columns = [f"{entry.name:{names}}", f"{entry.owner!s:{owners}}", f"{entry.state:5}"]
+            columns = [aligned(entry.name, names), aligned(str(entry.owner), owners), f"{entry.state:5}"]
             columns += [f"{contracts[entry]:{checked}}"] * bool(
                 checked
             )  # no column where nothing was checked

@@ -2,14 +2,12 @@
 
 import json
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, installed
-from plugformer.errors import PlugformerError
 
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",
@@ -46,10 +44,6 @@ def command(
     Writes each figure as PNG and SVG, and a page index.html with all of them that needs no network. Attention
     is drawn for one text, layer by layer and head by head. Prints the files.
     """
-    if find_spec("matplotlib") is None:
-        raise PlugformerError(
-            "plot draws with matplotlib, which is not installed; pip install 'plugformer[plot]'"
-        )
     from plugformer.inspection.plot import plot
     from plugformer.runs.loading import load
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from plugformer.commands.table import print_table, terminal_width
+from plugformer.commands.table import display_width, print_table, terminal_width
 
 if TYPE_CHECKING:
     from plugformer.evaluation.report import Report, Score
@@ -73,7 +73,10 @@ def _print_numbers(table: Mapping[str, Any]) -> None:
     """Prints a table; columns whose names are too wide together for the terminal are numbered."""
     columns, rows = table["columns"], table["rows"]
     width = terminal_width()
-    if width is not None and max(map(len, rows)) + sum(len(name) + 2 for name in columns) > width:
+    if (
+        width is not None
+        and max(map(display_width, rows)) + sum(display_width(name) + 2 for name in columns) > width
+    ):
         columns = [str(number) for number in range(1, len(columns) + 1)]
         rows = {f"{number} {name}": row for number, (name, row) in enumerate(rows.items(), start=1)}
     print_table(("", *columns), [(name, *map(str, row)) for name, row in rows.items()], right=columns)

@@ -4,11 +4,10 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
-from unicodedata import east_asian_width
 
 import typer
 
-from plugformer.terminal import clipped, printable
+from plugformer.terminal import aligned, clipped, display_width, printable
 
 
 def terminal_width() -> int | None:
@@ -25,20 +24,15 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
         right: Columns that are aligned to the right.
     """
     table = [header, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(_cells(row[column]) for row in table) for column in range(len(header))]
+    widths = [max(display_width(row[column]) for row in table) for column in range(len(header))]
     limit = terminal_width()
     for number, row in enumerate(table):
-        cells = []
-        for name, cell, width in zip(header, row, widths, strict=True):
-            space = " " * (width - _cells(cell))
-            cells.append(space + cell if name in right else cell + space)
+        cells = [
+            aligned(cell, width, right=name in right)
+            for name, cell, width in zip(header, row, widths, strict=True)
+        ]
         line = clipped("  ".join(cells).rstrip(), limit)
         typer.echo(typer.style(line, bold=True) if number == 0 and limit else line)
-
-
-def _cells(text: str) -> int:
-    """Returns how many columns of a terminal a text takes: Chinese characters take two."""
-    return sum(1 + (east_asian_width(character) in "WF") for character in text)
 
 
 def print_text(text: str, indent: int = 0) -> None:

@@ -60,6 +60,18 @@ def is_file(name_or_file: str) -> bool:
     return "/" in name_or_file or os.sep in name_or_file or name_or_file.endswith(".yaml")
 
 
+def short_name(name_or_file: str) -> str:
+    """Returns what folders of a task's or study's results are called.
+
+    That is its name, or that of its file, or of the folder around it where the file is called `task.yaml` or
+    `study.yaml`, as most are.
+    """
+    if not is_file(name_or_file):
+        return name_or_file.rpartition(":")[2]
+    path = Path(name_or_file).absolute()
+    return (path.parent.name if path.stem in ("task", "study") else "") or path.stem
+
+
 def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) -> Layers:
     tree, registry = with_manifest(read_file(file, shown), registry)
     seen = (*seen, file.resolve())

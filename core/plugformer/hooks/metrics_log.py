@@ -15,6 +15,7 @@ class MetricsLog:
 
     def __init__(self) -> None:
         self._sums = Unlogged()
+        self._last: Update | None = None
 
     def go_on(self, sums: Unlogged) -> None:
         """Adds to these sums from now on; a checkpoint has saved them in the middle of a line."""
@@ -29,13 +30,16 @@ class MetricsLog:
             self._sums.targets += update.targets
         self._sums.tokens += update.tokens
         self._sums.seconds += update.seconds
+        self._last = update
         if update.step % run.task.training.log_every == 0 or update.step == run.steps:
             self._write(run, update)
 
     @hookimpl(tryfirst=True)
     @must_not_fail
     def evaluation_ended(self, run: Run, evaluation: Evaluation) -> None:
-        """Writes a line about the validation split."""
+        """Writes a line about the validation split; before the last one, what updates are not logged yet."""
+        if evaluation.final and self._sums.tokens and self._last is not None:
+            self._write(run, self._last)
         record = {"event": "validation", **_figures(evaluation), "best": evaluation.best, **_time(evaluation)}
         RunDirectory(run.directory).log(record)
 

@@ -93,6 +93,7 @@ class Evaluation:
         samples: A few examples and outputs.
         best: Whether this is the best evaluation so far.
         seconds: Wall time of the evaluation.
+        final: Whether training ends here, because all updates are made or evaluations have stopped improving.
     """
 
     step: int
@@ -102,6 +103,7 @@ class Evaluation:
     samples: list[Sample]
     best: bool
     seconds: float
+    final: bool = False
 
 
 class Hooks:

@@ -196,6 +196,11 @@ class RunDirectory:
             ]
             write_text(self.metrics, "".join(kept))
 
+    def logged(self) -> list[dict[str, Any]]:
+        """Returns the lines of `metrics.jsonl`; what is no line of ours is passed over."""
+        lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        return [record for line in lines if (record := _logged(line))]
+
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`.
 

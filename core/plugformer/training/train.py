@@ -11,6 +11,7 @@ from typing import Any, Literal
 from accelerate import PartialState
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
+from plugformer.configuration.layers import short_name
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
@@ -205,7 +206,7 @@ def _dealt_out(resolved: ResolvedTask, processes: Processes, notify: Notify) -> 
 
 def _new_directory(task: str, out: Path | None) -> Path:
     """Returns where a new run will be."""
-    path = out or Path("runs", f"{Path(task).stem}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+    path = out or Path("runs", f"{short_name(task)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     RunDirectory.require_possible(path)
     return path
 

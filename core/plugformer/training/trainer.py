@@ -234,7 +234,8 @@ class Trainer:
             lambda: self.candidates.keep(evaluation.step, value, evaluation.loss, self.state.model)
         )
         self.progress.waited = 0 if improved else self.progress.waited + 1
-        self._tell("evaluation_ended", complete=True, evaluation=replace(evaluation, best=improved))
+        evaluation = replace(evaluation, best=improved, final=self.has_ended)
+        self._tell("evaluation_ended", complete=True, evaluation=evaluation)
         self._save_checkpoint()
 
     def _improves(self, evaluation: Evaluation) -> bool:

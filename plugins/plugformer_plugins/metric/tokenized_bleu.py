@@ -65,7 +65,7 @@ def _moses(language: str) -> Callable[[str], str]:
         from sacremoses import MosesTokenizer  # an extra: only this metric needs it
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "tokenize: moses needs sacremoses, which is not installed; pip install 'plugformer[moses]', "
+            "tokenize: moses needs sacremoses, which is not installed; pip install sacremoses, "
             "or give tokenized texts and set tokenize: none"
         ) from error
     tokenizer = MosesTokenizer(lang=language)

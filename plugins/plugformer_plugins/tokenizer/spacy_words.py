@@ -75,7 +75,7 @@ def _rules(language: str) -> Callable[[str], Iterable[Any]]:
         import spacy  # an extra, and slow to import: only this tokenizer needs it
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "tokenizer 'spacy' needs spaCy, which is not installed; pip install 'plugformer[spacy]', "
+            "tokenizer 'spacy' needs spaCy, which is not installed; pip install 'spacy>=3.8,<3.9', "
             "or choose the tokenizer words or bpe"
         ) from error
     try:

@@ -34,7 +34,7 @@ class WordPiece(FastTokenizer):
     def __init__(
         self,
         *,
-        size: Annotated[int, Field(gt=len(SPECIAL_TOKENS))] = 8000,
+        size: Annotated[int, Field(gt=len(SPECIAL_TOKENS), le=2**20)] = 8000,
         min_frequency: Annotated[int, Field(ge=1)] = 2,
         normalization: Normalization = "none",
         lowercase: bool = False,

@@ -190,14 +190,3 @@ def test_what_tuning_chose_is_told_and_whether_it_lies_at_an_end(made_up, chosen
     line = remarks(find(replace(results, study=study, arms=arms)))[0]
     assert expected in line
     assert ("tried" in line) is (0.2 not in chosen or 0.1 in chosen)
-
-
-def test_without_matplotlib_the_report_has_no_figures_and_says_so(findings, tmp_path, monkeypatch):
-    monkeypatch.setattr("plugformer.ablation.report.writing.find_spec", lambda name: None)
-    told = []
-    files = write_report(findings, tmp_path, told.append)
-    assert {file.name for file in files} == {
-        *("report.json", "report.csv", "cells.csv", "report.tex", "report.html")
-    }
-    assert "pip install 'plugformer[plot]'" in told[0]
-    assert "Figures" not in Page((tmp_path / "report.html").read_text(encoding="utf-8")).text

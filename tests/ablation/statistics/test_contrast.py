@@ -13,10 +13,10 @@ SEEDS = range(1, 6)
 EXAMPLES = 60
 
 
-def trials(right, seeds=SEEDS):
+def trials(right, seeds=SEEDS, resamples=300):
     """Returns an arm from which examples each seed has right, (seeds, examples)."""
     cells = [np.asarray(row, dtype=float)[:, None] for row in right]
-    scores = resampled(cells, lambda rows: float(rows.mean()), 300)
+    scores = resampled(cells, lambda rows: float(rows.mean()), resamples)
     return Trials(
         {seed: float(cell.mean()) for seed, cell in zip(seeds, cells, strict=True)},
         dict(zip(seeds, scores, strict=True)),
@@ -30,7 +30,7 @@ def answers(share, seed, seeds=5):
 
 def numbers(found):
     """Returns all numbers that a report may show of a comparison."""
-    shown = [found.difference, found.p, found.effect_size, found.detectable(0.05)]
+    shown = [found.difference, found.p, found.effect_size, found.minimum_detectable_difference(0.05)]
     return [value for value in (*shown, *(found.interval(0.95) or ())) if value is not None]
 
 
@@ -41,14 +41,47 @@ def test_an_ordinary_comparison():
     over_seeds = stats.ttest_rel(ours.mean(1), theirs.mean(1))
     assert found.difference == pytest.approx(differences.mean())
     assert found.seeds.p == pytest.approx(over_seeds.pvalue)
-    assert found.p == max(found.seeds.p, found.examples.p, found.total.p)
-    assert found.total.error == pytest.approx(math.hypot(found.seeds.error, found.examples.student.error))
+    assert found.p == found.both.p >= found.seeds.p
     assert found.effect_size == pytest.approx(differences.mean() / differences.std(ddof=1))
     low, high = found.interval(0.95)
-    single = [test.interval(0.95) for test in (found.seeds, found.examples, found.total)]
-    assert single[0] == pytest.approx(tuple(over_seeds.confidence_interval(0.95)))
-    assert (low, high) == (min(single)[0], max(end for _, end in single))
+    below, above = over_seeds.confidence_interval(0.95)
+    assert found.seeds.interval(0.95) == pytest.approx((below, above))
+    assert low <= below < above <= high
     assert not found.notes
+
+
+def test_seeds_and_examples_together_by_the_closed_form_of_a_mean():
+    """Variances of seeds, of examples and of their interaction, estimated by a two-way analysis of variance.
+
+    The mean of S seeds and N examples has the variance seeds/S + examples/N + interaction/SN. Its usual
+    estimate is (MS seeds + MS examples - MS interaction) / SN.
+    """
+    generator = np.random.default_rng(3)
+    seeds, examples = 6, 400
+    effects = generator.normal(0, 0.03, (seeds, 1)) + generator.normal(0, 0.5, (1, examples))
+    ours = effects + generator.normal(0, 0.7, (seeds, examples))
+    arm, nothing = (trials(each, range(seeds), 2000) for each in (ours, np.zeros_like(ours)))
+    found = contrast(arm, nothing, range(seeds))
+    rows, columns, whole = ours.mean(1), ours.mean(0), ours.mean()
+    rest = ours - rows[:, None] - columns + whole
+    squares = (
+        examples * rows.var(ddof=1),
+        seeds * columns.var(ddof=1),
+        (rest**2).sum() / ((seeds - 1) * (examples - 1)),
+    )
+    expected = math.sqrt((squares[0] + squares[1] - squares[2]) / (seeds * examples))
+    assert found.both.error == pytest.approx(expected, rel=0.05)
+    assert math.hypot(found.seeds.error, found.examples.error) > 1.05 * expected, (
+        "counts what is in both twice"
+    )
+
+
+def test_the_interval_excludes_zero_exactly_where_p_is_small():
+    for seed in range(40):
+        found = contrast(trials(answers(0.7, seed)), trials(answers(0.6, seed + 100)), SEEDS)
+        for level in (0.5, 0.8, 0.95, 0.9875):
+            low, high = found.interval(level)
+            assert (low > 0 or high < 0) is (found.p < 1 - level)
 
 
 def test_pairs_have_the_same_seed_in_whatever_order():
@@ -60,7 +93,7 @@ def test_pairs_have_the_same_seed_in_whatever_order():
 def test_one_seed_gives_an_interval_but_no_verdict():
     found = contrast(trials(answers(0.9, 1, 1), [1]), trials(answers(0.5, 2, 1), [1]), [1])
     assert found.p is None
-    assert found.detectable(0.05) is None
+    assert found.minimum_detectable_difference(0.05) is None
     assert found.effect_size is None
     assert found.interval(0.95) == found.examples.interval(0.95)
     assert any("no verdict from one seed" in note for note in found.notes)
@@ -83,8 +116,8 @@ def test_a_difference_that_is_the_same_with_every_seed():
 
 def test_from_nothing_to_everything():
     found = contrast(trials(np.ones((5, EXAMPLES))), trials(np.zeros((5, EXAMPLES))), SEEDS)
-    assert (found.difference, found.interval(0.99)) == (1.0, None)
-    assert found.p == pytest.approx(1 / 301)
+    assert (found.difference, found.interval(0.99), found.p) == (1.0, (1.0, 1.0), 0.0)
+    assert any("the error of the difference is unknown" in note for note in found.notes)
     assert all(map(math.isfinite, numbers(found)))
 
 
@@ -92,7 +125,7 @@ def test_from_nothing_to_everything():
 def test_floor_and_ceiling(value):
     arm = trials(np.full((5, EXAMPLES), value))
     found = contrast(arm, arm, SEEDS)
-    assert (found.p, found.interval(0.95), found.detectable(0.05)) == (1.0, None, None)
+    assert (found.p, found.interval(0.95), found.minimum_detectable_difference(0.05)) == (1.0, None, None)
     assert any("floor or ceiling" in note for note in found.notes)
     assert all(map(math.isfinite, numbers(found)))
 

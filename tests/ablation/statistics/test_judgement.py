@@ -1,32 +1,39 @@
-"""Verdicts and their correction, against Holm's method by hand."""
+"""Verdicts and their correction, against Bonferroni's by hand."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from plugformer.ablation.statistics.bootstrap import Bootstrap
 from plugformer.ablation.statistics.contrast import Contrast
 from plugformer.ablation.statistics.judgement import Verdict, judge
 from plugformer.ablation.statistics.student import StudentT
 
-GRAIN = 1999
-
 
 def with_p(p, difference=0.1):
-    """Returns a comparison whose examples have a given p, and whose seeds are surer of it."""
-    beyond = round(p * (GRAIN + 1)) - 1
-    deviations = np.where(np.arange(GRAIN) < beyond, 2.0, 0.0)
-    examples = Bootstrap(difference, deviations, 100)
-    return Contrast(
-        difference, 5, StudentT(difference, 1e-9, 4.0), examples, StudentT(difference, 1e-9, 50.0)
-    )
+    """Returns a comparison that has a given p."""
+    both = StudentT(difference, abs(difference) / float(stats.t.isf(p / 2, 9)), 9.0)
+    return Contrast(difference, 5, both, both, both)
 
 
-def test_holm_by_hand():
-    """0.01 * 4, then 0.02 * 3, then 0.02 carried over 0.022 * 2, then 0.04: only the first is below 0.05."""
-    found = judge([with_p(p) for p in (0.04, 0.01, 0.022, 0.02)], higher_is_better=True)
-    assert [each.p for each in found] == pytest.approx([0.06, 0.04, 0.06, 0.06], abs=1e-9)
+def test_the_correction_by_hand():
+    """0.05 / 4 is 0.0125: Holm's method would have found 0.013 as well, beside an interval with 0 in it."""
+    found = judge([with_p(p) for p in (0.04, 0.01, 0.3, 0.013)], higher_is_better=True)
+    assert [each.p for each in found] == pytest.approx([0.16, 0.04, 1.0, 0.052])
     assert [each.verdict is Verdict.BETTER for each in found] == [False, True, False, False]
     assert {each.level for each in found} == {1 - 0.05 / 4}
+
+
+def test_verdict_p_and_interval_never_contradict_each_other():
+    generator = np.random.default_rng(1)
+    for _ in range(100):
+        drawn = [
+            with_p(p, difference) for p, difference in generator.uniform((0, -1), (0.06, 1), (5, 2)).tolist()
+        ]
+        for each in judge(drawn, higher_is_better=True):
+            low, high = each.interval
+            different = each.verdict in (Verdict.BETTER, Verdict.WORSE)
+            assert different is (low > 0 or high < 0) is (each.p <= 0.05)
+            assert different or each.verdict is Verdict.NOT_DISTINGUISHABLE
 
 
 @pytest.mark.parametrize(

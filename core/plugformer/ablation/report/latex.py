@@ -4,6 +4,7 @@ import re
 
 from plugformer.ablation.findings import LOSS, ArmFinding, Findings
 from plugformer.ablation.report.wording import (
+    MDD,
     explanation,
     heading,
     interval_text,
@@ -32,7 +33,7 @@ def latex_table(findings: Findings) -> str:
     level = "" if not findings.comparisons else level_text(findings.comparisons[0].judgement.level)
     head = (
         *("Arm", findings.metric, LOSS, "Parameters", "Difference", f"{level} interval", "$p$"),
-        *("Verdict", "Seen from"),
+        *("Verdict", MDD),
     )
     names = [name if name == "$p$" else escape(name.strip()) for name in head]
     rows = [_row(findings, arm) for arm in findings.arms]
@@ -79,6 +80,6 @@ def _row(findings: Findings, arm: ArmFinding) -> list[str]:
         interval_text(judgement.interval, places),
         p_text(judgement.p),
         judgement.verdict,
-        number_text(judgement.detectable, places),
+        number_text(judgement.minimum_detectable_difference, places),
     ]
     return [escape(cell) for cell in cells]

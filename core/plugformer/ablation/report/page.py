@@ -10,6 +10,7 @@ import yaml
 from plugformer.ablation.findings import LOSS, ArmFinding, Comparison, Findings
 from plugformer.ablation.report.records import flat
 from plugformer.ablation.report.wording import (
+    MINIMUM_DETECTABLE_DIFFERENCE,
     NOTHING,
     decimals,
     explanation,
@@ -90,7 +91,7 @@ def _comparisons(findings: Findings) -> str:
         return ""
     places, loss = score_decimals(findings), loss_decimals(findings)
     level = level_text(findings.comparisons[0].judgement.level)
-    verdicts, tests = [], []
+    verdicts, details = [], []
     for comparison in findings.comparisons:
         judgement, contrast = comparison.judgement, comparison.judgement.contrast
         name = f"{comparison.arm} - {comparison.baseline}"
@@ -101,24 +102,27 @@ def _comparisons(findings: Findings) -> str:
                 number_text(contrast.difference, places),
                 interval_text(judgement.interval, places),
                 p_text(judgement.p),
-                number_text(judgement.detectable, places),
+                number_text(judgement.minimum_detectable_difference, places),
             )
         )
-        three = (contrast.seeds, contrast.examples, contrast.total)
-        tests.append(
+        errors = (contrast.seeds, contrast.examples, contrast.both)
+        details.append(
             (
                 name,
-                *(p_text(None if test is None else test.p) for test in three),
+                *(number_text(None if each is None else each.error, places) for each in errors),
                 number_text(contrast.effect_size, 2),
                 _loss(comparison, loss),
             )
         )
-    head = ("comparison", "verdict", "difference", f"{level} interval", "p", "seen from")
-    below = ("comparison", "p, seeds", "p, examples", "p, both", "effect size d_z", f"{LOSS}, 95 % interval")
+    head = ("comparison", "verdict", "difference", f"{level} interval", "p", MINIMUM_DETECTABLE_DIFFERENCE)
+    below = ("comparison", *(f"standard error, {each}" for each in ("seeds", "examples", "both")))
+    below += ("effect size d_z", f"{LOSS}, 95 % interval")
     told = _paragraph(
-        "Single tests and the validation loss are not corrected for the number of comparisons.", "soft"
+        "What is larger of the errors over seeds and over examples says which there should be more of. The "
+        "interval of the validation loss is not corrected for the number of comparisons.",
+        "soft",
     )
-    return table(head, verdicts, head[2:]) + table(below, tests, below[1:]) + told
+    return table(head, verdicts, head[2:]) + table(below, details, below[1:]) + told
 
 
 def _loss(comparison: Comparison, places: int) -> str:

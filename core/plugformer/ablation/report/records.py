@@ -83,7 +83,7 @@ def _summary(summary: Summary | None) -> Record | None:
 def _comparison(comparison: Comparison) -> Record:
     judgement = comparison.judgement
     contrast = judgement.contrast
-    tests = {"over_seeds": contrast.seeds, "over_examples": contrast.examples, "over_both": contrast.total}
+    errors = {"seeds": contrast.seeds, "examples": contrast.examples, "both": contrast.both}
     loss, interval = comparison.loss or (None, None)
     return {
         "arm": comparison.arm,
@@ -93,11 +93,11 @@ def _comparison(comparison: Comparison) -> Record:
         "level": judgement.level,
         **_ends(judgement.interval),
         "interval_95": _ends(judgement.plain_interval),
-        "p": {name: None if test is None else test.p for name, test in tests.items()}
-        | {"corrected": judgement.p},
+        "p": {"single": contrast.p, "corrected": judgement.p},
+        "standard_error": {name: None if each is None else each.error for name, each in errors.items()},
         "effect_size_dz": contrast.effect_size,
         "verdict": str(judgement.verdict),
-        "detectable": judgement.detectable,
+        "minimum_detectable_difference": judgement.minimum_detectable_difference,
         "notes": list(contrast.notes),
         "loss_difference": {"mean": loss, **_ends(interval)},
     }

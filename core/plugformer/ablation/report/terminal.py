@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from plugformer.ablation.findings import LOSS, ArmFinding, Comparison, Findings
 from plugformer.ablation.report.wording import (
+    MDD,
     NOTHING,
     explanation,
     heading,
@@ -86,7 +87,7 @@ def _comparisons(findings: Findings, width: int | None) -> "Table":
     level = level_text(findings.comparisons[0].judgement.level)
     baselines = {each.baseline for each in findings.comparisons}
     first = f"against {baselines.pop()}" if len(baselines) == 1 else "comparison"
-    head = (first, f"difference\n[{level} interval]", "p", "verdict", "seen\nfrom")
+    head = (first, f"difference\n[{level} interval]", "p", "verdict", MDD)
     rows = [
         _comparison(each, score_decimals(findings), named=first == "comparison")
         for each in findings.comparisons
@@ -104,7 +105,7 @@ def _comparison(comparison: Comparison, places: int, *, named: bool) -> tuple[st
         f"{number_text(judgement.contrast.difference, places)} {interval_text(judgement.interval, places)}",
         p_text(judgement.p),
         judgement.verdict,
-        number_text(judgement.detectable, places),
+        number_text(judgement.minimum_detectable_difference, places),
     )
 
 

@@ -11,6 +11,9 @@ from plugformer.ablation.statistics.summary import Summary
 NOTHING = "-"
 """Stands where there is nothing to tell."""
 
+MDD, MINIMUM_DETECTABLE_DIFFERENCE = "MDD", "minimum detectable difference"
+"""In the head of a narrow column, and in full."""
+
 _COARSE = 10.0  # scores above this are in percent or larger: two decimals are enough
 
 
@@ -76,18 +79,15 @@ def explanation(findings: Findings) -> list[str]:
     number, level = len(findings.comparisons), level_text(findings.comparisons[0].judgement.level)
     corrected, together = "", ""
     if number > 1:
-        corrected = f", corrected for {number} comparisons by Holm's method"
-        together = (
-            f": all {number} hold together with 95 %. Holm's method is less strict, and may find a "
-            "difference whose interval just includes 0"
-        )
+        corrected = f" (it is multiplied by {number} for as many comparisons)"
+        together = f": all {number} hold together with 95 %"
     return [
         *told,
         "Differences are the arm's mean minus the baseline's, over pairs of the same seed.",
-        f"p is the largest of three tests, over seeds, over test examples and over both{corrected}.",
-        f"The {level} interval spans those of the three tests{together}.",
-        "Seen from: the smallest difference that this study would have found with a power of "
-        f"{100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
+        f"The {level} interval covers what seeds and test examples leave open{together}. An arm is better or "
+        f"worse where it excludes 0, which is where p is below 0.05{corrected}.",
+        f"{MDD}: {MINIMUM_DETECTABLE_DIFFERENCE}, the smallest true difference that this study finds with a "
+        f"power of {100 * POWER:.0f} % at its corrected level; smaller ones may exist.",
     ]
 
 

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from plugformer.ablation.findings import Findings
@@ -12,7 +11,6 @@ from plugformer.ablation.report.latex import latex_table
 from plugformer.ablation.report.page import report_page
 from plugformer.ablation.report.records import Record, arm_rows, cell_rows, report_record
 from plugformer.errors import RunError
-from plugformer.inspection.page import Picture
 
 Notify = Callable[[str], None]
 
@@ -39,14 +37,10 @@ def write_report(findings: Findings, out: Path, notify: Notify) -> list[Path]:
         "cells.csv": _csv(cell_rows(findings)),
         "report.tex": latex_table(findings).encode(),
     }
-    pictures: Sequence[Picture] = ()
-    if find_spec("matplotlib") is None:
-        notify("the report has no figures: matplotlib is not installed; pip install 'plugformer[plot]'")
-    else:
-        from plugformer.ablation.report.figures import draw
+    from plugformer.ablation.report.figures import draw  # imports matplotlib, which takes a second
 
-        pictures, files = draw(findings, notify)
-        contents |= files
+    pictures, files = draw(findings, notify)
+    contents |= files
     contents["report.html"] = report_page(findings, pictures).encode()
     return [_write(out / name, content) for name, content in contents.items()]
 

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.ablation.statistics.bootstrap import Bootstrap
-from plugformer.ablation.statistics.student import StudentT, paired, together
+from plugformer.ablation.statistics.student import StudentT, TwoErrors, paired
 
 _EXTREMES = (0.0, 1.0, 100.0)
 """Where metrics of this field have their floor or ceiling: shares, perplexity, scores in percent."""
@@ -41,9 +40,10 @@ class Contrast:
     Attributes:
         difference: The mean over the seeds that both have; None without any.
         pairs: How many seeds these are.
-        seeds: The test over seeds; None with less than two, or if all differences are the same.
-        examples: The test over examples; None if they cannot be paired.
-        total: The test whose error is that of seeds and examples together.
+        seeds: The paired t test over seeds; None with less than two, or if all differences are the same.
+        examples: The difference with its error over test examples; None if they cannot be paired.
+        both: The difference with its errors over seeds and examples, by which it is judged; None if one of
+            them is unknown.
         identical: Whether the arms scored the same with every seed.
         notes: What keeps this from being an ordinary comparison.
     """
@@ -51,22 +51,22 @@ class Contrast:
     difference: float | None
     pairs: int
     seeds: StudentT | None = None
-    examples: Bootstrap | None = None
-    total: StudentT | None = None
+    examples: StudentT | None = None
+    both: StudentT | TwoErrors | None = None
     identical: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def decidable(self) -> bool:
         """Whether the difference can be tested over seeds and over examples."""
-        return self.identical or (self.pairs > 1 and self.examples is not None)
+        return self.identical or self.both is not None
 
     @property
     def p(self) -> float | None:
-        """The largest of the tests' p; None if the difference cannot be tested."""
-        if not self.decidable:
-            return None
-        return 1.0 if self.identical else max(test.p for test in self._tests)
+        """Of the difference, over seeds and examples; None if it cannot be tested."""
+        if self.identical:
+            return 1.0
+        return None if self.both is None else self.both.p
 
     @property
     def effect_size(self) -> float | None:
@@ -80,27 +80,21 @@ class Contrast:
         return self.seeds.difference / (self.seeds.error * sqrt(self.pairs))
 
     def interval(self, level: float) -> tuple[float, float] | None:
-        """Returns the hull of the tests' intervals; None if there are none, or if nothing varied."""
-        if not self._tests:
-            return None
-        lows, highs = zip(*(test.interval(level) for test in self._tests), strict=True)
-        low, high = min(lows), max(highs)
-        return (low, high) if low < high else None
+        """Returns the interval over seeds and examples, or over what of them there is.
 
-    def detectable(self, alpha: float) -> float | None:
-        """Returns the smallest difference that every test finds with a power of 80 %.
+        It excludes 0 exactly where `p` is below 1 - level. None if there is none, or the arms are identical.
+        """
+        known = self.both or self.seeds or self.examples
+        return None if self.identical or known is None else known.interval(level)
+
+    def minimum_detectable_difference(self, alpha: float) -> float | None:
+        """Returns the smallest true difference that is found with a power of 80 %.
 
         None if the difference cannot be tested, or if nothing varied from which to tell.
         """
-        if not self.decidable or self.examples is None:
+        if self.both is None or self.identical:
             return None
-        tests = [test for test in (self.seeds, self.examples.student, self.total) if test is not None]
-        largest = max(test.detectable(alpha) for test in tests)
-        return largest if largest > 0 else None
-
-    @property
-    def _tests(self) -> list[StudentT | Bootstrap]:
-        return [test for test in (self.seeds, self.examples, self.total) if test is not None]
+        return self.both.minimum_detectable_difference(alpha) or None
 
 
 def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
@@ -122,19 +116,23 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
     over_seeds = None if same else paired(ours - theirs)
     missing = _unpaired(arm, baseline, common)
-    over_examples = None if missing else _over_examples(arm, baseline, common, difference)
-    total = None
-    if over_examples is not None and len(common) > 1:
-        error = over_examples.student
-        # A few equal differences do not show that seeds never matter: their number limits what is known.
-        alone = StudentT(difference, error.error, float(len(common) - 1))
-        total = alone if over_seeds is None else together(over_seeds, error)
+    over_examples: StudentT | None = None
+    both: StudentT | TwoErrors | None = None
+    if not missing:
+        over_examples, shared = _over_examples(arm, baseline, common, difference)
+        if over_seeds is not None:
+            both = TwoErrors(over_seeds, shared)
+        elif len(common) > 1:
+            # A few equal differences do not show that seeds never matter: their number limits what is known.
+            both = StudentT(difference, over_examples.error, float(len(common) - 1))
+    if both is not None and both.error == 0 and difference:
+        notes.append("neither seeds nor test examples varied: the error of the difference is unknown")
     return Contrast(
         difference,
         len(common),
         over_seeds,
         over_examples,
-        total,
+        both,
         identical=same and len(common) > 1 and bool(abs(difference) <= _ROUNDING * np.abs(theirs).max()),
         notes=(*notes, *_cases(ours, theirs, missing, same=same)),
     )
@@ -154,10 +152,23 @@ def _unpaired(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> str:
     return ""
 
 
-def _over_examples(arm: Trials, baseline: Trials, seeds: Sequence[int], difference: float) -> Bootstrap:
-    """Returns the bootstrap of the mean difference over some seeds."""
-    ours, theirs = (np.mean([each.resampled[seed] for seed in seeds], axis=0) for each in (arm, baseline))
-    return Bootstrap(difference, np.abs(ours - theirs - difference), arm.examples)
+def _over_examples(
+    arm: Trials, baseline: Trials, seeds: Sequence[int], difference: float
+) -> tuple[StudentT, StudentT]:
+    """Returns the difference with its error over examples, and with the part of it that seeds share.
+
+    What examples do to each seed apart is in the variance between seeds already. What they do to all seeds
+    alike is the covariance of the seeds' differences over test sets: Obuchowski and Rockette (1995), of
+    readers and cases, https://doi.org/10.1080/03610919508813243.
+    """
+    moved = np.array([arm.resampled[seed] - baseline.resampled[seed] for seed in seeds])
+    covariance = np.atleast_2d(np.cov(moved))
+    alone = float(np.trace(covariance))
+    of_pairs = len(seeds) * (len(seeds) - 1)
+    shared = (float(covariance.sum()) - alone) / of_pairs if of_pairs else alone
+    variances = float(covariance.mean()), max(shared, 0.0)
+    whole, part = (StudentT(difference, sqrt(each), float(arm.examples - 1)) for each in variances)
+    return whole, part
 
 
 def _cases(

@@ -21,16 +21,18 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A comparison with its verdict.
+    """A comparison with its verdict, which is that of its interval: a difference is one if 0 is outside.
 
     Attributes:
         contrast: The comparison.
         verdict: What is to be concluded.
-        p: The largest p of the contrast's tests, corrected by Holm's method; None without a verdict.
+        p: Times the number of comparisons; below `ALPHA` exactly where `interval` excludes 0. None without
+            a verdict.
         level: Of `interval`: so high that all intervals of the study hold together with 95 %.
         interval: Of the difference, corrected; None if there is nothing to compute it from.
         plain_interval: The same at 95 %, as if this were the study's only comparison.
-        detectable: The smallest difference that the study finds with a power of 80 % at the corrected level.
+        minimum_detectable_difference: The smallest difference that the study finds with a power of 80 % at
+            the corrected level.
     """
 
     contrast: Contrast
@@ -39,44 +41,40 @@ class Judgement:
     level: float
     interval: tuple[float, float] | None
     plain_interval: tuple[float, float] | None
-    detectable: float | None
+    minimum_detectable_difference: float | None
 
 
 def judge(contrasts: Sequence[Contrast], *, higher_is_better: bool, alpha: float = ALPHA) -> list[Judgement]:
     """Judges all comparisons of a study together.
 
-    The method is Holm's (1979), https://www.jstor.org/stable/4615733. Comparisons that cannot be tested count
-    among those planned: a failed cell does not make it easier for the others.
+    One correction, Bonferroni's, is made for p, intervals and verdicts: Dunn (1961),
+    https://doi.org/10.1080/01621459.1961.10482090. Comparisons that cannot be tested count among those
+    planned: a failed cell does not make it easier for the others.
 
     Args:
         contrasts: All that the study has planned.
         higher_is_better: The direction of the metric.
         alpha: Significance level of the whole study.
     """
-    if not contrasts:
-        return []
-    from statsmodels.stats.multitest import multipletests
-
-    planned = [1.0 if contrast.p is None else contrast.p for contrast in contrasts]
-    found, corrected, _, _ = multipletests(planned, alpha, method="holm")
-    single = alpha / len(contrasts)
+    single = alpha / max(len(contrasts), 1)
     return [
         Judgement(
             contrast,
-            _verdict(contrast, different=bool(different), higher_is_better=higher_is_better),
-            None if contrast.p is None else float(p),
+            _verdict(contrast, contrast.interval(1 - single), higher_is_better=higher_is_better),
+            None if contrast.p is None else min(1.0, contrast.p * len(contrasts)),
             1 - single,
             contrast.interval(1 - single),
             contrast.interval(1 - alpha),
-            contrast.detectable(single),
+            contrast.minimum_detectable_difference(single),
         )
-        for contrast, different, p in zip(contrasts, found, corrected, strict=True)
+        for contrast in contrasts
     ]
 
 
-def _verdict(contrast: Contrast, *, different: bool, higher_is_better: bool) -> Verdict:
-    if contrast.p is None:
+def _verdict(contrast: Contrast, interval: tuple[float, float] | None, *, higher_is_better: bool) -> Verdict:
+    if not contrast.decidable:
         return Verdict.NONE
-    if not different or contrast.difference is None:
+    low, high = interval or (0.0, 0.0)
+    if low <= 0 <= high:
         return Verdict.NOT_DISTINGUISHABLE
-    return Verdict.BETTER if (contrast.difference > 0) is higher_is_better else Verdict.WORSE
+    return Verdict.BETTER if (low > 0) == higher_is_better else Verdict.WORSE

@@ -1,13 +1,15 @@
-"""Student's t: a difference, its standard error, and how well that error is known."""
+"""A difference with an interval of Student's t, from one source of error or from two independent ones."""
 
 from dataclasses import dataclass
-from math import hypot, inf, sqrt
+from math import hypot
 
 from jaxtyping import Float
 from numpy import ndarray
 
 POWER = 0.8
-"""Of the smallest difference that a test could have seen, by convention: Cohen (1988), page 56."""
+"""At which minimum detectable differences are given, by convention: Cohen (1988), page 56."""
+
+_SMALLEST_P = 1e-12
 
 
 @dataclass(frozen=True)
@@ -27,42 +29,94 @@ class StudentT:
     @property
     def p(self) -> float:
         """The probability, were there no difference, of one at least as large to either side."""
-        from scipy.stats import t
+        from scipy.special import stdtr
 
         if self.error == 0:
             return 0.0 if self.difference else 1.0
-        return float(2 * t.sf(abs(self.difference) / self.error, self.freedom))
+        return float(2 * stdtr(self.freedom, -abs(self.difference) / self.error))
+
+    def margin(self, alpha: float) -> float:
+        """Returns how far the interval reaches to either side, at a level of 1 - alpha."""
+        from scipy.special import stdtrit
+
+        return self.error * float(-stdtrit(self.freedom, alpha / 2)) if self.error else 0.0
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Returns a confidence interval of the difference.
+        """Returns a confidence interval of the difference, which excludes 0 exactly where p < 1 - level.
 
         Args:
             level: Its coverage, as 0.95.
         """
-        from scipy.stats import t
+        margin = self.margin(1 - level)
+        return self.difference - margin, self.difference + margin
 
-        if self.error == 0:
-            return self.difference, self.difference
-        low, high = t.interval(level, self.freedom, loc=self.difference, scale=self.error)
-        return float(low), float(high)
+    def minimum_detectable_difference(self, alpha: float) -> float:
+        """Returns the smallest true difference that is found with a power of 80 %.
 
-    def detectable(self, alpha: float) -> float:
-        """Returns the smallest true difference that this test finds with a power of 80 %.
-
-        Found means significant and in the right direction; an error of 0 gives 0.
+        Found means that the interval excludes 0 on the right side; an error of 0 gives 0.
 
         Args:
             alpha: Two-sided significance level.
         """
-        from statsmodels.stats.power import TTestPower
+        from scipy.optimize import brentq
+        from scipy.stats import nct
 
-        # statsmodels counts observations; with one more than degrees of freedom, effect * sqrt(observations)
-        # is the difference in standard errors. Two-sided, its solver gives wrong results below 10 degrees.
-        observations = self.freedom + 1
-        effect = TTestPower().solve_power(
-            nobs=observations, alpha=alpha / 2, power=POWER, alternative="larger"
-        )
-        return float(effect) * sqrt(observations) * self.error
+        if self.error == 0:
+            return 0.0
+        critical = self.margin(alpha) / self.error
+        largest = 10 + 10 * critical  # the power there is nearly 1
+        shift = brentq(lambda shift: nct.sf(critical, self.freedom, shift) - POWER, 0, largest)
+        return self.error * float(shift)
+
+
+@dataclass(frozen=True)
+class TwoErrors:
+    """A difference that two independent sources of variation blur.
+
+    The squares of their margins add up: Zou and Donner (2008), https://doi.org/10.1002/sim.3095. So the
+    margin is never smaller than that of either, and a source that is known from a few values is not taken to
+    be known well because the other is.
+
+    Attributes:
+        one: The difference with the error from one source.
+        other: The same difference with the error from the other.
+    """
+
+    one: StudentT
+    other: StudentT
+
+    @property
+    def difference(self) -> float:
+        """The mean difference."""
+        return self.one.difference
+
+    @property
+    def error(self) -> float:
+        """The standard error: variances add."""
+        return hypot(self.one.error, self.other.error)
+
+    @property
+    def p(self) -> float:
+        """The alpha at which the interval begins to exclude 0."""
+        from scipy.optimize import brentq
+
+        reach = abs(self.difference)
+        if self.margin(_SMALLEST_P) <= reach:
+            return 0.0 if reach else 1.0
+        return float(brentq(lambda alpha: self.margin(alpha) - reach, _SMALLEST_P, 1.0))
+
+    def margin(self, alpha: float) -> float:
+        """Returns how far the interval reaches to either side, at a level of 1 - alpha."""
+        return hypot(self.one.margin(alpha), self.other.margin(alpha))
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """As of `StudentT`."""
+        margin = self.margin(1 - level)
+        return self.difference - margin, self.difference + margin
+
+    def minimum_detectable_difference(self, alpha: float) -> float:
+        """As of `StudentT`; squares add up here as well."""
+        return hypot(*(each.minimum_detectable_difference(alpha) for each in (self.one, self.other)))
 
 
 def paired(differences: Float[ndarray, " pairs"]) -> StudentT:
@@ -70,18 +124,3 @@ def paired(differences: Float[ndarray, " pairs"]) -> StudentT:
     from scipy.stats import sem
 
     return StudentT(float(differences.mean()), float(sem(differences)), float(len(differences) - 1))
-
-
-def together(one: StudentT, other: StudentT) -> StudentT:
-    """Returns the test of a difference that two independent sources of variation blur.
-
-    Variances add; the degrees of freedom of the sum are by Satterthwaite (1946), equation 17,
-    https://doi.org/10.2307/3002019.
-
-    Args:
-        one: The difference with the error from one source.
-        other: The same difference with the error from the other.
-    """
-    error = hypot(one.error, other.error)
-    parts = sum(each.error**4 / each.freedom for each in (one, other))
-    return StudentT(one.difference, error, error**4 / parts if parts else inf)

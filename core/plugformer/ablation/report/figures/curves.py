@@ -4,7 +4,7 @@ import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from plugformer.ablation.findings import LOSS, ArmFinding, Findings
+from plugformer.ablation.results import Point
 from plugformer.inspection.figures.drawing import BLUE, GRAY, Drawing
 
 _COLUMNS = 3
@@ -55,7 +56,7 @@ def band_of(arm: ArmFinding, name: str) -> Band:
     return Band(steps, np.array([np.mean(values[step]) for step in steps]), np.array(spread))
 
 
-def _value(point: dict[str, Any], name: str) -> float | None:
+def _value(point: Point, name: str) -> float | None:
     found = point["loss"] if name == "loss" else point["metrics"].get(name)
     return float(found) if isinstance(found, int | float) else None
 

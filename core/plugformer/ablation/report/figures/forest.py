@@ -56,8 +56,8 @@ def _draw(axes: Axes, row: int, comparison: Comparison) -> None:
     if difference is None:
         return
     colour = _COLOURS.get(judgement.verdict, GRAY)
-    if judgement.detectable is not None:
-        reach = judgement.detectable
+    if judgement.minimum_detectable_difference is not None:
+        reach = judgement.minimum_detectable_difference
         axes.barh(row, 2 * reach, left=-reach, height=0.7, color=_BAR, zorder=0)
     for interval, width in ((judgement.interval, 1.2), (judgement.plain_interval, 3.5)):
         if interval is not None and all(map(isfinite, interval)):
@@ -72,7 +72,7 @@ def _legend(shown: list[Comparison]) -> list[Line2D | Patch]:
     lines: list[Line2D | Patch] = [Line2D([], [], color=GRAY, linewidth=3.5, label="95 %")]
     if len(shown) > 1:
         lines.append(Line2D([], [], color=GRAY, linewidth=1.2, label=level_text(judgement.level)))
-    if any(each.judgement.detectable is not None for each in shown):
+    if any(each.judgement.minimum_detectable_difference is not None for each in shown):
         lines.append(Patch(color=_BAR, label="power below 80 %"))
     return lines
 
@@ -84,7 +84,7 @@ def _caption(shown: list[Comparison]) -> str:
     )
     if len(shown) > 1:
         caption += (
-            "; the thick line is for a single comparison, the thin one for all together. Verdicts are by "
-            "Holm's method, which may find a difference whose thin line just touches zero"
+            "; the thick line is for a single comparison, the thin one, which decides the verdict, for all "
+            "together"
         )
     return caption + ". This study finds a true difference within the gray bar with a power below 80 %."
