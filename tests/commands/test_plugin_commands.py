@@ -101,3 +101,33 @@ def test_its_failure_is_told_with_its_name_and_its_own_status_is_kept(run, manif
     assert "local_probe.py:10 (command)\n  the traceback is in " in failed.err
     assert run("--registry", file, "probe", "exit").status == 3
     assert run("--registry", file, "probe", "refuse").status == 2
+
+
+LEAVING = """
+from plugformer.interfaces import Schedule
+
+class Leaving(Schedule):
+    def factor(self, step, *, steps, width):
+        raise SystemExit(0)
+"""
+USING = """
+from pathlib import Path
+from plugformer.registry import Registry
+
+def command(manifest: Path):
+    Registry.discover(manifest).create("schedule", "leaving").factor(1, steps=1, width=1)
+"""
+
+
+def test_a_component_that_leaves_ends_no_command_with_success(run, manifest):
+    file = str(
+        manifest(
+            "commands: {probe: {function: 'local_probe:command'}}\n"
+            "components: {schedule: {leaving: {class: 'local_leaving:Leaving'}}}",
+            local_probe=USING,
+            local_leaving=LEAVING,
+        )
+    )
+    outcome = run("--registry", file, "probe", file)
+    assert outcome.status == 2
+    assert "Error: schedule 'leaving' (local) failed: SystemExit: 0\n  raised in " in outcome.err
