@@ -35,6 +35,14 @@ def test_a_sound_task_as_json(run):
     assert json.loads(run("validate", "dates", "--json").out) == {"valid": True, "problems": []}
 
 
+def test_a_length_of_training_that_nobody_gave_is_said(run):
+    clears = ("--set", "training.epochs=null")
+    outcome = run("validate", "dates", *clears)
+    assert outcome.out.startswith("OK  sequence-to-sequence")
+    assert "training.epochs: 10, because nothing is given" in outcome.err
+    assert run("validate", "dates", *clears, "--set", "training.steps=4").err == ""
+
+
 def test_notices_go_to_standard_error(run, tmp_path):
     (tmp_path / "base.yaml").write_text("extends: dates\nmodel: {encoder: {attention: gqa}}\n")
     outcome = run("validate", "./base.yaml", "--set", "model.attention=mqa", "--json")

@@ -41,6 +41,12 @@ def test_what_says_nothing_is_not_written(base, registry: Registry) -> None:
     assert "tokenizer:\n  name: characters\n  shared: true\n" in text
 
 
+def test_a_run_keeps_the_defaults_that_it_was_trained_with(base, registry: Registry) -> None:
+    text = dump(check_components(resolve("base.yaml", [], registry)).task)
+    assert "scaled: true\n" in text
+    assert "schedule:\n    name: warmup_cosine\n    warmup_steps: 0.1\n    final: 0.0\n" in text
+
+
 SMALL = {
     "type": "classification",
     "data": {"name": "files"},

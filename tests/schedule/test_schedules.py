@@ -34,6 +34,11 @@ from plugformer_plugins.schedule.warmup_cosine import WarmupCosine
         (WarmupCosine(warmup_steps=0), 50, 0.5),
         (WarmupCosine(warmup_steps=200), 100, 0.5),
         (WarmupCosine(warmup_steps=100), 100, 1.0),
+        (WarmupCosine(), 5, 0.5),  # a tenth of all updates, if nothing is said
+        (WarmupCosine(), 10, 1.0),
+        (WarmupCosine(), 55, 0.5),
+        (WarmupCosine(warmup_steps=0.2), 60, 0.5),
+        (Constant(warmup_steps=0.5), 25, 0.5),
     ],
 )
 def test_by_hand(schedule, step, expected):
@@ -44,3 +49,7 @@ def test_noam_peaks_at_the_papers_learning_rate():
     """Width 512 and 4,000 updates of warm-up: 512^-0.5 * 4000^-0.5, about 7e-4."""
     factors = [Noam().factor(step, steps=100_000, width=512) for step in range(1, 10_000)]
     assert max(factors) == factors[3999] == pytest.approx(6.99e-4, rel=1e-3)
+
+
+def test_a_share_of_few_updates_is_rounded_up():
+    assert [WarmupCosine().factor(step, steps=4, width=64) for step in (1, 2)] == pytest.approx([1.0, 0.75])

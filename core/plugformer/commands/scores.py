@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from plugformer.commands.table import display_width, print_table, terminal_width
+from plugformer.commands.table import print_table, terminal_width
+from plugformer.terminal import display_width
 
 if TYPE_CHECKING:
     from plugformer.evaluation.report import Report, Score

@@ -1,6 +1,7 @@
 """`plugformer validate`: everything that can be said about a task before its examples are read."""
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
@@ -40,6 +41,8 @@ def command(
         typer.echo(json.dumps({"valid": True, "problems": []}))
     else:
         print_text(f"OK  {_summary(resolved.task)}")
+        for hint in _hints(resolved.task):
+            typer.echo(hint, err=True)
 
 
 def _checked(task: str, settings: list[str], registry: Registry) -> "ResolvedTask":
@@ -49,6 +52,17 @@ def _checked(task: str, settings: list[str], registry: Registry) -> "ResolvedTas
     for notice in resolved.notices:
         typer.echo(notice, err=True)
     return validate(resolved)
+
+
+def _hints(task: "Task") -> Iterator[str]:
+    """Yields the settings that no default serves for all data, where the task leaves them out."""
+    from plugformer.configuration.task import DEFAULT_EPOCHS
+
+    if task.training.epochs is None and task.training.steps is None:
+        yield (
+            f"training.epochs: {DEFAULT_EPOCHS}, because nothing is given; small data need more passes, "
+            "large data fewer: aim at some thousand updates, which `train` counts"
+        )
 
 
 def _blocks(message: str) -> list[str]:

@@ -153,7 +153,11 @@ class Embeddings(Settings):
         default=False, description="One embedding for source and target; needs a shared tokenizer."
     )
     tied: bool = Field(default=False, description="The output projection is the target embedding.")
-    scaled: bool = Field(default=False, description="Multiply embeddings by the square root of the width.")
+    scaled: bool = Field(
+        default=True,
+        description="Embeddings start small and are multiplied by the square root of the width, so that they "
+        "learn as fast as other parameters.",
+    )
 
 
 class Overrides(Settings):
@@ -246,16 +250,23 @@ class Average(Settings):
     )
 
 
+DEFAULT_EPOCHS = 10
+DEFAULT_BATCH_TOKENS = 4096
+
+
 class Training(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
 
-    epochs: Count | None = Field(default=None, description="Passes over the data; 10 if not given.")
+    epochs: Count | None = Field(
+        default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if not given."
+    )
     steps: Count | None = Field(default=None, description="Updates in all, instead of epochs.")
     batch_tokens: Count | None = Field(
         default=None,
-        description="Source and target positions of a batch, padding included; 4096 if not given.",
+        description="Source and target positions of a batch, padding included; "
+        f"{DEFAULT_BATCH_TOKENS} if not given.",
     )
     batch_size: Count | None = Field(
         default=None, description="Examples of a batch, instead of batch_tokens."
@@ -278,7 +289,7 @@ class Training(Settings):
         "GPU. If not given, as `accelerate launch` says, else float32.",
     )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
-    schedule: Component = Component(name="constant")
+    schedule: Component = Component(name="warmup_cosine")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
         default=1.0, description="Largest norm of all gradients together; null for none."
     )

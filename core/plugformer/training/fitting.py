@@ -6,7 +6,7 @@ from functools import partial
 from jaxtyping import Int
 from numpy import ndarray
 
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, Training
 from plugformer.data.order import Rows, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import ALONE, Processes
@@ -26,8 +26,8 @@ from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.streamed import StreamedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
-DEFAULT_EPOCHS = 10
-DEFAULT_BATCH_TOKENS = 4096
+FEW_UPDATES = 500
+"""Fewer than these rarely train a model to its end: docs/results.md, defaults beside tuned settings."""
 
 STREAMED_EPOCH = 1000
 """Updates between two evaluations where nobody knows how many an epoch has."""
@@ -73,6 +73,7 @@ def fit(
     try:
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
+            _advise(trainer, notify)
             with parallel.whole():
                 samples = trainer.guard.evaluated(validation.samples)
             hooks.call("samples_shown", run=trainer.run, samples=samples)
@@ -87,6 +88,16 @@ def fit(
     hooks.call("run_ended", run=trainer.run)
     restore(trained.model, load_tensors(directory.model), directory.model)
     trained.model.to(parallel.accelerator.device)
+
+
+def _advise(trainer: Trainer, notify: Callable[[str], None]) -> None:
+    """Says that the default length of a training is short for the data, where it is."""
+    settings, steps = trainer.settings, trainer.run.steps
+    if settings.epochs is None and settings.steps is None and steps < FEW_UPDATES:
+        notify(
+            f"training.epochs: {DEFAULT_EPOCHS}, because nothing is given, are only {steps} updates with "
+            "these data; more epochs, or smaller batches by training.batch_tokens, may teach the model more"
+        )
 
 
 def _take_up(

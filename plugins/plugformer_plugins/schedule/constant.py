@@ -1,14 +1,14 @@
 """A constant learning rate."""
 
 from plugformer.interfaces import Schedule
-from plugformer_plugins.schedule.warmup import WarmupSteps, warmup
+from plugformer_plugins.schedule.warmup import WarmupSteps, warmup, warmup_length
 
 
 class Constant(Schedule):
     """The factor 1, reached linearly over `warmup_steps` updates.
 
     Args:
-        warmup_steps: Number of updates of the warm-up; 0 for none.
+        warmup_steps: Updates of the warm-up, or their share of all updates; 0 for none.
     """
 
     def __init__(self, *, warmup_steps: WarmupSteps = 0) -> None:
@@ -18,8 +18,8 @@ class Constant(Schedule):
         self,
         step: int,
         *,
-        steps: int,  # noqa: ARG002 (the same for a training of any length)
-        width: int,  # noqa: ARG002 (and of any model)
+        steps: int,
+        width: int,  # noqa: ARG002 (the same for a model of any width)
     ) -> float:
         """Returns min(1, step / warmup_steps)."""
-        return warmup(step, self.warmup_steps)
+        return warmup(step, warmup_length(self.warmup_steps, steps))

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from plugformer.interfaces import Schedule
-from plugformer_plugins.schedule.warmup import WarmupSteps, warmup
+from plugformer_plugins.schedule.warmup import WarmupSteps, warmup, warmup_length
 
 
 class WarmupCosine(Schedule):
@@ -15,14 +15,14 @@ class WarmupCosine(Schedule):
     The cosine is one period of SGDR, Loshchilov and Hutter 2017, equation 5: https://arxiv.org/abs/1608.03983.
 
     Args:
-        warmup_steps: Number of updates of the warm-up; 0 for none.
+        warmup_steps: Updates of the warm-up, or their share of all updates; 0 for none.
         final: Share of the learning rate left at the last update.
     """
 
     def __init__(
         self,
         *,
-        warmup_steps: WarmupSteps = 100,
+        warmup_steps: WarmupSteps = 0.1,
         final: Annotated[
             float, Field(ge=0, le=1, description="Share of the learning rate left at the last update.")
         ] = 0.0,
@@ -38,7 +38,8 @@ class WarmupCosine(Schedule):
         width: int,  # noqa: ARG002 (the same for a model of any width)
     ) -> float:
         """Returns the share of the learning rate at this update."""
-        if step <= self.warmup_steps:
-            return warmup(step, self.warmup_steps)
-        passed = (step - self.warmup_steps) / (steps - self.warmup_steps)
+        length = warmup_length(self.warmup_steps, steps)
+        if step <= length:
+            return warmup(step, length)
+        passed = (step - length) / (steps - length)
         return self.final + (1 - self.final) * (1 + math.cos(math.pi * min(1.0, passed))) / 2
