@@ -19,10 +19,10 @@ Rules = Mapping[str, Sequence[str]]
 
 _RULES: Rules = {
     "spelling": (
-        *5 * ["{date}"],
-        "{weekday}{comma or space}{date}",
-        "{date}{comma or space}{weekday}",
-        "{date} ({weekday})",
+        *10 * ["{date}"],
+        *3 * ["{weekday}{comma or space}{date}"],
+        *("{date}{comma or space}{weekday}", "{date} ({weekday})"),
+        "{digits}",
     ),
     "weekday": ("{EEEE}", "{EEE}"),
     "date": (*3 * ["{words}"], *2 * ["{numbers}"]),
@@ -46,10 +46,11 @@ _RULES: Rules = {
     "year": (*3 * ["{yyyy}"], *2 * ["{yy}"], "{apostrophe}{yy}"),
     "apostrophe": ("'", "'", "\N{RIGHT SINGLE QUOTATION MARK}"),
     "comma or space": (*3 * [", "], *3 * [" "], ",", " , "),
+    "digits": ("{yyyy}{MM}{dd}", "{digits in order}"),
     # Numbers alone: in the locale's order, or with a year of four digits before them.
     "numbers": (*3 * ["{in order}"], "{sorted}"),
     "sorted": (
-        *3 * ["{yyyy}-{MM}-{dd}", "{yyyy}/{MM}/{dd}", "{yyyy}{MM}{dd}"],
+        *2 * ["{yyyy}-{MM}-{dd}", "{yyyy}/{MM}/{dd}"],
         *("{yyyy}.{MM}.{dd}", "{yyyy} {MM} {dd}", "{yyyy}_{MM}_{dd}"),
         *("{yyyy}-{M}-{d}", "{yyyy}/{M}/{d}", "{yyyy}.{M}.{d}", "{yyyy} {M} {d}"),
     ),
@@ -143,7 +144,7 @@ class _Speller:
         self._rules = {
             **_RULES,
             **(_ENGLISH if locale.language == "en" else {}),
-            "in order": _in_order(locale),
+            **_in_order(locale),
         }
         if any(map(str.isdigit, locale.months["format"]["abbreviated"][1])):
             self._rules["date"] = ("{numbers}",)
@@ -168,14 +169,14 @@ class _Speller:
         return _FIELD.sub(lambda field: self._expanded(field[1], rules), self._draw.choice(rules[name]))
 
     def _careless(self, text: str) -> str:
-        """Leaves out a space now and then, doubles one, or adds a full stop."""
+        """Leaves out a space now and then, doubles one, or adds one or a full stop at an end."""
         chance = self._draw.random()
         if chance < 0.04 and (spaces := list(_NEEDLESS_SPACE.finditer(text))):
             space = self._draw.choice(spaces).start()
             return text[:space] + text[space + 1 :]
         if 0.04 <= chance < 0.08 and " " in text:
             return text.replace(" ", "  ", self._draw.randint(1, 2))
-        return text + "." if chance >= 0.98 else text
+        return self._draw.choice((f"{text}.", f"{text} ", f" {text}")) if chance >= 0.97 else text
 
 
 def _forms(locale: Locale) -> list[str]:
@@ -208,16 +209,16 @@ def _names(names: Mapping[str, Mapping[str, Mapping[int, str]]], index: int, let
     return {4 * letter: [long], 3 * letter: written + dotted}
 
 
-def _in_order(locale: Locale) -> Sequence[str]:
-    """Returns the alternatives for numbers in the order of a locale."""
+def _in_order(locale: Locale) -> Rules:
+    """Returns the rules for numbers in the order of a locale."""
     letters = dict.fromkeys(re.findall("[yMd]", str(locale.date_formats["short"])))
     year_first = next(iter(letters)) == "y"
     fields = {"y": "{yyyy}" if year_first else "{year}", "M": "{number of month}", "d": "{number}"}
-    compact = {"y": "{yyyy}" if year_first else "{century or not}", "M": "{MM}", "d": "{dd}"}
-    return [
-        *(between.join(fields[letter] for letter in letters) for between in _BETWEEN_NUMBERS),
-        "".join(compact[letter] for letter in letters),
-    ]
+    digits = {"y": "{yyyy}" if year_first else "{century or not}", "M": "{MM}", "d": "{dd}"}
+    return {
+        "in order": [between.join(fields[letter] for letter in letters) for between in _BETWEEN_NUMBERS],
+        "digits in order": ["".join(digits[letter] for letter in letters)],
+    }
 
 
 def _numbers(day: date) -> Rules:
