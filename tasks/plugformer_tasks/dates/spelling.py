@@ -45,7 +45,7 @@ _RULES: Rules = {
     "month": ("{MMMM}", "{MMM}"),
     "year": (*3 * ["{yyyy}"], *2 * ["{yy}"], "{apostrophe}{yy}"),
     "apostrophe": ("'", "'", "\N{RIGHT SINGLE QUOTATION MARK}"),
-    "comma or space": (*3 * [", "], *3 * [" "], ",", " , "),
+    "comma or space": (*5 * [", "], *5 * [" "], ",", " , "),
     "digits": ("{yyyy}{MM}{dd}", "{digits in order}"),
     # Numbers alone: in the locale's order, or with a year of four digits before them.
     "numbers": (*3 * ["{in order}"], "{sorted}"),
@@ -169,14 +169,14 @@ class _Speller:
         return _FIELD.sub(lambda field: self._expanded(field[1], rules), self._draw.choice(rules[name]))
 
     def _careless(self, text: str) -> str:
-        """Leaves out a space now and then, doubles one, or adds one or a full stop at an end."""
+        """Leaves out a space now and then, doubles one, or adds a space or a full stop at the end."""
         chance = self._draw.random()
         if chance < 0.04 and (spaces := list(_NEEDLESS_SPACE.finditer(text))):
             space = self._draw.choice(spaces).start()
             return text[:space] + text[space + 1 :]
         if 0.04 <= chance < 0.08 and " " in text:
             return text.replace(" ", "  ", self._draw.randint(1, 2))
-        return self._draw.choice((f"{text}.", f"{text} ", f" {text}")) if chance >= 0.97 else text
+        return text + self._draw.choice(". ") if chance >= 0.98 else text
 
 
 def _forms(locale: Locale) -> list[str]:
