@@ -1,6 +1,7 @@
 """Dates: generated ones and those from a file."""
 
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,30 +39,43 @@ def test_the_seed_decides() -> None:
     assert load(size=100)["train"][:] != load(size=100, seed=2)["train"][:]
 
 
-@pytest.mark.parametrize(
-    ("locale", "source", "target"),
-    [
-        ("en_US", "3/4/05", "2005-03-04"),
-        ("en_US", "03/04/05", "2005-03-04"),
-        ("en_US", "3/4/2005", "2005-03-04"),
-        ("en_US", "Mar 4, 2005", "2005-03-04"),
-        ("en_US", "MARCH 4, 2005", "2005-03-04"),
-        ("en_US", "friday, march 4, 2005", "2005-03-04"),
-        ("en_US", "12/31/69", "2069-12-31"),
-        ("en_US", "1/1/70", "1970-01-01"),
-        ("de_DE", "Freitag, 4. März 2005", "2005-03-04"),
-        ("de_DE", "04.03.05", "2005-03-04"),
-        ("zh_CN", "2005年3月4日星期五", "2005-03-04"),
-        ("fr_FR", "VENDREDI 4 MARS 2005", "2005-03-04"),
-    ],
-)
-def test_spellings(locale: str, source: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a single day, every spelling comes up."""
+SPELLINGS = {
+    ("en_US", "2005-03-04"): (
+        *("3/4/05", "03/04/05", "3/4/2005", "3-4-05", "03.04.2005", "03042005", "3 / 4 / 2005"),
+        *("2005-03-04", "2005/3/4", "20050304", "2005_03_04", "2005-Mar-04", "2005 March 4"),
+        *("Mar 4, 2005", "MARCH 4, 2005", "mar. 4 '05", "March 4th,2005", "March the 4th, 2005"),
+        *("4 March 2005", "4-Mar-05", "4th March 2005", "the fourth of March, 2005"),
+        *("this 4th day of March, 2005", "March  4, 2005", "March4, 2005"),
+        *("friday, march 4, 2005", "Fri 3/4/2005", "2005-03-04 (Fri)"),
+    ),
+    ("en_US", "2069-12-31"): ("12/31/69", "Tues, 12/31/69", "December 31, 2069"),
+    ("en_US", "1970-01-01"): ("1/1/70", "Jan 1 1970"),
+    ("en_GB", "2005-09-04"): ("4/9/05", "4th September 2005", "2005-09-04", "4 Sep 2005", "4 Sept 2005"),
+    ("de_DE", "2005-03-04"): ("Freitag, 4. März 2005", "04.03.05", "4.3.2005", "4-März-2005"),
+    ("fr_FR", "2005-03-04"): ("VENDREDI 4 MARS 2005", "04/03/2005", "ven. 4 mars 2005"),
+    ("hu_HU", "2005-03-04"): ("2005. 03. 04.", "2005. március 4.", "4 márc. '05"),
+    ("zh_CN", "2005-03-04"): ("2005年3月4日星期五", "2005年3月4日", "2005/3/4", "2005-03-04 (周五)"),
+}
+
+
+@pytest.mark.parametrize(("locale", "target"), SPELLINGS)
+def test_spellings(locale: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     day = date.fromisoformat(target)
     monkeypatch.setattr("plugformer_tasks.dates.spelling.FIRST", day)
     monkeypatch.setattr("plugformer_tasks.dates.spelling.LAST", day)
-    monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 2000)
-    assert dict(spelled_dates([locale], seed=1)).get(source) == target
+    monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 30)
+    spelled = {source for source, _ in spelled_dates([locale], seed=1)}
+    assert not set(SPELLINGS[locale, target]) - spelled
+
+
+def test_no_spelling_means_two_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of years whose two digits could be a month or a day."""
+    monkeypatch.setattr("plugformer_tasks.dates.spelling.FIRST", date(2010, 1, 1))
+    monkeypatch.setattr("plugformer_tasks.dates.spelling.LAST", date(2012, 12, 31))
+    some, others = (dict(islice(spelled_dates(["en_US"], seed), 10_000)) for seed in (1, 2))
+    both = some.keys() & others.keys()
+    assert len(both) > 100
+    assert all(some[source] == others[source] for source in both)
 
 
 def test_bad_options(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +88,7 @@ def test_bad_options(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="classification"):
         Dates().load(TaskType.CLASSIFICATION)
     monkeypatch.setattr("plugformer_tasks.dates.spelling.LAST", FIRST)
-    monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 2000)
+    monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 1)
     with pytest.raises(ConfigurationError, match=r"size: 50000 is more than .*'en_US'"):
         load()
 

@@ -21,7 +21,7 @@ HELD_OUT = 0.05
 
 
 class Dates(Data):
-    """Dates in any spelling, and the same dates as ISO 8601.
+    """Dates as people write them, and the same dates as ISO 8601.
 
     Rows keep their order: the last 5 % are `test`, the 5 % before them `validation`. Where some test rows
     have a source that occurs before the test set, as in a file with repeats, `test_unseen` holds the others.
