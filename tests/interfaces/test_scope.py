@@ -115,3 +115,21 @@ def test_record_reaches_the_observer_and_nobody_else():
     watched.record("weights", value)
     assert notes.taken == [("weights", value)]
     assert (silent.observed, watched.observed) == (False, True)
+
+
+def test_cross_attention_is_told_from_self_attention(tiny_model, sentences, monkeypatch):
+    model, seen = tiny_model(), set()
+    for name, module in model.named_modules():
+        if name.endswith("attention"):
+
+            def attend(query, state, scope, name=name, original=module.attend):
+                seen.add((name, scope.cross))
+                return original(query, state, scope)
+
+            monkeypatch.setitem(module.__dict__, "attend", attend)
+    cache = model.decoder.start(model.encoder(sentences()))
+    for _ in range(2):  # the second time with a past
+        model.decoder(sentences("none"), cache)
+    layers = {f"{stack}.layers.0.attention": False for stack in ("encoder", "decoder")}
+    assert dict(seen) == {**layers, "decoder.layers.0.cross_attention": True}
+    assert len(seen) == 3
