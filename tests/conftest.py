@@ -17,7 +17,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 
 def annotated_modules() -> Iterator[str]:
@@ -83,6 +83,14 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         patch.delenv("PLUGFORMER_CACHE", raising=False)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """Calls do not check their shapes: for contract tests, since no compiler can trace such checks."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

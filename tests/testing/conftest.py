@@ -1,10 +1,9 @@
 """Faulty components, and the check that must catch each."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from jaxtyping import config
 
 from plugformer.testing import Status
 from plugformer.testing.runner import find_check, outcome
@@ -14,11 +13,8 @@ Caught = Callable[..., None]
 
 
 @pytest.fixture(autouse=True)
-def unchecked_shapes() -> Iterator[None]:
-    """The contract finds wrong shapes by itself, and no compiler traces their checks."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
+def by_itself(unchecked_shapes: None) -> None:
+    """The contract has to find wrong shapes by itself."""
 
 
 @pytest.fixture
