@@ -281,7 +281,13 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _write(folder / f"couplets/{name}/in.txt", [f"{' '.join(line)} " for line in chinese])
         _write(folder / f"couplets/{name}/out.txt", [f"{' '.join(reversed(line))} " for line in chinese])
     rows = [f'"{1 + number % 4}","Title {number % 4}","{text}"' for number, text in enumerate(english)]
-    for name in ("train_part.csv.gz", "train_desc_only.csv", "train_desc_only_lower.csv", "test.csv"):
+    for name in (
+        "train_part.csv.gz",
+        "train_head.csv",
+        "train_desc_only.csv",
+        "train_desc_only_lower.csv",
+        "test.csv",
+    ):
         _write(folder / "ag_news" / name, rows)
     return folder
 

@@ -75,7 +75,7 @@ class CellResult:
         return {**record, "loss": None if math.isnan(self.loss) else self.loss}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any], statistics: Statistics) -> "CellResult":
+    def from_json(cls, record: object, statistics: Statistics) -> "CellResult":
         """Returns what `as_json` was made of.
 
         Raises:
