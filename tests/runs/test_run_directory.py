@@ -175,8 +175,8 @@ def test_not_a_run(tmp_path):
     [
         ("lock.json", None, r"lock\.json is missing: the run directory is damaged"),
         ("lock.json", b"{", r"lock\.json is damaged: .*; take it from a backup"),
-        ("lock.json", b"[1]", r"lock\.json is damaged: expected a mapping 'versions'"),
-        ("lock.json", b'{"versions": {}, "components": [], "data": {}}', "expected a mapping 'components'"),
+        ("lock.json", b"[1]", r"lock\.json is damaged: the whole: "),
+        ("lock.json", b'{"versions": {}, "components": [], "data": {}}', r"lock\.json is damaged: components: "),
         (
             "lock.json",
             b'{"versions": {"plugformer": "new"}, "components": {}, "data": {}}',
@@ -185,12 +185,12 @@ def test_not_a_run(tmp_path):
         (
             "lock.json",
             b'{"versions": {"plugformer": "99.1"}, "components": {}, "data": {}}',
-            r"written by Plugformer 99\.1, newer than this .*: pip install \"plugformer>=99\.1\"",
+            r"written by Plugformer 99\.1, newer than this .*: install 99\.1 or newer",
         ),
         ("tokenizer-shared.json", None, r"tokenizer-shared\.json"),
         ("tokenizer-shared.json", pickle.dumps(1), r"tokenizer-shared\.json"),
         ("labels.json", None, r"labels\.json is missing"),
-        ("labels.json", b"{}", r"labels\.json is damaged: expected a list of names"),
+        ("labels.json", b"{}", r"labels\.json is damaged: the whole: Input should be a valid list"),
     ],
 )
 def test_damaged_runs(run_copy, act, file, content, message):
