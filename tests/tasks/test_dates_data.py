@@ -63,7 +63,7 @@ def test_spellings(locale: str, target: str, monkeypatch: pytest.MonkeyPatch) ->
     day = date.fromisoformat(target)
     monkeypatch.setattr("plugformer_tasks.dates.spelling.FIRST", day)
     monkeypatch.setattr("plugformer_tasks.dates.spelling.LAST", day)
-    monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 30)
+    monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 100)
     spelled = {source for source, _ in spelled_dates([locale], seed=1)}
     assert not set(SPELLINGS[locale, target]) - spelled
 
