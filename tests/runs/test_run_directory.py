@@ -176,7 +176,11 @@ def test_not_a_run(tmp_path):
         ("lock.json", None, r"lock\.json is missing: the run directory is damaged"),
         ("lock.json", b"{", r"lock\.json is damaged: .*; take it from a backup"),
         ("lock.json", b"[1]", r"lock\.json is damaged: the whole: "),
-        ("lock.json", b'{"versions": {}, "components": [], "data": {}}', r"lock\.json is damaged: components: "),
+        (
+            "lock.json",
+            b'{"versions": {}, "components": [], "data": {}}',
+            r"lock\.json is damaged: components: ",
+        ),
         (
             "lock.json",
             b'{"versions": {"plugformer": "new"}, "components": {}, "data": {}}',

@@ -71,5 +71,5 @@ def test_a_language_without_rules_is_refused() -> None:
 
 def test_without_spacy_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ConfigurationError, match=r"spaCy.*pip install 'plugformer\[spacy\]'"):
+    with pytest.raises(ConfigurationError, match=r"spaCy.*pip install 'spacy>=3.8,<3.9'"):
         SpacyWords()

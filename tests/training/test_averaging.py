@@ -130,7 +130,7 @@ class Killer:
 
     def at(self, hook, step):
         if (self.hook, self.step) == (hook, step):
-            raise SystemExit
+            raise KeyboardInterrupt
 
     @hookimpl(trylast=True)
     def step_ended(self, update):
@@ -157,7 +157,7 @@ class Killer:
 )
 def test_killed_and_resumed_equals_uninterrupted(train_tiny, whole, tmp_path, killed, of):
     settings = ("training.average.checkpoints=2", f"training.average.of={of}", LAST_TWO[1])
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         train_tiny(tmp_path / "run", *settings, observers=[Killer(*killed)])
     resume(tmp_path / "run", notify=str)
     assert_same_end(tmp_path / "run", whole[of])
@@ -186,7 +186,7 @@ def test_a_finished_run_keeps_its_average(averaged, tmp_path):
 
 def test_going_on_from_the_checkpoint_before_a_damaged_one(averaged, train_tiny, tmp_path):
     """Candidates that were dropped meanwhile are replaced by those that are made again."""
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         train_tiny(tmp_path / "run", *LAST_TWO, observers=[Killer("average_evaluated", 10)])
     for step in (8, 10):
         shutil.rmtree(tmp_path / "run" / f"checkpoints/step-{step:08d}")

@@ -83,6 +83,6 @@ def test_an_error_gives_the_lock_back(tmp_path):
 def test_a_lock_elsewhere_is_not_followed(run_copy, tmp_path):
     (run_copy / NAME).unlink()
     (run_copy / NAME).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunError, match=r"\.training\.lock cannot be locked: .*make .* writable"):
+    with pytest.raises(RunError, match=r"\.training\.lock is a symbolic link"):
         resume(run_copy, notify=str)
     assert not (tmp_path / "elsewhere").exists()

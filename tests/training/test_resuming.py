@@ -98,10 +98,10 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(train_tiny, trai
         @hookimpl
         def step_ended(self, update):
             if update.step == 7:
-                raise SystemExit
+                raise KeyboardInterrupt
 
     out = tmp_path / "run"
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         train_tiny(out, observers=[Killer()])
     with (out / "metrics.jsonl").open("a") as file:
         file.write('{"event": "train')
@@ -114,10 +114,10 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(train_ti
         @hookimpl
         def step_ended(self, update):
             if update.step == 3:
-                raise SystemExit
+                raise KeyboardInterrupt
 
     out = tmp_path / "run"
-    with pytest.raises(SystemExit):
+    with pytest.raises(KeyboardInterrupt):
         train_tiny(out, observers=[Killer()])
     with pytest.raises(RunError, match=r"model\.safetensors is missing: the run has saved no model yet"):
         load(out)

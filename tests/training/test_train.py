@@ -36,8 +36,9 @@ evaluation: {metrics: [exact_match]}
 
 @pytest.fixture
 def task(tmp_path):
-    (tmp_path / "few_of_training_tests.py").write_text(DATA)
-    (tmp_path / "registry.yaml").write_text("components: {data: {few: {class: 'few_of_training_tests:Few'}}}")
+    module = f"few_of_{tmp_path.name}"  # of one name, a process can import only one
+    (tmp_path / f"{module}.py").write_text(DATA)
+    (tmp_path / "registry.yaml").write_text(f"components: {{data: {{few: {{class: '{module}:Few'}}}}}}")
     (tmp_path / "task.yaml").write_text(TASK)
     return tmp_path / "task.yaml"
 
@@ -69,7 +70,7 @@ def test_a_run_has_a_name_of_its_own(task, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = train(str(task), notify=str)
     assert report.run.parent.name == "runs"
-    assert report.run.name.startswith("task-")
+    assert report.run.name.startswith(f"{tmp_path.name}-")  # files are often called task.yaml
     assert (report.run / "model.safetensors").exists()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
-    "plugformer evaluate runs/news-20260102-120000 --data new.tsv",
+    "plugformer evaluate runs/dates --data new.tsv",
     "plugformer evaluate runs/dates-20260102-120000 --self-check",
     "plugformer evaluate runs/dates-20260102-120000 --set decoding.name=beam",
 )
