@@ -214,6 +214,13 @@ def test_an_absurd_vocabulary_is_refused(run_copy, key, value):
         load(run_copy)
 
 
+@pytest.mark.parametrize("number", [4294967295, 99, 5])
+def test_a_token_with_a_number_of_no_row_or_of_another_token_is_refused(run_copy, number):
+    edit(run_copy / "tokenizer-shared.json", lambda file: file["model"]["vocab"].update({"M": number}))
+    with pytest.raises(RunError, match=r"tokenizer-shared\.json: .*number"):
+        load(run_copy)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

@@ -19,6 +19,9 @@ _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
 _MOST_GROWTH = 10_000
 """Characters that the rules of a tokenizer.json may make of one; real ones make three."""
 
+_MOST_GAPS = 1_000_000
+"""Numbers that a tokenizer.json may leave out: a model has parameters for them, too."""
+
 _NEVER_SEEN = "\U0010ffff"
 """A character that Unicode will never assign: whether unknown ones have a token is seen only as one comes."""
 
@@ -120,6 +123,8 @@ class FastTokenizer(Tokenizer):
                 f"{file}: the vocabulary starts with {list(first)}, expected {list(SPECIAL_TOKENS)}; "
                 "the file was not saved by Plugformer: restore it, or train again"
             )
+        if sorted(tokenizer.get_vocab().values()) != list(range(tokenizer.get_vocab_size())):
+            raise _no_tokenizer(f"{file}: its tokens are not numbered from 0 without gaps, each once")
         self._tokenizer = tokenizer
         self._protect()
 
@@ -163,6 +168,9 @@ def read_pipeline(file: Path) -> tokenizers.Tokenizer:
         _refuse_growth(description)
         pipeline = tokenizers.Tokenizer.from_str(json.dumps(description))
         pipeline.encode_batch_fast([_NEVER_SEEN], add_special_tokens=False)
+        numbers = pipeline.get_vocab().values()
+        if max(numbers, default=0) > len(numbers) + _MOST_GAPS:
+            raise ValueError(f"a token has the number {max(numbers):,}, of {len(numbers):,} tokens")
         return pipeline
     except Exception as error:  # the library raises plain Exception for every kind of damage
         raise _no_tokenizer(f"{file}: {error}") from error
