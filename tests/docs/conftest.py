@@ -8,7 +8,8 @@ are not run.
 Comments, which readers of the site do not see, say where a test departs from the page:
 
     <!-- test append: ARGUMENTS -->   given to every `plugformer train` and `ablate`, to cut trainings short;
-                                      a `--set` here replaces the command's own of the same key
+                                      a `--set` here replaces the command's own of the same key; one that is
+                                      resumed for more updates ends after six
     <!-- test absent: WORD -->        from here on, commands that name it are not typed: it is not installed
     <!-- test first: COMMAND -->      run before the next block
     <!-- test install: FOLDER -->     the distribution in that folder is installed from here on, and no other
@@ -50,6 +51,7 @@ _COMMENT = r"^<!-- test (?P<directive>\w+): (?P<value>.*?) -->$"
 _PART = re.compile(f"{_FENCE}|{_COMMENT}", re.MULTILINE | re.DOTALL)
 BASH = shutil.which("bash") or "bash"
 _SHELL = re.compile(r"[|<>&;$`*]")
+_LONGER = re.compile(r"( --resume .*--set training\.steps=)\d+")
 _SETTING = re.compile(r" --set ([\w.]+)=\S+")
 _MANIFEST = {"plugformer", "components", "tasks", "hooks", "commands"}
 
@@ -124,6 +126,7 @@ class Page:
         """Runs a command: Plugformer's own in this process, which has torch already."""
         if command.startswith(("plugformer train", "plugformer ablate")) and "--resume" not in command:
             command = f"{self._without_replaced(command)} {self.append}"
+        command = _LONGER.sub(r"\g<1>6", command)
         before, pipe, last = command.rpartition(" | ")
         own, into, file = last.partition(" > ")
         if not own.startswith("plugformer ") or _SHELL.search(own):
