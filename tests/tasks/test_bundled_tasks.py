@@ -46,5 +46,5 @@ def test_a_task_names_its_command_and_its_result(name: str, registry: Registry) 
     assert file.read_text(encoding="utf-8").startswith(f"# plugformer train {name}\n")
     readme = (file.parent / "README.md").read_text(encoding="utf-8")
     assert re.search(rf"^Command: `[^`]*plugformer train {name}\b", readme, re.MULTILINE)
-    results = (file.parents[3] / "docs" / "results.md").read_text(encoding="utf-8")
+    results = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
     assert f"`plugformer train {name}" in results

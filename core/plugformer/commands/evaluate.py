@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "plugformer evaluate runs/dates-20260102-120000 --split validation",
-    "plugformer evaluate runs/dates --data new.tsv",
     "plugformer evaluate runs/dates-20260102-120000 --self-check",
     "plugformer evaluate runs/dates-20260102-120000 --set decoding.name=beam",
 )
