@@ -30,7 +30,7 @@ NOTES = 20
 
 EXAMPLES = (
     'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
-    "plugformer predict runs/dates --file dates.txt --scores --threshold 0.5",
+    "plugformer predict runs/dates-20260102-120000 --file dates.txt --scores",
     "cat dates.txt | plugformer predict runs/dates-20260102-120000 --json",
 )
 
