@@ -37,6 +37,19 @@ class DataError(PlugformerError):
     """A data file is missing, empty, malformed or unreadable; the message names file and line."""
 
 
+class ExampleError(DataError):
+    """An example cannot be encoded; whoever knows where it stands says so.
+
+    Args:
+        row: Its number among those that were to be encoded together.
+        message: What is wrong with it.
+    """
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row = row
+
+
 class LengthError(PlugformerError):
     """A sequence is longer than a component or a model can take."""
 

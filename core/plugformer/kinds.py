@@ -7,8 +7,13 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """A replaceable part. Its value is the key under which a task file names a component of the kind."""
+    """A replaceable part. Its value is the key under which a task file names a component of the kind.
 
+    Only a task type's key is `type`, and metrics stand in a list.
+    """
+
+    TASK_TYPE = "task_type"
+    ARCHITECTURE = "architecture"
     TOKENIZER = "tokenizer"
     POSITION = "position"
     ATTENTION = "attention"
@@ -23,6 +28,8 @@ class Kind(StrEnum):
 
 
 INTERFACES: dict[Kind, str] = {
+    Kind.TASK_TYPE: "plugformer.interfaces.task_type:TaskType",
+    Kind.ARCHITECTURE: "plugformer.interfaces.architecture:Architecture",
     Kind.TOKENIZER: "plugformer.interfaces.tokenizer:Tokenizer",
     Kind.POSITION: "plugformer.interfaces.position:PositionalEncoding",
     Kind.ATTENTION: "plugformer.interfaces.attention:Attention",

@@ -1,40 +1,61 @@
 """The interfaces that components implement, one file for each kind, and the objects that they exchange."""
 
+from plugformer.interfaces.architecture import Architecture, Limits, Stack
 from plugformer.interfaces.attention import Attention
+from plugformer.interfaces.batch import IGNORED, Batch, Encoded, Ragged, Side, Tokens, pad, pad_targets
 from plugformer.interfaces.context import HeadContext, ModelContext
-from plugformer.interfaces.data import Data, TaskType
+from plugformer.interfaces.data import Data
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
-from plugformer.interfaces.head import Head
+from plugformer.interfaces.head import Best, Head, Likelihoods
+from plugformer.interfaces.level import Level
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
+from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluating, labelled, next_tokens
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
+from plugformer.interfaces.prediction import Answer, Prediction
 from plugformer.interfaces.real_tokens import take_tokens
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
 from plugformer.interfaces.softmax_attention import softmax_attention
 from plugformer.interfaces.state import PerPosition, State
+from plugformer.interfaces.task_type import Column, Example, Examples, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 __all__ = [
     "BEGIN",
     "END",
+    "IGNORED",
     "PADDING",
     "SPECIAL_TOKENS",
     "UNKNOWN",
+    "Answer",
+    "Architecture",
     "Attention",
+    "Batch",
+    "Best",
+    "Column",
     "Data",
     "Decoding",
+    "Encoded",
+    "Example",
+    "Examples",
     "FastTokenizer",
     "FeedForward",
+    "Generative",
     "Head",
     "HeadContext",
     "Hypothesis",
+    "Level",
     "LikelihoodMetric",
+    "Likelihoods",
+    "Limits",
+    "Loss",
     "Metric",
+    "Model",
     "ModelContext",
     "NoPositions",
     "Norm",
@@ -42,18 +63,30 @@ __all__ = [
     "Optimizer",
     "OutputMetric",
     "Padding",
+    "Past",
     "PerPosition",
     "PositionalEncoding",
     "Positions",
+    "Prediction",
+    "Ragged",
     "Schedule",
     "Scope",
     "Session",
+    "Side",
     "SourceMetric",
+    "Stack",
     "State",
     "Table",
     "TaskType",
     "Tokenizer",
+    "Tokenizers",
+    "Tokens",
+    "evaluating",
+    "labelled",
     "linear_cross_entropy",
+    "next_tokens",
+    "pad",
+    "pad_targets",
     "softmax_attention",
     "take_tokens",
 ]

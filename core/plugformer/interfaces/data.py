@@ -2,23 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from plugformer.interfaces.task_type import Column
 
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
-
-
-class TaskType(StrEnum):
-    """What a task maps to what; decides the columns of its examples."""
-
-    SEQUENCE_TO_SEQUENCE = "sequence-to-sequence"
-    CLASSIFICATION = "classification"
-
-    @property
-    def columns(self) -> tuple[str, str]:
-        """The columns of an example: input, then output."""
-        return ("source", "target") if self is TaskType.SEQUENCE_TO_SEQUENCE else ("text", "label")
 
 
 class Data(ABC):
@@ -29,18 +18,21 @@ class Data(ABC):
     """
 
     @abstractmethod
-    def load(self, task_type: TaskType) -> "DatasetDict":
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits: `train`, `validation`, and any number whose name starts with `test`.
 
-        For sequence-to-sequence every example has the strings `source` and `target`, and optionally
-        `references` (a list of strings); for classification the string `text` and the `label`, a
-        `datasets.ClassLabel`.
+        Examples have the columns that the task's type declares, with what each holds; of optional ones those
+        that there are. A column `place` may say where an example stands, such as `file:line`.
+
+        Args:
+            columns: Of the task's type.
 
         Raises:
+            ConfigurationError: The data cannot serve these columns.
             DataError: A file is missing, empty or malformed; the message names file and line.
         """
 
-    def problems(self, task_type: TaskType) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
+    def problems(self, columns: Sequence[Column]) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
         """Yields what is wrong with the options as far as it shows before examples are read.
 
         Nothing by default. `validate` reports it with its place in the task file, and training does before it
@@ -48,14 +40,14 @@ class Data(ABC):
         more, and nothing from the network. What loads has no problems.
 
         Args:
-            task_type: That the data are to serve.
+            columns: Of the task's type, that the data are to serve.
 
         Returns:
             For each problem the keys that lead to the option, such as `("files", "train")`, and a sentence.
         """
         return ()
 
-    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+    def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits unread: examples come as they are asked for, always in the same order.
 
         Called instead of `load` where a task says `data.streaming`. By default, what `load` has read. Data
@@ -72,7 +64,7 @@ class Data(ABC):
         """
         from datasets import IterableDatasetDict
 
-        splits = self.load(task_type).items()
+        splits = self.load(columns).items()
         return IterableDatasetDict({name: split.to_iterable_dataset() for name, split in splits})
 
     def version(self) -> str:

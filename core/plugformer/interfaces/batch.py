@@ -1,0 +1,187 @@
+"""Examples as numbers: encoded, and as the batches that models read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int, Shaped
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plugformer.interfaces.position import Padding
+from plugformer.interfaces.tokenizer import BEGIN, END, PADDING
+
+Side = Literal["right", "left"]
+Form = Literal["whole", "piece", "prompt"]
+
+IGNORED = -100
+"""The target of a token that has none, as in PyTorch's `cross_entropy`."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token numbers, one sequence to a row.
+
+    Attributes:
+        ids: Token numbers; PADDING where there is none.
+        real: Which of them are real tokens; BEGIN and END are.
+        padding: Where the others are.
+    """
+
+    ids: Int[Tensor, "batch length"]
+    real: Bool[Tensor, "batch length"]
+    padding: Padding
+
+    @property
+    def count(self) -> int:
+        """Number of real tokens."""
+        return int(self.real.sum())
+
+    def to(self, device: torch.device | str) -> "Tokens":
+        """Returns the same tokens on another device."""
+        return Tokens(self.ids.to(device), self.real.to(device), self.padding)
+
+    def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
+        """Returns some rows, in the order asked for."""
+        return Tokens(self.ids.index_select(0, rows), self.real.index_select(0, rows), self.padding)
+
+
+NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool), Padding.NONE)
+NO_TARGETS = torch.zeros(0, dtype=torch.int64)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples that are computed together.
+
+    Attributes:
+        source: What a bidirectional stack reads.
+        target: What a causal stack reads, the given beginning first, then what it is to continue with.
+        targets: What the head is to predict besides the next tokens of `target`: for each example (batch,)
+            or (batch, outputs), or for each token of the source (batch, length), IGNORED where there is none.
+        given: Number of tokens of each row of `target` that are given and not to be predicted; one, BEGIN,
+            if None.
+        rows: Each example's row in its split.
+    """
+
+    source: Tokens = NO_TOKENS
+    target: Tokens = NO_TOKENS
+    targets: Shaped[Tensor, "..."] = NO_TARGETS
+    given: Int[Tensor, " batch"] | None = None
+    rows: list[int] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> int:
+        """Number of real tokens that the stacks read."""
+        return self.source.count + self.target.count
+
+    @property
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+        return (self.source if len(self.source.ids) else self.target).ids.device
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """Returns the same batch on another device."""
+        given = None if self.given is None else self.given.to(device)
+        return Batch(
+            self.source.to(device), self.target.to(device), self.targets.to(device), given, self.rows
+        )
+
+    def questions(self, rows: Int[Tensor, " rows"]) -> "Batch":
+        """Returns some rows, in the order asked for, of a batch without answers."""
+        return replace(
+            self,
+            source=self.source.select(rows) if len(self.source.ids) else self.source,
+            target=self.target.select(rows) if len(self.target.ids) else self.target,
+            given=None if self.given is None else self.given.index_select(0, rows),
+            rows=[self.rows[row] for row in rows.tolist()],
+        )
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Sequences of different length, end to end in one array.
+
+    Attributes:
+        values: All token numbers.
+        lengths: Of each sequence.
+    """
+
+    values: NDArray[np.integer[Any]]
+    lengths: NDArray[np.integer[Any]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
+        """Returns sequences of token numbers, such as a tokenizer gives."""
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        return cls(np.array([number for row in rows for number in row], dtype=np.int64), lengths)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Examples as a task type encodes them: no BEGIN and END yet, no padding.
+
+    Attributes:
+        input: Token numbers of what is given; None if nothing is.
+        output: Token numbers of what is to follow it; None if nothing is, or when predicting.
+        targets: What is to be predicted of the input: numbers for each example, (examples,) or
+            (examples, outputs), or one for each of its tokens, IGNORED where a token has none.
+        form: What the outputs are: whole ones, from BEGIN to END; pieces of a text, of which all tokens but
+            the first are to be predicted; or prompts, which are given and to be continued.
+    """
+
+    input: Ragged | None = None
+    output: Ragged | None = None
+    targets: Ragged | NDArray[Any] | None = None
+    form: Form = "whole"
+
+    def __len__(self) -> int:
+        """Returns the number of examples."""
+        one = self.input or self.output
+        return 0 if one is None else len(one.lengths)
+
+
+def pad(
+    rows: Ragged, *, begin: bool = False, end: bool = True, side: Side = "right", length: int | None = None
+) -> Tokens:
+    """Puts END behind every sequence, BEGIN in front if asked, and padding beside.
+
+    Args:
+        rows: Token numbers without special tokens.
+        begin: Whether each sequence starts with BEGIN.
+        end: Whether each sequence ends with END.
+        side: Where the padding goes.
+        length: Length of the result, at least that of the longest sequence; just that if None.
+    """
+    column, whole = _columns(rows, begin + end, side, length)
+    ids = np.full(column.shape, PADDING, dtype=np.int64)
+    real = (column >= 0) & (column < whole[:, None])
+    ids[real & (column >= begin) & (column < whole[:, None] - end)] = rows.values
+    if end:
+        ids[column == whole[:, None] - 1] = END
+    if begin:
+        ids[column == 0] = BEGIN
+    padding = Padding.RIGHT if side == "right" else Padding.ANYWHERE
+    return Tokens(torch.from_numpy(ids), torch.from_numpy(real), Padding.NONE if real.all() else padding)
+
+
+def pad_targets(
+    rows: Ragged, *, side: Side = "right", length: int | None = None
+) -> Int[Tensor, "batch length"]:
+    """Returns the targets of tokens beside those tokens as `pad` puts them, BEGIN in front and END behind."""
+    column, whole = _columns(rows, 2, side, length)
+    targets = np.full(column.shape, IGNORED, dtype=np.int64)
+    targets[(column >= 1) & (column < whole[:, None] - 1)] = rows.values
+    return torch.from_numpy(targets)
+
+
+def _columns(
+    rows: Ragged, special: int, side: Side, length: int | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns for each place its number counted from its sequence's start, and the sequences' lengths."""
+    whole = rows.lengths + special
+    length = max(int(whole.max(initial=0)), length or 0)
+    start = np.zeros_like(whole) if side == "right" else length - whole
+    return np.arange(length) - start[:, None], whole

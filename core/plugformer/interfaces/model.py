@@ -1,0 +1,122 @@
+"""Whole models: what training, evaluation and decoding see."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
+
+from plugformer.interfaces.batch import IGNORED, Batch, Tokens
+from plugformer.interfaces.head import Head, Likelihoods
+
+
+class Loss(NamedTuple):
+    """A batch's loss, in parts that add up over micro-batches and processes.
+
+    Attributes:
+        total: Sum over the batch's targets.
+        targets: Number of targets.
+        auxiliary: Components' own losses, added to the mean loss as they are.
+    """
+
+    total: Float[Tensor, ""]
+    targets: Int[Tensor, ""]
+    auxiliary: Float[Tensor, ""]
+
+
+class Model(nn.Module, ABC):
+    """Stacks and a head. Called with a batch it returns the loss, so that wrappers see every pass."""
+
+    head: Head
+
+    @abstractmethod
+    def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
+        """Returns what the head should predict, and which hidden states it predicts from."""
+
+    @abstractmethod
+    def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
+        """Returns the last hidden states, from which the head predicts."""
+
+    def count(self, batch: Batch) -> int:
+        """Returns the number of targets in a batch."""
+        targets, real = self.targets(batch)
+        return int(real.sum()) if targets.shape == real.shape else len(targets)
+
+    def forward(self, batch: Batch) -> Loss:
+        """Returns the loss of a batch."""
+        for module in self.modules():  # what layers have left that were computed again, or in evaluation mode
+            module.__dict__.pop("auxiliary_loss", None)
+        hidden = self.hidden(batch)
+        total, targets = self.head.loss(hidden, *self.targets(batch))
+        return Loss(total, targets, self._collect_auxiliary_losses(total))
+
+    def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
+        """Returns the head's scores, given the right answers so far (teacher forcing)."""
+        return self.head.logits(self.hidden(batch), self.targets(batch)[1])
+
+    def likelihoods(self, batch: Batch) -> Likelihoods:
+        """Returns how probable each example's targets are, given the right answers so far."""
+        return self.head.likelihoods(self.hidden(batch), *self.targets(batch))
+
+    def _collect_auxiliary_losses(self, total: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Adds up what components left in `auxiliary_loss`, and clears it."""
+        auxiliary = total.new_zeros(())
+        for module in self.modules():
+            loss = module.__dict__.pop("auxiliary_loss", None)
+            auxiliary = auxiliary if loss is None else auxiliary + loss
+        return auxiliary
+
+
+class Past(Protocol):
+    """What a model keeps of the tokens that it has read."""
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps these rows, in this order."""
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps these rows, in this order, each of the same example as the one whose place it takes."""
+
+
+class Generative(Model):
+    """A model that can continue a sequence, token by token."""
+
+    @abstractmethod
+    def begin(self, batch: Batch) -> tuple[Past, Int[Tensor, " batch"]]:
+        """Returns what is kept of all that is given but the last token, and that token."""
+
+    @abstractmethod
+    def step(self, tokens: Tokens, past: Past) -> Float[Tensor, "rows new width"]:
+        """Returns the hidden states of the next tokens of every row; what is kept then holds them too."""
+
+    @abstractmethod
+    def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns the number of each example's input tokens, special ones not counted."""
+
+    @abstractmethod
+    def room(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns how many tokens each output may have, END not counted, before the model is at its end."""
+
+
+def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+    """Returns, for all positions but the last, the token that follows, and whether both are real."""
+    return target.ids[:, 1:], target.real[:, :-1] & target.real[:, 1:]
+
+
+def labelled(targets: Shaped[Tensor, "..."], source: Tokens) -> Bool[Tensor, "batch length"]:
+    """Returns which tokens of a source a head predicts from: those with a target, or all of them."""
+    return targets != IGNORED if targets.shape == source.real.shape else source.real
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Inside, a model is in evaluation mode and no gradients are kept."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(training)

@@ -1,0 +1,55 @@
+"""What a model answers."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+Value = str | float | Sequence[str]
+
+
+class Answer(StrEnum):
+    """What an answer is; task types say which they give, and metrics which they measure."""
+
+    TEXT = "text"
+    LABEL = "label"
+    LABELS = "labels"
+    TAGS = "tags"
+    NUMBER = "number"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An output and its score: the natural logarithm of its probability under the model.
+
+    Attributes:
+        output: A text, the name of a class, names of labels or tags, or a number.
+        score: The logarithm; None where an answer has no probability, as a number.
+        alternatives: Further outputs, the best first, if more than one is asked for.
+        truncated: Whether the model has read only the beginning of the text, which is too long.
+        unknown: Parts of the text that the vocabulary cannot spell, so that the model has not read them.
+    """
+
+    output: Value
+    score: float | None = None
+    alternatives: tuple["Prediction", ...] = ()
+    truncated: bool = False
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def probability(self) -> float | None:
+        """Probability of the whole output under the model, from 0 to 1; None where it has none."""
+        # Rounding may leave the logarithm of 1 a little above 0.
+        return None if self.score is None else math.exp(min(self.score, 0.0))
+
+    @property
+    def text(self) -> str:
+        """The output as it is printed: tags with spaces, labels with commas between, a number in full."""
+        if isinstance(self.output, str):
+            return self.output
+        return f"{self.output:.6g}" if isinstance(self.output, float | int) else " ".join(self.output)
+
+    @classmethod
+    def of(cls, ranked: "Sequence[Prediction]") -> "Prediction":
+        """Returns the first of several, the others its alternatives."""
+        return replace(ranked[0], alternatives=tuple(ranked[1:]))

@@ -1,0 +1,123 @@
+"""Encoder and decoder: one stack reads the input, the other continues the output with the input in view."""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from numpy import ndarray
+from torch import Tensor
+
+from plugformer.interfaces import (
+    BEGIN,
+    NO_TOKENS,
+    Architecture,
+    Batch,
+    Encoded,
+    Generative,
+    Head,
+    Level,
+    Limits,
+    Ragged,
+    Side,
+    Stack,
+    Tokens,
+    next_tokens,
+    pad,
+)
+from plugformer.model import Builder, Cache, Decoder, Encoder, Sizes
+from plugformer_plugins.architecture.targets import example_targets
+
+
+class EncoderDecoder(Architecture):
+    """Attention Is All You Need, section 3.1: https://arxiv.org/abs/1706.03762.
+
+    The encoder reads the input and END, the decoder the output from BEGIN on. Where a task predicts from the
+    whole input, the decoder reads BEGIN alone: its one state has attended to all of the input.
+    """
+
+    levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
+    stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
+
+    def arrange(
+        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
+    ) -> Batch:
+        """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""
+        assert encoded.input is not None  # noqa: S101 (refused for task types without)
+        source = pad(encoded.input, side=side, length=length)
+        if level is Level.SEQUENCE:
+            count = len(encoded)
+            begin = pad(Ragged(np.zeros(0, np.int64), np.zeros(count, np.int64)), begin=True, end=False)
+            return Batch(source, begin, example_targets(encoded.targets))
+        output = encoded.output
+        return Batch(source, NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length))
+
+    def positions(
+        self, lengths: Int[ndarray, "examples 2"], level: Level
+    ) -> Int[ndarray, "examples sequences"]:
+        """Returns the lengths of source and target in a batch."""
+        source, target = lengths.T
+        beside = np.where(target >= 0, target + 2, int(level is Level.SEQUENCE))
+        return np.stack([source + 1, beside], axis=1)
+
+    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
+        """Returns what END leaves of the source, and BEGIN of the target."""
+        return Limits(max_length - 1, max_length - 1, self.unlimited())
+
+    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
+        """Returns both stacks and a head."""
+        settings = builder.settings.embeddings
+        source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
+        outputs = sizes.outputs if level is Level.NEXT_TOKEN else sizes.source
+        target = source if settings.shared else builder.embedding(outputs, tied=settings.tied)
+        return EncoderDecoderModel(
+            builder.encoder(source),
+            builder.decoder(target),
+            builder.head(sizes.outputs, target),
+            level,
+            builder.settings.max_length,
+        )
+
+
+class EncoderDecoderModel(Generative):
+    """Reads a source sequence and continues a target sequence."""
+
+    def __init__(
+        self, encoder: Encoder, decoder: Decoder, head: Head, level: Level, max_length: int
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.head = head
+        self._level = level
+        self._max_length = max_length
+
+    def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
+        """Returns the target tokens after BEGIN: each is predicted from those before it; or the classes."""
+        if self._level is Level.NEXT_TOKEN:
+            return next_tokens(batch.target)
+        return batch.targets, batch.target.real
+
+    def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
+        """Returns the decoder's hidden states over the target, the encoder's output in view."""
+        target = batch.target
+        if self._level is Level.NEXT_TOKEN:
+            target = Tokens(target.ids[:, :-1], next_tokens(target)[1], target.padding)
+        hidden: Tensor = self.decoder(target, self.decoder.start(self.encoder(batch.source)))
+        return hidden
+
+    def begin(self, batch: Batch) -> tuple[Cache, Int[Tensor, " batch"]]:
+        """Returns what the decoder keeps of the source, and BEGIN."""
+        cache = self.decoder.start(self.encoder(batch.source))
+        return cache, torch.full_like(batch.source.ids[:, 0], BEGIN)
+
+    def step(self, tokens: Tokens, past: Cache) -> Float[Tensor, "rows new width"]:
+        """Returns the decoder's hidden states of the next tokens."""
+        hidden: Tensor = self.decoder(tokens, past)
+        return hidden
+
+    def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns the lengths of the sources without END."""
+        return batch.source.real.sum(dim=1) - 1
+
+    def room(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns what BEGIN leaves."""
+        return torch.full_like(batch.source.ids[:, 0], self._max_length - 1)

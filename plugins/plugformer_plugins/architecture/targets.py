@@ -1,0 +1,19 @@
+"""Targets of whole examples."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from numpy.typing import NDArray
+from torch import Tensor
+
+from plugformer.interfaces import NO_TARGETS
+
+
+def example_targets(targets: NDArray[Any] | None) -> Shaped[Tensor, "..."]:
+    """Returns numbers of classes as integers, other numbers as they are in single precision; none of None."""
+    if targets is None:
+        return NO_TARGETS
+    kind = np.float32 if np.issubdtype(targets.dtype, np.floating) else np.int64
+    return torch.from_numpy(targets.astype(kind))
