@@ -3,7 +3,7 @@
 from plugformer.interfaces.architecture import Architecture, Limits, Stack
 from plugformer.interfaces.attention import Attention
 from plugformer.interfaces.batch import IGNORED, Batch, Encoded, Ragged, Side, Tokens, pad, pad_targets
-from plugformer.interfaces.context import HeadContext, ModelContext
+from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
@@ -65,6 +65,7 @@ __all__ = [
     "Padding",
     "Past",
     "PerPosition",
+    "Place",
     "PositionalEncoding",
     "Positions",
     "Prediction",

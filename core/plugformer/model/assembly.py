@@ -7,15 +7,14 @@ from torch import nn
 
 from plugformer.configuration.task import Model as ModelSettings
 from plugformer.configuration.task import Task
-from plugformer.interfaces import Head, HeadContext, ModelContext, Norm
+from plugformer.interfaces import Architecture, Head, HeadContext, Level, Model, ModelContext, Norm, Place
 from plugformer.kinds import Kind
 from plugformer.model.decoder import Decoder
 from plugformer.model.embedding import TokenEmbedding
 from plugformer.model.encoder import Encoder
 from plugformer.model.initialization import Initialization, initialize, random_stream
 from plugformer.model.layer import DecoderLayer, EncoderLayer, PostNorm, PreNorm, Residual
-from plugformer.model.models import EncoderDecoder, EncoderOnly, Model
-from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_decoder, plan_encoder
+from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_stacks
 from plugformer.model.vector_functions import settle_vector_functions
 from plugformer.registry import Registry
 
@@ -28,15 +27,21 @@ class Sizes:
 
     Attributes:
         source: Size of the source vocabulary.
-        outputs: Size of the target vocabulary, or the number of labels.
+        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of labels.
     """
 
     source: int
     outputs: int
 
 
-def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
+def assemble(task: Task, level: Level, sizes: Sizes, registry: Registry) -> Model:
     """Returns the model that a task describes, its initial values drawn from the task's seed and stream.
+
+    Args:
+        task: Fully resolved.
+        level: What its task type predicts from.
+        sizes: Of the vocabularies.
+        registry: Knows the components.
 
     Raises:
         ConfigurationError: A component refuses its options or the model's sizes.
@@ -45,13 +50,21 @@ def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
     settle_vector_functions()
     seed = task.training.stream_seed
     with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
-        model = ARCHITECTURES[task.model.architecture](Builder(task, registry), sizes)
+        architecture = create_architecture(task, registry)
+        model = architecture.build(Builder(task, architecture, registry), sizes, level)
     initialize(model, seed, Initialization(task.model.initialization))
     return model
 
 
-def context(settings: ModelSettings) -> ModelContext:
-    """Returns what every part of a model is told."""
+def create_architecture(task: Task, registry: Registry) -> Architecture:
+    """Returns a task's architecture."""
+    block = task.model.architecture
+    architecture: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
+    return architecture
+
+
+def context(settings: ModelSettings, place: Place) -> ModelContext:
+    """Returns what the part at a place is told."""
     return ModelContext(
         width=settings.width,
         heads=settings.heads,
@@ -59,21 +72,29 @@ def context(settings: ModelSettings) -> ModelContext:
         dropout=settings.dropout,
         attention_dropout=settings.attention_dropout,
         max_length=settings.max_length,
+        place=place,
     )
 
 
 class Builder:
-    """Builds the parts of one model from the components that its plan names."""
+    """Builds the parts of one model from the components that its plan names.
 
-    def __init__(self, task: Task, registry: Registry) -> None:
+    Attributes:
+        task: Fully resolved.
+        settings: Its `model:`.
+        plans: The plans of the stacks, by name.
+    """
+
+    def __init__(self, task: Task, architecture: Architecture, registry: Registry) -> None:
         self.task = task
+        self.plans = plan_stacks(task.model, architecture.stacks)
         self.settings = task.model
         self.registry = registry
-        self.context = context(task.model)
 
     def part(self, kind: Kind, choice: Choice) -> Any:
         """Returns a component; the registry has checked that it implements its kind's interface."""
-        return self.registry.create(kind, choice.block.name, self.context, **choice.block.options)
+        told = context(self.settings, choice.place)
+        return self.registry.create(kind, choice.block.name, told, **choice.block.options)
 
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
         """Returns the embedding of one side."""
@@ -83,7 +104,7 @@ class Builder:
 
     def encoder(self, embedding: TokenEmbedding) -> Encoder:
         """Returns the encoder."""
-        plan = plan_encoder(self.settings)
+        plan = self.plans["encoder"]
         return Encoder(
             embedding=embedding,
             position=self.part(Kind.POSITION, plan.position),
@@ -95,7 +116,7 @@ class Builder:
 
     def decoder(self, embedding: TokenEmbedding) -> Decoder:
         """Returns the decoder."""
-        plan = plan_decoder(self.settings)
+        plan = self.plans["decoder"]
         return Decoder(
             embedding=embedding,
             position=self.part(Kind.POSITION, plan.position),
@@ -107,9 +128,10 @@ class Builder:
         )
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
-        """Returns the head, which shares the embedding's weight if the task ties them."""
+        """Returns the head above the last stack; it shares the embedding's weight if the task ties them."""
+        *_, last = self.plans.values()
         head_context = HeadContext(
-            **vars(self.context),
+            **vars(context(self.settings, last.top)),
             outputs=outputs,
             tied=embedding.weight if self.settings.embeddings.tied else None,
             label_smoothing=self.task.training.label_smoothing,
@@ -142,20 +164,3 @@ class Builder:
         wanted = settings.placement == "pre" if settings.final_norm is None else settings.final_norm
         norm: nn.Module = self.part(Kind.NORM, plan.norm) if wanted else nn.Identity()
         return norm
-
-
-def _encoder_decoder(builder: Builder, sizes: Sizes) -> Model:
-    settings = builder.settings.embeddings
-    source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
-    target = source if settings.shared else builder.embedding(sizes.outputs, tied=settings.tied)
-    return EncoderDecoder(
-        builder.encoder(source), builder.decoder(target), builder.head(sizes.outputs, target)
-    )
-
-
-def _encoder_only(builder: Builder, sizes: Sizes) -> Model:
-    embedding = builder.embedding(sizes.source, tied=False)
-    return EncoderOnly(builder.encoder(embedding), builder.head(sizes.outputs, embedding))
-
-
-ARCHITECTURES = {"encoder-decoder": _encoder_decoder, "encoder-only": _encoder_only}

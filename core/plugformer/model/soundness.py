@@ -23,19 +23,21 @@ from plugformer.interfaces import (
     FeedForward,
     Head,
     HeadContext,
+    Level,
+    ModelContext,
     Norm,
     Optimizer,
     Padding,
+    Place,
     PositionalEncoding,
     Positions,
     Schedule,
     Scope,
-    TaskType,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import context
+from plugformer.model.assembly import context, create_architecture
 from plugformer.model.initialization import random_stream, refuse_hidden_values
-from plugformer.model.plan import Choice, Path, StackPlan, plan_decoder, plan_encoder
+from plugformer.model.plan import Choice, Path, StackPlan, plan_stacks
 from plugformer.model.watching import unlike
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded, label
@@ -56,9 +58,7 @@ def check(task: Task, registry: Registry) -> list[Problem]:
         or return another shape than they should; if there are none, encodings and attentions that do not fit
         each other.
     """
-    plans = [plan_encoder(task.model)]
-    if _has_decoder(task):
-        plans.append(plan_decoder(task.model))
+    plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
     builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
     with random_stream(0, "trial"):
         problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
@@ -71,7 +71,7 @@ def data_problems(task: Task, registry: Registry) -> list[Problem]:
 
     def found() -> list[Problem]:
         data: Data = registry.create(Kind.DATA, block.name, **block.options)
-        return [(("data", *path), message) for path, message in data.problems(TaskType(task.type))]
+        return [(("data", *path), message) for path, message in data.problems(create_task_type(task, registry).columns)]
 
     try:
         return list(guarded(f"data {block.name!r}", "looking for problems", found))
@@ -105,47 +105,56 @@ def _pattern(task: Task) -> tuple[Path, Callable[[], object]]:
 def _neural_builds(
     task: Task, plans: list[StackPlan], registry: Registry
 ) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Yields how to build and run each distinct part of the model."""
-    model = context(task.model)
-    choices = {
-        (kind, choice.path): choice.block
-        for plan in plans
-        for kind, choice in _choices(plan, cross=_has_decoder(task))
-    }
-    for (kind, path), block in choices.items():
-        yield path, partial(_Trial(registry, kind, block, model).run, model.width)
-    head = _Trial(registry, Kind.HEAD, task.model.head, HeadContext(**vars(model), outputs=2))
-    yield ("model", "head"), lambda: _require_fitting(head.run(model.width), task)
+    """Yields how to build and run what the task file says of the parts of the model."""
+    chosen: dict[tuple[Kind, Path], list[Choice]] = {}
+    for plan in plans:
+        for kind, choice in _choices(plan):
+            chosen.setdefault((kind, choice.path), []).append(choice)
+    for (kind, path), choices in chosen.items():
+        yield path, partial(_try_places, task, registry, kind, choices)
+    model = HeadContext(**vars(context(task.model, plans[-1].top)), outputs=2)
+    head = _Trial(registry, Kind.HEAD, task.model.head, model)
+    level = create_task_type(task, registry).level
+    yield ("model", "head"), partial(head.run, model.width, level)
 
 
-def _require_fitting(scores: Tensor, task: Task) -> None:
-    """Refuses a head that predicts once for each position where one prediction is needed, or the opposite.
+def _try_places(task: Task, registry: Registry, kind: Kind, choices: list[Choice]) -> None:
+    """Builds a component for each place that it is chosen for, and runs it once for each role in a stack.
 
     Raises:
-        ConfigurationError: It does.
+        PlugformerError: It cannot serve a place, which the message names if it can serve others.
     """
-    if (scores.dim() == 3) != _has_decoder(task):
-        found, wanted = ("a whole sequence", "each position")[:: 1 if _has_decoder(task) else -1]
-        raise ConfigurationError(
-            f"head {task.model.head.name!r} predicts once for {found}, but an {task.model.architecture} "
-            f"model needs a prediction for {wanted}: choose another head, or another type of task"
-        )
+    refused: dict[Place, PlugformerError] = {}
+    roles: set[tuple[str, bool]] = set()
+    for choice in choices:
+        place = choice.place
+        trial = _Trial(registry, kind, choice.block, context(task.model, place))
+        try:
+            if (place.stack, place.cross) in roles:
+                trial.shaped()
+            else:
+                trial.run(task.model.width)
+        except PlugformerError as error:
+            refused[place] = error
+        else:
+            roles.add((place.stack, place.cross))
+    for place, refusal in refused.items():
+        if len(refused) == len(choices):
+            raise refusal
+        sentence, newline, hint = str(refusal).partition("\n")
+        raise ConfigurationError(f"{sentence} ({place})" + newline + hint) from refusal
 
 
-def _has_decoder(task: Task) -> bool:
-    return task.model.architecture == "encoder-decoder"
-
-
-def _choices(plan: StackPlan, *, cross: bool) -> Iterator[tuple[Kind, Choice]]:
+def _choices(plan: StackPlan) -> Iterator[tuple[Kind, Choice]]:
     yield Kind.POSITION, plan.position
     yield Kind.NORM, plan.norm
-    if cross:
+    if plan.cross_position is not None:
         yield Kind.POSITION, plan.cross_position
     for layer in plan.layers:
         yield Kind.ATTENTION, layer.attention
         yield Kind.FEED_FORWARD, layer.feed_forward
         yield Kind.NORM, layer.norm
-        if cross:
+        if layer.cross_attention is not None:
             yield Kind.ATTENTION, layer.cross_attention
 
 
@@ -172,16 +181,26 @@ class _Trial:
         elif self.kind is Kind.SCHEDULE:
             self.attempt(lambda: _require_factor(component, width))
 
-    def run(self, width: int) -> Any:
-        """Builds a part of the model and, unless it needs others beside it, runs it on six tokens."""
-        component = self.built()
-        return self.attempt(lambda: _run(component, width), component)
+    def run(self, width: int, level: Level = Level.TOKEN) -> Any:
+        """Builds a part of the model and, unless it needs others beside it, runs it on six tokens.
 
-    def built(self) -> Any:
-        """Returns a part of the model, with memory for its parameters if they are not too many."""
+        Args:
+            width: Of the model.
+            level: What a head is to predict from.
+        """
+        component = self.built()
+        return self.attempt(lambda: _run(component, width, level), component)
+
+    def shaped(self) -> nn.Module:
+        """Returns a part of the model without memory for its parameters."""
         with torch.device("meta"):
             component: nn.Module = self.create()
         guarded(label(self.entry), "listing its parameters", lambda: refuse_hidden_values(component))
+        return component
+
+    def built(self) -> Any:
+        """Returns a part of the model, with memory for its parameters if they are not too many."""
+        component = self.shaped()
         return self.create() if _size(component) <= _MODERATE else component
 
     def attempt(self, action: Callable[[], Any], *modules: nn.Module) -> Any:
@@ -212,7 +231,7 @@ def _needs_values(error: BaseException | None) -> bool:
     return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
 
 
-def _run(component: nn.Module, width: int) -> Any:
+def _run(component: nn.Module, width: int, level: Level) -> Any:
     """Runs a part of the model; positions and attention are run together, later.
 
     Raises:
@@ -220,9 +239,7 @@ def _run(component: nn.Module, width: int) -> Any:
     """
     x, real = torch.ones(2, 3, width), torch.ones(2, 3, dtype=torch.bool)
     if isinstance(component, Head):
-        scores = component.logits(x, real)
-        component.loss(x, torch.zeros(scores.shape[:-1], dtype=torch.int64), real)
-        return scores
+        return component.logits(x, real)
     if isinstance(component, FeedForward):
         x = x.flatten(0, 1)
     if isinstance(component, FeedForward | Norm):
@@ -271,11 +288,12 @@ def _problem(path: Path, build: Callable[[], object]) -> Problem | None:
 def _mismatches(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
     """Yields what is wrong between the attentions of a stack and the encodings that they are given."""
     own = {layer.attention.path: layer.attention for layer in plan.layers}
-    cross = {layer.cross_attention.path: layer.cross_attention for layer in plan.layers}
     for attention in own.values():
         yield from _mismatch(task, attention, plan.position, registry, embedded=True)
-    for attention in cross.values():
-        yield from _mismatch(task, attention, plan.cross_position, registry, embedded=False)
+    if plan.cross_position is not None:
+        cross = {each.path: each for layer in plan.layers if (each := layer.cross_attention) is not None}
+        for attention in cross.values():
+            yield from _mismatch(task, attention, plan.cross_position, registry, embedded=False)
 
 
 def _mismatch(
@@ -290,14 +308,15 @@ def _mismatch(
         registry: Creates both.
         embedded: Whether the core adds positions to embeddings here; in cross-attention it does not.
     """
-    model = context(task.model)
-    trial = _Trial(registry, Kind.ATTENTION, attention.block, model)
-    component, encoding = trial.built(), _Trial(registry, Kind.POSITION, position.block, model).built()
+    told = context(task.model, attention.place)
+    trial = _Trial(registry, Kind.ATTENTION, attention.block, told)
+    encoding = _Trial(registry, Kind.POSITION, position.block, context(task.model, position.place)).built()
+    component = trial.built()
     if _size(component) > _MODERATE or _size(encoding) > _MODERATE:
         component, encoding = component.to("meta"), encoding.to("meta")
     watched = _Watched(encoding)
     try:
-        trial.attempt(lambda: _read(component, watched, model.width, embedded=embedded), component, encoding)
+        trial.attempt(lambda: _read(component, watched, told, embedded=embedded), component, encoding)
     except PlugformerError as error:  # of sizes it is the encoding that complains
         yield position.path if isinstance(error, ConfigurationError) else attention.path, str(error)
         return
@@ -309,12 +328,12 @@ def _mismatch(
         )
 
 
-def _read(attention: Attention, encoding: PositionalEncoding, width: int, *, embedded: bool) -> None:
+def _read(attention: Attention, encoding: PositionalEncoding, model: ModelContext, *, embedded: bool) -> None:
     """Lets an attention read three tokens of two sequences."""
     at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
-    x = torch.ones(2, 3, width)
+    x = torch.ones(2, 3, model.width)
     x = encoding.embed(x, at) if embedded else x
-    output = attention.attend(x, attention.project(x, at), Scope(at, at, causal=False))
+    output = attention.attend(x, attention.project(x, at), Scope(at, at, causal=model.place.causal))
     _require_like(output, x, attention)
 
 
