@@ -123,13 +123,13 @@ def _name(owner: object, model: Any) -> str:
 
 def _model(steps: Steps) -> Any:
     """Returns the model that was at work, if one was."""
-    module = sys.modules.get("plugformer.model.models")
+    module = sys.modules.get("plugformer.interfaces.model")
     return None if module is None else next(_instances(steps, module.Model), None)
 
 
 def _misshapen(model: Any, steps: Steps) -> tuple[Any, str] | None:
     """Runs the batch that was at work again; returns the first part with an output of the wrong shape."""
-    from plugformer.data.batches import Batch
+    from plugformer.interfaces.batch import Batch
     from plugformer.model.watching import first_misshapen
 
     batch = next(_instances(steps, Batch), None)

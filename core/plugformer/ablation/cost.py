@@ -8,7 +8,7 @@ import torch
 
 from plugformer.configuration import ResolvedTask
 from plugformer.configuration.task import Task
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.data.fingerprints import fingerprint
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.model.assembly import Sizes, assemble

@@ -15,7 +15,7 @@ from jaxtyping import Int
 from numpy import ndarray
 from pydantic import ConfigDict
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.read_count import Natural, ReadCount
 from plugformer.data.streaming import StreamedExamples

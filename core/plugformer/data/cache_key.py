@@ -13,7 +13,8 @@ from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.data.fingerprints import files_version, fingerprint, sampled_version
-from plugformer.interfaces.data import Data, TaskType
+from plugformer.data.tokenizing import has_one
+from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
@@ -33,12 +34,12 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
         registry: Knows the data and tokenizer components.
         version: Of the data, as `data_version` gives it.
     """
-    one_side = task.tokenizer.shared or TaskType(task.type) is TaskType.CLASSIFICATION
-    tokenizers = [task.tokenizer.source] if one_side else [task.tokenizer.source, task.tokenizer.target]
+    tokenizers = [task.tokenizer.source]
+    tokenizers += [] if has_one(task, registry) else [task.tokenizer.target]
     parts = {
         "core": _core(),
         "python": platform.python_version(),
-        "type": task.type,
+        "type": _made_of(Kind.TASK_TYPE, task.type, registry),
         "split": task.data.split and task.data.split.model_dump(),
         "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
         "data": _made_of(Kind.DATA, task.data, registry),

@@ -9,11 +9,13 @@ from datasets import Dataset
 from jaxtyping import Int
 from numpy import ndarray
 
-from plugformer.data.batches import Ragged
+from plugformer.interfaces.batch import Ragged
 
 
 class Texts(Iterable[str]):
     """The texts of columns, one column after the other; they can be read more than once.
+
+    Words of a column are joined by spaces.
 
     Args:
         data: Has the columns.
@@ -27,7 +29,8 @@ class Texts(Iterable[str]):
     def __iter__(self) -> Iterator[str]:
         for column in self._columns:
             for table in self._data.select_columns(column).with_format("arrow").iter(1000):
-                yield from table.column(column).to_pylist()
+                for value in table.column(column).to_pylist():
+                    yield value if isinstance(value, str) else " ".join(value)
 
 
 class TokenColumn:

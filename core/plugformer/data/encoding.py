@@ -1,122 +1,176 @@
-"""Numbered examples: texts, their token numbers and lengths, and batches made of them."""
+"""Numbered examples: what they say, their numbers and lengths, and batches made of them."""
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from datasets import Dataset, Features, Value
-from datasets import List as ListOf
+import pyarrow as pa
+from datasets import ClassLabel, Dataset
 from jaxtyping import Int
 from numpy import ndarray
+from numpy.typing import NDArray
 
-from plugformer.data.batches import Batch, Side, collate_labelled, collate_pairs
 from plugformer.data.columns import TokenColumn
-from plugformer.interfaces.data import TaskType
-from plugformer.interfaces.tokenizer import Tokenizer
+from plugformer.interfaces import (
+    Architecture,
+    Batch,
+    Encoded,
+    Example,
+    Form,
+    Level,
+    Ragged,
+    Side,
+    TaskType,
+)
 
-SPECIALS = {"source": 1, "target": 2, "text": 2}
-"""Special tokens that a batch adds: END behind everything, BEGIN before targets and classified texts."""
+ENCODED = "encoded_"
+"""Prefix of the columns with what a task type has encoded: input, output, targets."""
 
-
-TOKENS = ListOf(Value("int32"))
-"""Arrow type of token numbers."""
+Targets = TokenColumn | NDArray[Any] | None
 
 
 class EncodedSplit:
-    """The examples of one split, as numbers and as text.
+    """The examples of one split, as numbers and as they were written.
 
     Args:
-        data: Texts, and for each text column `<column>_tokens`, the token numbers without special ones.
-        task_type: Names the columns.
+        data: What examples say, and the columns of their numbers.
+        task_type: Says what they mean.
+        architecture: Arranges them.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
-        limits: Columns whose token numbers are cut to so many; the others stay whole.
+        limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Length that every batch is padded to at least; None for that of its longest example.
+        form: What the outputs are.
 
     Attributes:
-        lengths: Tokens of each example's source and target (or text) in a batch, special tokens and fixed
-            padding included; a batch's positions follow from them.
+        lengths: Tokens of each example's sequences in a batch, special tokens and fixed padding included; a
+            batch's positions follow from them.
     """
 
     def __init__(
         self,
         data: Dataset,
         task_type: TaskType,
+        architecture: Architecture,
         *,
         rows: Int[ndarray, " rows"] | None = None,
         limits: Mapping[str, int] | None = None,
         padding: int | None = None,
+        form: Form = "whole",
     ) -> None:
         self._type = task_type
+        self._architecture = architecture
         self._rows = np.arange(len(data)) if rows is None else rows
         self._padding = padding
-        self._columns = token_columns(data, task_type, limits or {})
-        self._labels = np.asarray(data.with_format("arrow")[:].column("label")) if _labelled(data) else None
-        self._texts = data.remove_columns([f"{column}_tokens" for column in self._columns])
-        sides = [column.lengths[self._rows] + SPECIALS[name] for name, column in self._columns.items()]
-        self.lengths: Int[ndarray, "examples sides"] = np.stack(sides, axis=1).clip(min=padding or 0)
-
-    @classmethod
-    def of_texts(cls, texts: Sequence[str], tokenizer: Tokenizer, task_type: TaskType) -> "EncodedSplit":
-        """Returns texts to be answered: examples without targets or labels."""
-        return cls.of_tokens(texts, tokenizer.encode(texts), task_type)
-
-    @classmethod
-    def of_tokens(
-        cls, texts: Sequence[str], tokens: Sequence[Sequence[int]], task_type: TaskType
-    ) -> "EncodedSplit":
-        """Returns texts to be answered whose token numbers are known."""
-        column = task_type.columns[0]
-        features = Features({column: Value("string"), f"{column}_tokens": TOKENS})
-        return cls(Dataset.from_dict({column: list(texts), f"{column}_tokens": tokens}, features), task_type)
+        self._form = form
+        self._columns = token_columns(data, limits or {})
+        self._targets = _targets(data, task_type.level, (limits or {}).get("input", sys.maxsize))
+        self._texts = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
+        sequences = architecture.positions(_lengths(self._columns, self._rows), task_type.level)
+        self.lengths: Int[ndarray, "examples sequences"] = np.where(
+            sequences > 0, sequences.clip(min=padding or 0), sequences
+        )
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def batch(self, rows: Sequence[int], side: Side = "right") -> Batch:
+    def batch(
+        self,
+        rows: Sequence[int],
+        side: Side = "right",
+        *,
+        outputs: Sequence[Sequence[int]] | None = None,
+        epoch: Sequence[int] | None = None,
+    ) -> Batch:
         """Returns some examples as a batch.
 
         Args:
             rows: Their numbers in the split.
             side: Where shorter examples are padded.
+            outputs: Token numbers to stand in place of the examples' outputs.
+            epoch: Seed and number of the epoch in training, which random parts depend on.
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
-        tokens = {name: column.take(chosen) for name, column in self._columns.items()}
-        if self._type is TaskType.SEQUENCE_TO_SEQUENCE:
-            return collate_pairs(**tokens, rows=rows, side=side, length=self._padding)
-        labels = None if self._labels is None else self._labels[chosen]
-        return collate_labelled(tokens["text"], labels, rows, side=side, length=self._padding)
+        encoded = Encoded(
+            **{name: column.take(chosen) for name, column in self._columns.items()},
+            targets=self._targets.take(chosen, axis=0)
+            if isinstance(self._targets, ndarray)
+            else None
+            if self._targets is None
+            else self._targets.take(chosen),
+            form=self._form,
+        )
+        if type(self._type).draw is not TaskType.draw:
+            seeds = [0] if epoch is None else [1, *epoch]
+            encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
+        if outputs is not None:
+            encoded = replace(encoded, output=Ragged.of(outputs), form="whole")
+        batch = self._architecture.arrange(encoded, self._type.level, side=side, length=self._padding)
+        return replace(batch, rows=list(rows))
+
+    def example(self, row: int) -> Example:
+        """Returns what an example says, by column; a label by its name."""
+        found = dict(self._texts[int(self._rows[row])])
+        for name, feature in self._texts.features.items():
+            if isinstance(feature, ClassLabel):
+                found[name] = feature.int2str(found[name])
+        return found
 
     def input(self, row: int) -> str:
-        """Returns the source or text of an example."""
-        text: str = self._texts[int(self._rows[row])][self._type.columns[0]]
-        return text
+        """Returns the input of an example, as people read it."""
+        example = self.example(row)
+        names = [column.name for column in self._type.columns if column.role == "input"]
+        return "\t".join(_shown(example[name]) for name in names or list(example)[:1])
 
-    def references(self, row: int) -> list[str]:
-        """Returns the right answers to an example: one or more targets, or the name of its label."""
-        example = self._texts[int(self._rows[row])]
-        if self._type is TaskType.CLASSIFICATION:
-            return [self._texts.features["label"].int2str(example["label"])]
-        return example.get("references") or [example["target"]]
+    def references(self, row: int) -> list[Any]:
+        """Returns the right answers to an example: texts, labels, tags or numbers."""
+        return self._type.references(self.example(row))
 
     def described(self, row: int) -> str:
         """Returns an example for people: the input and the right answer, the beginning of each."""
-        return " -> ".join(repr(_shortened(text)) for text in (self.input(row), self.references(row)[0]))
+        texts = (self.input(row), _shown(self.references(row)[0]))
+        return " -> ".join(repr(_shortened(text)) for text in texts)
+
+
+def token_columns(data: Dataset, limits: Mapping[str, int]) -> dict[str, TokenColumn]:
+    """Returns the token numbers of inputs and outputs, those of the two that there are."""
+    table = data.with_format("arrow")[:]
+    return {
+        name: TokenColumn(table.column(ENCODED + name), limits.get(name, sys.maxsize))
+        for name in ("input", "output")
+        if ENCODED + name in table.column_names
+    }
+
+
+def _lengths(
+    columns: Mapping[str, TokenColumn], rows: Int[ndarray, " rows"]
+) -> Int[ndarray, "rows 2"]:
+    """Returns the tokens of each row's input and output, -1 of what there is not."""
+    absent = np.full(len(rows), -1)
+    sides = [columns[name].lengths[rows] if name in columns else absent for name in ("input", "output")]
+    return np.stack(sides, axis=1)
+
+
+def _targets(data: Dataset, level: Level, limit: int) -> Targets:
+    """Returns the targets of examples, or of their tokens."""
+    name = f"{ENCODED}targets"
+    if name not in data.column_names:
+        return None
+    column: pa.ChunkedArray = data.with_format("arrow")[:].column(name)
+    if level is Level.TOKEN:
+        return TokenColumn(column, limit)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return np.array(column.to_pylist())
+    found: NDArray[Any] = column.to_numpy()
+    return found
+
+
+def _shown(value: Any) -> str:
+    """Returns a value of a column for people."""
+    return value if isinstance(value, str) else " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _shortened(text: str, length: int = 60) -> str:
     """Returns a text's beginning."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
-
-
-def token_columns(data: Dataset, task_type: TaskType, limits: Mapping[str, int]) -> dict[str, TokenColumn]:
-    """Returns the token numbers of the columns that have them, by the name of the text's column."""
-    table = data.with_format("arrow")[:]
-    return {
-        column: TokenColumn(table.column(f"{column}_tokens"), limits.get(column, sys.maxsize))
-        for column in task_type.columns
-        if f"{column}_tokens" in table.column_names
-    }
-
-
-def _labelled(data: Dataset) -> bool:
-    return "label" in data.column_names

@@ -9,26 +9,22 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import datasets
-from datasets import ClassLabel, Dataset, DatasetDict, IterableDataset
+from datasets import Dataset, DatasetDict, IterableDataset
 
 from plugformer.configuration.task import Streaming, Task
+from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.cache_key import cache_key, data_version
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.fingerprints import fingerprint
 from plugformer.data.length import LengthCount, limited
-from plugformer.data.prepared_entry import PreparedEntry, remove
-from plugformer.data.splitting import split
+from plugformer.data.prepared_entry import PreparedEntry, fingerprints, remove
+from plugformer.data.splitting import refuse_other_classes, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
-from plugformer.data.tokenizing import (
-    Tokenizers,
-    create_tokenizers,
-    learn_tokenizers,
-    load_tokenizers,
-    save_tokenizers,
-)
+from plugformer.data.tokenizing import create_tokenizers, learn_tokenizers, load_tokenizers
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, RegistryError, RunError
-from plugformer.interfaces.data import Data, TaskType
-from plugformer.interfaces.tokenizer import Tokenizer
+from plugformer.interfaces import Architecture, Column, TaskType
+from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
@@ -39,10 +35,7 @@ class PreparedData:
 
     Attributes:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
-        source_tokenizer: Of the input.
-        target_tokenizer: Of the output; the same object as of the input where it is shared, or where the
-            output is a label.
-        labels: Names of the classes; none for sequences.
+        vocabularies: What was learned from the training examples.
         lengths: What the length limit did to each split; for people to read.
         hashes: A hash of the content of each split before it was tokenized; of one that is streamed, of the
             version of the data.
@@ -51,25 +44,23 @@ class PreparedData:
     """
 
     splits: dict[str, EncodedSplit]
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    labels: tuple[str, ...]
+    vocabularies: Vocabularies
     lengths: dict[str, LengthCount]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
     streamed: StreamedExamples | None = None
 
 
-def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None) -> PreparedData:
-    """Reads a task's data, trains tokenizers on its training examples unless some are given, and encodes all.
+def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = None) -> PreparedData:
+    """Reads a task's data, learns vocabularies of its training examples unless some are given, and encodes all.
 
     All that is done once: prepared examples are kept in the cache and taken from there as long as data,
     options and code stay the same. Length limits apply afterwards.
 
     Args:
         task: Fully resolved.
-        registry: Knows the data and tokenizer components.
-        tokenizers: Of source and target, trained; to be learned if None.
+        registry: Knows the components.
+        vocabularies: To be learned if None.
 
     Raises:
         ConfigurationError: An option of the data or the tokenizers is wrong.
@@ -77,26 +68,30 @@ def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None
         RegistryError: A component is unknown, or does not give what its interface promises.
     """
     data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
+    architecture = create_architecture(task, registry)
+    columns = create_task_type(task, registry).columns
     streaming = task.data.streaming
     with quiet():
         version = partial(data_version, data, task.data, registry)
-        streams = {} if streaming is None else open_streams(data, task)
-        read = partial(_read, data, task) if streaming is None else partial(_read_streams, streams, task)
-        entry, trained, notices = _entry(task, registry, tokenizers, version, read)
+        streams = {} if streaming is None else open_streams(data, columns)
+        if streaming is None:
+            read = partial(_read, data, columns, task)
+        else:
+            read = partial(_read_streams, streams, columns, task)
+        entry, learned, notices = _entry(task, registry, vocabularies, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
-            splits[name], lengths[name] = _limited(name, examples, task)
+            splits[name], lengths[name] = _limited(name, examples, task, learned.task_type, architecture)
     prepared = PreparedData(
         splits,
-        *trained,
-        labels=_class_names(entry.splits["validation"]),
+        learned,
         lengths=lengths,
         hashes=entry.hashes,
         notices=(*notices, *entry.notices),
     )
     if streaming is None:
         return prepared
-    streamed = StreamedExamples(streams["train"], task, trained, streaming.buffer)
+    streamed = StreamedExamples(streams["train"], task, learned, architecture, streaming.buffer)
     return replace(prepared, streamed=streamed, hashes={**entry.hashes, "train": version()})
 
 
@@ -117,11 +112,11 @@ class _Texts(NamedTuple):
 def _entry(
     task: Task,
     registry: Registry,
-    given: Tokenizers | None,
+    given: Vocabularies | None,
     version: Callable[[], str],
     read: Callable[[], _Texts],
-) -> tuple[PreparedEntry, Tokenizers, list[str]]:
-    """Returns the prepared examples, made if they are not stored, their tokenizers, and notices of damage."""
+) -> tuple[PreparedEntry, Vocabularies, list[str]]:
+    """Returns the prepared examples, made if they are not stored, their vocabularies, and notices of damage."""
     before = version()
     key = cache_key(task, registry, before)
     learned = None if given is None else _learned(given)
@@ -131,7 +126,7 @@ def _entry(
         try:
             entry = PreparedEntry.find(each)
             if entry is not None and learned in (None, entry.learned):
-                return entry, given or load_tokenizers(create_tokenizers(task, registry), entry.folder), []
+                return entry, given or _loaded(task, registry, entry), []
         except (DataError, RunError) as error:
             notices.append(str(error))
             remove(each)
@@ -140,73 +135,69 @@ def _entry(
         raise DataError(
             f"data {task.data.name!r} changed while they were read; start again when they are complete"
         )
-    tokenizers = given or learn_tokenizers(task, registry, texts.train())
-    entry = PreparedEntry.make(keys[-1], texts.splits, TaskType(task.type), tokenizers, texts.notices)
-    return entry, tokenizers, notices
+    vocabularies = given or learn_vocabularies(task, registry, texts.train())
+    entry = PreparedEntry.make(keys[-1], texts.splits, vocabularies, texts.notices)
+    return entry, vocabularies, notices
 
 
-def _learned(tokenizers: Tokenizers) -> dict[str, str]:
+def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabularies:
+    """Returns what tokenizers and the task's type learn of training examples."""
+    task_type = create_task_type(task, registry)
+    task_type.learned = task_type.learn(train)
+    return Vocabularies(*learn_tokenizers(task, registry, train), task_type)
+
+
+def _loaded(task: Task, registry: Registry, entry: PreparedEntry) -> Vocabularies:
+    tokenizers = load_tokenizers(create_tokenizers(task, registry), entry.folder)
+    return Vocabularies(*tokenizers, create_task_type(task, registry, entry.task_type))
+
+
+def _learned(vocabularies: Vocabularies) -> dict[str, str]:
     with TemporaryDirectory() as folder:
-        return save_tokenizers(tokenizers, Path(folder))
+        return fingerprints(vocabularies, Path(folder))
 
 
-def _class_names(data: Dataset) -> tuple[str, ...]:
-    label = data.features.get("label")
-    return () if label is None else tuple(label.names)
-
-
-def _read_streams(streams: Mapping[str, IterableDataset], task: Task) -> _Texts:
+def _read_streams(streams: Mapping[str, IterableDataset], columns: Sequence[Column], task: Task) -> _Texts:
     """Returns all that is not streamed of a task's examples, and the first ones of those that are."""
     streaming = task.data.streaming or Streaming()
-    splits, notices = stored(streams, task)
-    first = partial(first_examples, streams["train"], streaming.tokenizer_examples, task)
+    splits, notices = stored(streams, columns, task)
+    first = partial(first_examples, streams["train"], streaming.tokenizer_examples, columns, task)
     return _Texts(splits, first, notices)
 
 
-def _read(component: Data, task: Task) -> _Texts:
+def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
     """Returns a task's examples as text, split as the task says.
 
     Raises:
         DataError: The data cannot be read, or a split is missing or empty.
         RegistryError: The component does not give the columns or classes that the task's type has.
     """
-    task_type = TaskType(task.type)
-    examples = component.load(task_type)
+    examples = component.load(columns)
+    needed = [column.name for column in columns if not column.optional]
     for name, data in examples.items():
         if len(data) == 0:
             raise DataError(f"data {task.data.name!r}: split {name!r} has no examples; check its files")
-        if missing := sorted(set(task_type.columns) - set(data.column_names)):
+        if missing := sorted(set(needed) - set(data.column_names)):
             raise RegistryError(
                 f"data {task.data.name!r} gave split {name!r} without the columns {missing}, only "
-                f"{sorted(data.column_names)}; a {task_type} task needs {list(task_type.columns)}"
+                f"{sorted(data.column_names)}; a {task.type.name} task needs {needed}"
             )
-    splits = split(examples, task.data.split, task_type)
-    if task_type is TaskType.CLASSIFICATION:
-        _refuse_other_classes(splits)
+    splits = split(examples, task.data.split, columns)
+    refuse_other_classes({name: data.features for name, data in splits.items()}, columns)
     return _Texts(splits, lambda: splits["train"], component.notices())
 
 
-def _limited(name: str, data: Dataset, task: Task) -> tuple[EncodedSplit, LengthCount]:
+def _limited(
+    name: str, data: Dataset, task: Task, task_type: TaskType, architecture: Architecture
+) -> tuple[EncodedSplit, LengthCount]:
     """Applies the task's length limit to a split."""
-    split, count = limited(data, task, lambda row: f"{name}, example {row + 1}")
+    split, count = limited(data, task, task_type, architecture, lambda row: f"{name}, example {row + 1}")
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "
             f"{count.longest} tokens; raise model.max_length or data.length.max"
         )
     return split, count
-
-
-def _refuse_other_classes(examples: DatasetDict) -> None:
-    """Refuses labels that are not classes, or not those of the training examples."""
-    expected = examples["train"].features["label"]
-    for name, data in examples.items():
-        found = data.features["label"]
-        if not isinstance(found, ClassLabel) or found != expected:
-            raise RegistryError(
-                f"split {name!r} has labels {found}, expected the classes of split 'train': {expected}; "
-                "the data component must give a ClassLabel"
-            )
 
 
 @contextmanager

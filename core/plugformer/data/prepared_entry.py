@@ -1,12 +1,15 @@
 """Prepared examples on disk: an Arrow file for each split, the tokenizers, and a list of it all."""
 
+import json
 import os
 import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -16,9 +19,9 @@ from pydantic import BaseModel, ConfigDict
 from plugformer.cache import cache_folder, scratch_folder
 from plugformer.data.arrow_files import PLACE
 from plugformer.data.fingerprints import content_hash, files_version, fingerprint
-from plugformer.data.tokenizing import Tokenizers, encode_to_file, save_tokenizers
+from plugformer.data.tokenizing import encode_to_file, save_tokenizers
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError
-from plugformer.interfaces.data import TaskType
 
 UNUSED_DAYS = 30
 """What nobody has used for so long is removed when something new is stored."""
@@ -33,6 +36,7 @@ class _Content(BaseModel):
         splits: Names of the splits; the first is in `0.arrow`.
         hashes: As of `PreparedEntry`.
         learned: As of `PreparedEntry`.
+        task_type: As of `PreparedEntry`.
         notices: As of `PreparedEntry`.
         files: A hash of every other file, by name.
         checksum: A hash of all of the above.
@@ -43,6 +47,7 @@ class _Content(BaseModel):
     splits: list[str]
     hashes: dict[str, str]
     learned: dict[str, str]
+    task_type: Any
     notices: list[str]
     files: dict[str, str]
     checksum: str = ""
@@ -59,7 +64,8 @@ class PreparedEntry:
         folder: Where they lie, with the files of the tokenizers.
         splits: The examples by split.
         hashes: A hash of each split's content without token numbers.
-        learned: A hash of what each side's tokenizer has learned.
+        learned: A hash of what each side's tokenizer, and the task's type, have learned.
+        task_type: What the task's type has learned.
         notices: What the data component said about the examples.
     """
 
@@ -67,6 +73,7 @@ class PreparedEntry:
     splits: dict[str, Dataset]
     hashes: dict[str, str]
     learned: dict[str, str]
+    task_type: Any
     notices: list[str]
 
     @classmethod
@@ -95,22 +102,24 @@ class PreparedEntry:
         cls,
         key: str,
         examples: DatasetDict,
-        task_type: TaskType,
-        tokenizers: Tokenizers,
+        vocabularies: Vocabularies,
         notices: Sequence[str],
     ) -> "PreparedEntry":
         """Encodes examples and stores them; for this process alone where the cache cannot be written."""
         folder = scratch_folder(PLACE) / uuid4().hex
         folder.mkdir()
-        learned = save_tokenizers(tokenizers, folder)
+        learned = fingerprints(vocabularies, folder)
         hashes = {
-            name: content_hash(encode_to_file(folder / f"{number}.arrow", data, task_type, tokenizers))
+            name: content_hash(
+                encode_to_file(folder / f"{number}.arrow", data, vocabularies, partial(_place_in, name))
+            )
             for number, (name, data) in enumerate(examples.items())
         }
         content = _Content(
             splits=list(examples),
             hashes=hashes,
             learned=learned,
+            task_type=vocabularies.learned,
             # The name of a file that is not UTF-8 has no place in JSON.
             notices=[each.encode("utf-8", "replace").decode() for each in notices],
             files={file.name: files_version([file]) for file in sorted(folder.iterdir())},
@@ -133,7 +142,17 @@ class PreparedEntry:
     def _of(cls, content: _Content, folder: Path) -> "PreparedEntry":
         names = enumerate(content.splits)
         splits = {name: Dataset.from_file(str(folder / f"{number}.arrow")) for number, name in names}
-        return cls(folder, splits, content.hashes, content.learned, content.notices)
+        return cls(folder, splits, content.hashes, content.learned, content.task_type, content.notices)
+
+
+def fingerprints(vocabularies: Vocabularies, folder: Path) -> dict[str, str]:
+    """Writes what tokenizers have learned into a folder; returns hashes of that and of the type's."""
+    own = {} if vocabularies.learned is None else {"task_type": fingerprint(json.dumps(vocabularies.learned))}
+    return save_tokenizers(vocabularies.tokenizers, folder) | own
+
+
+def _place_in(split: str, row: int) -> str:
+    return f"{split}, example {row + 1}"
 
 
 def remove(key: str) -> None:

@@ -1,22 +1,22 @@
 """Taking validation and test examples out of the training examples, as `data.split` says."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
-from datasets import Dataset, DatasetDict, Features, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from datasets import List as ListOf
 from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Split
 from plugformer.data.columns import Texts
-from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces.data import TaskType
+from plugformer.errors import ConfigurationError, DataError, RegistryError
+from plugformer.interfaces import Column
 
 
-def split(examples: DatasetDict, settings: Split | None, task_type: TaskType) -> DatasetDict:
+def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Column]) -> DatasetDict:
     """Returns the splits of a task: train, validation and tests.
 
     By group, rows with the same source (or text) stay on one side, and a held-out source becomes one example
@@ -25,7 +25,7 @@ def split(examples: DatasetDict, settings: Split | None, task_type: TaskType) ->
     Args:
         examples: What the data component gave.
         settings: What to take out of `train`; nothing if None.
-        task_type: Names the columns.
+        columns: Of the task's type.
 
     Raises:
         ConfigurationError: A split is to be taken out that the data already have.
@@ -33,7 +33,7 @@ def split(examples: DatasetDict, settings: Split | None, task_type: TaskType) ->
     """
     if "train" not in examples:
         raise DataError(f"the data have no split 'train', only {sorted(examples)}; give training examples")
-    taken = {} if settings is None else _take(examples, settings, task_type)
+    taken = {} if settings is None else _take(examples, settings, columns)
     splits = DatasetDict({**examples, **taken})
     if "validation" not in splits:
         raise DataError(
@@ -43,7 +43,7 @@ def split(examples: DatasetDict, settings: Split | None, task_type: TaskType) ->
     return splits
 
 
-def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[str, Dataset]:
+def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> dict[str, Dataset]:
     """Returns the new train split and what was taken out of it."""
     held_out = {"test": settings.test, "validation": settings.validation}
     wanted = {name: part for name, part in held_out.items() if part is not None}
@@ -52,7 +52,7 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
             f"data.split.{given[0]}: the data have a split {given[0]!r} of their own; remove one of the two"
         )
     train, by_group = examples["train"], settings.by == "group"
-    groups = _numbered(Texts(train, task_type.columns[0])) if by_group else np.arange(len(train))
+    groups = _numbered(Texts(train, columns[0].name)) if by_group else np.arange(len(train))
     order = np.arange(groups.max() + 1)
     if settings.by != "order":
         order = np.random.default_rng(settings.seed).permutation(order)
@@ -60,8 +60,8 @@ def _take(examples: DatasetDict, settings: Split, task_type: TaskType) -> dict[s
         name: train.select(np.flatnonzero(np.isin(groups, chosen)))
         for name, chosen in _cut(order, wanted).items()
     }
-    if by_group and task_type is TaskType.SEQUENCE_TO_SEQUENCE:
-        parts.update({name: _join(parts[name]) for name in wanted})
+    if by_group and any(column.holds == "texts" for column in columns):
+        parts.update({name: _join(parts[name], columns) for name in wanted})
     return parts
 
 
@@ -90,16 +90,40 @@ def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float | int]) -> dic
     return {"train": rest, **parts}
 
 
-def _join(data: Dataset) -> Dataset:
+def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
     """Returns one example for each source: its first target, and all different ones as references."""
+    source, target, references = (column.name for column in columns)
     targets: dict[str, dict[str, None]] = defaultdict(dict)
-    for source, target in zip(Texts(data, "source"), Texts(data, "target"), strict=True):
-        targets[source][target] = None
-    columns = {
-        "source": list(targets),
-        "target": [next(iter(each)) for each in targets.values()],
-        "references": [list(each) for each in targets.values()],
+    for one, other in zip(Texts(data, source), Texts(data, target), strict=True):
+        targets[one][other] = None
+    joined = {
+        source: list(targets),
+        target: [next(iter(each)) for each in targets.values()],
+        references: [list(each) for each in targets.values()],
     }
     text = Value("string")
-    features = Features({"source": text, "target": text, "references": ListOf(text)})
-    return Dataset.from_dict(columns, features=features)
+    features = Features({source: text, target: text, references: ListOf(text)})
+    return Dataset.from_dict(joined, features=features)
+
+
+def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequence[Column]) -> None:
+    """Refuses labels that are not classes, or not those of the training examples.
+
+    Args:
+        splits: The types of the columns of each split, `train` among them.
+        columns: Of the task's type.
+
+    Raises:
+        RegistryError: The data component gives no classes, or not the same for all splits.
+    """
+    for column in columns:
+        if column.holds != "label":
+            continue
+        expected = (splits["train"] or {}).get(column.name)
+        for name, features in splits.items():
+            found = (features or {}).get(column.name)
+            if not isinstance(found, ClassLabel) or found != expected:
+                raise RegistryError(
+                    f"split {name!r} has labels {found}, expected the classes of split 'train': {expected}; "
+                    "the data component must give a ClassLabel"
+                )

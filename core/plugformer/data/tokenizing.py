@@ -1,46 +1,55 @@
 """A task's tokenizers: made, trained, kept in files, and applied to examples."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from datasets import Dataset, Features
+from datasets import ClassLabel, Dataset, Features
 
 from plugformer.configuration.task import Task
+from plugformer.creation import create_task_type
 from plugformer.data.arrow_files import ROWS, write_arrow
 from plugformer.data.columns import Texts
-from plugformer.data.encoding import SPECIALS, TOKENS
+from plugformer.data.encoding import ENCODED
 from plugformer.data.fingerprints import files_version
-from plugformer.interfaces.data import TaskType
-from plugformer.interfaces.tokenizer import Tokenizer
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.errors import DataError, ExampleError
+from plugformer.interfaces import Examples, Tokenizer, Tokenizers
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
-
-Tokenizers = tuple[Tokenizer, Tokenizer]
-"""Of source and target; one object where they share a vocabulary, or where the output is a label."""
 
 
 def create_tokenizers(task: Task, registry: Registry) -> Tokenizers:
     """Returns new tokenizers of source and target, neither trained nor loaded."""
     blocks = task.tokenizer
     source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
-    if blocks.shared or TaskType(task.type) is TaskType.CLASSIFICATION:
-        return source, source
-    return source, registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
+    if has_one(task, registry):
+        return Tokenizers(source, source)
+    target: Tokenizer = registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
+    return Tokenizers(source, target)
+
+
+def has_one(task: Task, registry: Registry) -> bool:
+    """Returns whether one tokenizer serves all of a task: it is shared, or there is only one side."""
+    sides = {column.tokenizer for column in create_task_type(task, registry).columns}
+    return task.tokenizer.shared or "target" not in sides
 
 
 def learn_tokenizers(task: Task, registry: Registry, train: Dataset) -> Tokenizers:
     """Returns tokenizers of source and target, trained on the training examples."""
-    source, target = create_tokenizers(task, registry)
-    first, second = TaskType(task.type).columns
-    if TaskType(task.type) is TaskType.CLASSIFICATION:
-        source.train(Texts(train, first))
-    elif target is source:
-        source.train(Texts(train, first, second))
+    tokenizers = create_tokenizers(task, registry)
+    columns = create_task_type(task, registry).columns
+    of = {
+        side: [column.name for column in columns if column.tokenizer == side] for side in ("source", "target")
+    }
+    if tokenizers.target is tokenizers.source:
+        tokenizers.source.train(Texts(train, *of["source"], *of["target"]))
     else:
-        source.train(Texts(train, first))
-        target.train(Texts(train, second))
-    return source, target
+        tokenizers.source.train(Texts(train, *of["source"]))
+        tokenizers.target.train(Texts(train, *of["target"]))
+    return tokenizers
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
@@ -65,27 +74,71 @@ def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> Tokenizers:
     return tokenizers
 
 
-def encode_to_file(file: Path, data: Dataset, task_type: TaskType, tokenizers: Tokenizers) -> Dataset:
-    """Writes examples to an Arrow file, each text column with its token numbers as `<column>_tokens`.
+def encode_to_file(
+    file: Path, data: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]
+) -> Dataset:
+    """Writes examples to an Arrow file, with what the task's type makes of them.
+
+    Args:
+        file: Where to.
+        data: The examples.
+        vocabularies: Of the task.
+        place: Returns where a row stands, if the examples do not say so themselves.
 
     Returns:
-        What was written, without token numbers: of the columns those that a task has, and `references`.
+        What was written without its numbers: the columns that the task has.
+
+    Raises:
+        DataError: An example cannot be encoded.
     """
-    sides = zip(task_type.columns, tokenizers, strict=True)
-    encoders = {column: tokenizer for column, tokenizer in sides if column in SPECIALS}
-    kept = [name for name in (*task_type.columns, "references") if name in data.column_names]
-    features = {name: data.features[name] for name in kept} | {f"{name}_tokens": TOKENS for name in encoders}
-    chosen = data.select_columns(kept)
-    write_arrow(file, _encoded(chosen, encoders), Features(features))
-    return chosen
+    named = [column.name for column in vocabularies.task_type.columns]
+    kept = data.select_columns([name for name in named if name in data.column_names])
+    tables = _encoded(data, kept, vocabularies, place)
+    first = next(tables)
+    numbers = {
+        name: feature
+        for name, feature in Features.from_arrow_schema(first.schema).items()
+        if name.startswith(ENCODED)
+    }
+    write_arrow(file, chain([first], tables), Features({**kept.features, **numbers}))
+    return kept
 
 
-def _encoded(data: Dataset, encoders: dict[str, Tokenizer]) -> Iterator[pa.Table]:
-    for table in data.with_format("arrow").iter(ROWS):
-        for column, tokenizer in encoders.items():
-            rows = tokenizer.encode(table.column(column).to_pylist())
-            table = table.append_column(f"{column}_tokens", pa.array(rows, pa.list_(pa.int32())))
+def encode(examples: Examples, vocabularies: Vocabularies) -> dict[str, pa.Array]:
+    """Returns the columns of what a task's type makes of examples."""
+    encoded = vocabularies.task_type.encode(examples, vocabularies.tokenizers)
+    return {ENCODED + name: _array(values) for name, values in encoded.items()}
+
+
+def _encoded(
+    data: Dataset, kept: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]
+) -> Iterator[pa.Table]:
+    classes = {
+        name: feature.names for name, feature in kept.features.items() if isinstance(feature, ClassLabel)
+    }
+    for number, table in enumerate(kept.with_format("arrow").iter(ROWS)):
+        examples = {name: table.column(name).to_pylist() for name in table.column_names}
+        for name, names in classes.items():
+            examples[name] = [names[each] for each in examples[name]]
+        try:
+            columns = encode(examples, vocabularies)
+        except ExampleError as error:
+            row = number * ROWS + error.row
+            where = data[row]["place"] if "place" in data.column_names else place(row)
+            raise DataError(f"{where}: {error}") from error
+        for name, array in columns.items():
+            table = table.append_column(name, array)
         yield table
+
+
+def _array(values: Sequence[Any]) -> pa.Array:
+    """Returns numbers, or lists of them, as narrow as tokens allow."""
+    found = pa.array(values)
+    if pa.types.is_null(found.type) or (pa.types.is_list(found.type) and pa.types.is_null(found.type.value_type)):
+        return found.cast(pa.list_(pa.int32()))  # no tokens at all
+    if pa.types.is_list(found.type) and pa.types.is_integer(found.type.value_type):
+        return found.cast(pa.list_(pa.int32()))
+    return found
 
 
 def _file(folder: Path, side: str) -> Path:

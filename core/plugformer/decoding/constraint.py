@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plugformer.configuration.task import DecodingBlock
-from plugformer.data.batches import Tokens
+from plugformer.interfaces.batch import Tokens
 from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.decoding.limit import LengthRange
 from plugformer.decoding.pattern import compile_pattern

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Int
 from torch import Tensor
 
-from plugformer.data.batches import Tokens
+from plugformer.interfaces.batch import Tokens
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plugformer.data.batches import Tokens
+from plugformer.interfaces.batch import Tokens
 from plugformer.decoding.constraint import Progress
 from plugformer.errors import NotFiniteError
 from plugformer.interfaces import BEGIN, END, Padding, Session
 from plugformer.model.encoder import Memory
-from plugformer.model.models import EncoderDecoder
+from plugformer.interfaces.model import EncoderDecoder
 
 
 class ModelSession(Session):

@@ -10,11 +10,11 @@ from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
 
-from plugformer.data.batches import Batch, Ragged, Tokens, pad
+from plugformer.interfaces.batch import Batch, Ragged, Tokens, pad
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation.predictor import SequencePredictor
 from plugformer.interfaces import END, PADDING, Hypothesis, Padding
-from plugformer.model.models import EncoderDecoder, Model
+from plugformer.interfaces.model import EncoderDecoder, Model
 
 Differences = Float[ndarray, " examples"]
 

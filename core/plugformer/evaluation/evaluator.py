@@ -18,7 +18,7 @@ from plugformer.evaluation.offline import Measured, measure_likelihoods
 from plugformer.evaluation.predictor import Prediction, Predictor
 from plugformer.evaluation.report import Report, Score, in_class_order
 from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
-from plugformer.model.models import evaluating
+from plugformer.interfaces.model import evaluating
 
 
 class SplitLikelihoods(NamedTuple):

@@ -5,13 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.decoding import CachedSession, Constraint, ModelSession, not_finite
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Decoding, Hypothesis, Tokenizer
-from plugformer.model.models import EncoderDecoder, EncoderOnly, Model, evaluating
+from plugformer.interfaces.model import EncoderDecoder, EncoderOnly, Model, evaluating
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pluggy
 
 from plugformer.configuration.task import Task
-from plugformer.model.models import Model
+from plugformer.interfaces.model import Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")

@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.data.batches import Ragged, pad
+from plugformer.interfaces.batch import Ragged, pad
 from plugformer.data.inputs import Inputs
 from plugformer.evaluation.predictor import SequencePredictor
 from plugformer.inspection.observation import Place, Record, attentions, observing
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Tokenizer
-from plugformer.model.models import evaluating
+from plugformer.interfaces.model import evaluating
 
 if TYPE_CHECKING:
     from plugformer.runs.loading import TrainedModel

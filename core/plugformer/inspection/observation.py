@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, Scope
 from plugformer.model.layer import DecoderLayer, EncoderLayer
-from plugformer.model.models import EncoderDecoder, Model
+from plugformer.interfaces.model import EncoderDecoder, Model
 
 
 class Place(NamedTuple):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task
 from plugformer.interfaces import Padding, PositionalEncoding, Positions
-from plugformer.model.models import EncoderDecoder, Model, evaluating
+from plugformer.interfaces.model import EncoderDecoder, Model, evaluating
 
 MOST_POSITIONS = 64
 """Positions that are looked at: enough for the pattern, few enough to be seen one by one."""

@@ -7,6 +7,7 @@ from torch import nn
 
 from plugformer.configuration.task import Model as ModelSettings
 from plugformer.configuration.task import Task
+from plugformer.creation import create_architecture
 from plugformer.interfaces import Architecture, Head, HeadContext, Level, Model, ModelContext, Norm, Place
 from plugformer.kinds import Kind
 from plugformer.model.decoder import Decoder
@@ -54,13 +55,6 @@ def assemble(task: Task, level: Level, sizes: Sizes, registry: Registry) -> Mode
         model = architecture.build(Builder(task, architecture, registry), sizes, level)
     initialize(model, seed, Initialization(task.model.initialization))
     return model
-
-
-def create_architecture(task: Task, registry: Registry) -> Architecture:
-    """Returns a task's architecture."""
-    block = task.model.architecture
-    architecture: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
-    return architecture
 
 
 def context(settings: ModelSettings, place: Place) -> ModelContext:

@@ -7,7 +7,7 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.data.batches import Tokens
+from plugformer.interfaces.batch import Tokens
 from plugformer.interfaces import PositionalEncoding, Positions, Scope
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding

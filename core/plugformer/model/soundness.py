@@ -14,10 +14,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.configuration.task import Component, Task
+from plugformer.creation import create_architecture, create_task_type
 from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.faults import cause_of
 from plugformer.interfaces import (
+    Answer,
     Attention,
     Data,
     FeedForward,
@@ -33,9 +35,10 @@ from plugformer.interfaces import (
     Positions,
     Schedule,
     Scope,
+    TaskType,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import context, create_architecture
+from plugformer.model.assembly import context
 from plugformer.model.initialization import random_stream, refuse_hidden_values
 from plugformer.model.plan import Choice, Path, StackPlan, plan_stacks
 from plugformer.model.watching import unlike
@@ -114,8 +117,7 @@ def _neural_builds(
         yield path, partial(_try_places, task, registry, kind, choices)
     model = HeadContext(**vars(context(task.model, plans[-1].top)), outputs=2)
     head = _Trial(registry, Kind.HEAD, task.model.head, model)
-    level = create_task_type(task, registry).level
-    yield ("model", "head"), partial(head.run, model.width, level)
+    yield ("model", "head"), partial(head.run, model.width, create_task_type(task, registry))
 
 
 def _try_places(task: Task, registry: Registry, kind: Kind, choices: list[Choice]) -> None:
@@ -181,15 +183,15 @@ class _Trial:
         elif self.kind is Kind.SCHEDULE:
             self.attempt(lambda: _require_factor(component, width))
 
-    def run(self, width: int, level: Level = Level.TOKEN) -> Any:
+    def run(self, width: int, task_type: TaskType | None = None) -> Any:
         """Builds a part of the model and, unless it needs others beside it, runs it on six tokens.
 
         Args:
             width: Of the model.
-            level: What a head is to predict from.
+            task_type: What a head is to predict.
         """
         component = self.built()
-        return self.attempt(lambda: _run(component, width, level), component)
+        return self.attempt(lambda: _run(component, width, task_type), component)
 
     def shaped(self) -> nn.Module:
         """Returns a part of the model without memory for its parameters."""
@@ -231,7 +233,7 @@ def _needs_values(error: BaseException | None) -> bool:
     return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
 
 
-def _run(component: nn.Module, width: int, level: Level) -> Any:
+def _run(component: nn.Module, width: int, task_type: TaskType | None) -> Any:
     """Runs a part of the model; positions and attention are run together, later.
 
     Raises:
@@ -239,7 +241,11 @@ def _run(component: nn.Module, width: int, level: Level) -> Any:
     """
     x, real = torch.ones(2, 3, width), torch.ones(2, 3, dtype=torch.bool)
     if isinstance(component, Head):
-        return component.logits(x, real)
+        scores = component.logits(x, real)
+        if task_type is not None and task_type.answer_type in (Answer.TEXT, Answer.LABEL, Answer.TAGS):
+            shape = (2,) if task_type.level is Level.SEQUENCE else (2, 3)
+            component.loss(x, torch.zeros(shape, dtype=torch.int64), real)
+        return scores
     if isinstance(component, FeedForward):
         x = x.flatten(0, 1)
     if isinstance(component, FeedForward | Norm):

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.model.dropout import Dropout
 from plugformer.model.encoder import Memory
-from plugformer.model.models import Model, evaluating
+from plugformer.interfaces.model import Model, evaluating
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding
-from plugformer.model.models import Model, evaluating
+from plugformer.interfaces.model import Model, evaluating
 
 Look = Callable[[str, nn.Module, tuple[Any, ...], object], None]
 """Receives a module's path in the model, the module, the arguments of its call, and what it returned."""

@@ -20,7 +20,7 @@ from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
-from plugformer.model.models import EncoderDecoder, EncoderOnly, Model
+from plugformer.interfaces.model import EncoderDecoder, EncoderOnly, Model
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.overrides import AFTER_TRAINING, changeable

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation.agreement import (
     Differences,
@@ -23,7 +23,7 @@ from plugformer.evaluation.predictor import SequencePredictor
 from plugformer.evaluation.self_check_result import Comparison, SelfCheck
 from plugformer.interfaces import Hypothesis
 from plugformer.kinds import Kind
-from plugformer.model.models import EncoderDecoder, Model, evaluating
+from plugformer.interfaces.model import EncoderDecoder, Model, evaluating
 from plugformer.runs.loading import TrainedModel, load
 
 EXAMPLES = 8

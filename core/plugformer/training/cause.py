@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.errors import NotFiniteError
-from plugformer.model.models import Model
+from plugformer.interfaces.model import Model
 from plugformer.model.watching import watched
 
 _SHOWN = 5

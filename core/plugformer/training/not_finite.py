@@ -7,11 +7,11 @@ from typing import NoReturn, TypeVar
 
 from torch import Tensor, nn
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.distributed import ALONE, Processes
 from plugformer.errors import NotFiniteError
 from plugformer.hooks.specification import Run
-from plugformer.model.models import Model
+from plugformer.interfaces.model import Model
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import restore_generators

@@ -9,8 +9,8 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from torch import Tensor, nn
 
 from plugformer.configuration.task import Training
-from plugformer.data.batches import Batch
-from plugformer.model.models import Loss, Model
+from plugformer.interfaces.batch import Batch
+from plugformer.interfaces.model import Loss, Model
 from plugformer.training.precision import accelerator
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from plugformer.configuration import ResolvedTask
-from plugformer.data.batches import Batch, Ragged, collate_labelled, collate_pairs
+from plugformer.interfaces.batch import Batch, Ragged, collate_labelled, collate_pairs
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
 from plugformer.interfaces import UNKNOWN, TaskType

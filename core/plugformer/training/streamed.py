@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from plugformer.data.batches import Batch
+from plugformer.interfaces.batch import Batch
 from plugformer.data.blocks import BlockReader, Order, Place
 from plugformer.data.read_count import ReadCount
 from plugformer.data.streaming import StreamedExamples

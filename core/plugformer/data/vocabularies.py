@@ -1,0 +1,38 @@
+"""What turns examples into numbers, and numbers into answers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from plugformer.interfaces import TaskType, Tokenizers
+from plugformer.interfaces.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """What is learned from the training examples before any model.
+
+    Attributes:
+        source: Tokenizer of the input.
+        target: Tokenizer of the output; the same object where both sides share it, or nothing is generated.
+        task_type: The task's type, with what it has learned.
+    """
+
+    source: Tokenizer
+    target: Tokenizer
+    task_type: TaskType
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        """Those of source and target."""
+        return Tokenizers(self.source, self.target)
+
+    @property
+    def learned(self) -> Any:
+        """What the task's type has learned, such as the names of the classes."""
+        return self.task_type.learned
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs of the model's head."""
+        own = self.task_type.outputs
+        return self.target.size if own is None else own
