@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
+from plugformer.data.batches import Batch, Tokens
 from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve, validate
-from plugformer.data.batches import Batch, Tokens
 from plugformer.interfaces import PADDING, Padding
 from plugformer.model.assembly import Sizes, assemble
 

@@ -34,14 +34,15 @@ def annotated_modules() -> Iterator[str]:
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
 
+from plugformer.data.batches import Ragged, Tokens, pad
+from plugformer.model.models import Model
+
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.task import Task
-from plugformer.data.batches import Ragged, Tokens, pad
 from plugformer.evaluation.report import Report
 from plugformer.hooks import hookimpl
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
-from plugformer.model.models import Model
 from plugformer.registry import Registry
 from plugformer.training.train import Notify, train
 

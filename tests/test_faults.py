@@ -4,10 +4,10 @@ import sys
 
 import pytest
 import torch
+from plugformer.data.batches import Batch
 
 from plugformer import distributed
 from plugformer.configuration import check_components, resolve
-from plugformer.data.batches import Batch
 from plugformer.errors import ConfigurationError
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from plugformer.data.batches import Batch
 
 from plugformer.configuration import resolve, validate
-from plugformer.data.batches import Batch
 from plugformer.errors import ConfigurationError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl

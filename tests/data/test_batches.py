@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-
 from plugformer.data.batches import Ragged, Side, collate_labelled, collate_pairs, pad
+
 from plugformer.data.columns import TokenColumn
 from plugformer.interfaces import BEGIN, END, PADDING, Padding
 

@@ -5,11 +5,11 @@ import re
 
 import pytest
 import torch
+from plugformer.data.batches import Tokens
 from tokenizers import Tokenizer as Pipeline
 from tokenizers import decoders, models
 
 from plugformer.configuration.task import DecodingBlock
-from plugformer.data.batches import Tokens
 from plugformer.decoding import Constraint, Progress
 from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from plugformer.data.batches import Ragged, collate_labelled, pad
+
 from plugformer.decoding import CachedSession, Progress
 from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.errors import NotFiniteError

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from plugformer.data.batches import Tokens
+
 from plugformer.decoding import CachedSession, Progress, RecomputingSession
 from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.decoding.limit import LengthLimit

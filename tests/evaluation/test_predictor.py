@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from plugformer.data.batches import Batch
+from plugformer.model.models import evaluating
 
 from plugformer.configuration.task import DecodingBlock
-from plugformer.data.batches import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.decoding import Constraint
@@ -17,7 +18,6 @@ from plugformer.evaluation.predictor import LabelPredictor, SequencePredictor
 from plugformer.evaluation.validation import Validation
 from plugformer.interfaces import TaskType
 from plugformer.kinds import Kind
-from plugformer.model.models import evaluating
 from plugformer.runs.loading import load
 from plugformer_plugins.metric.exact_match import ExactMatch
 from plugformer_plugins.metric.perplexity import Perplexity

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-
 from plugformer.data.batches import Batch, Tokens
+from plugformer.model.models import evaluating
+
 from plugformer.inspection.observation import Place, attentions, observing
 from plugformer.interfaces import Padding
-from plugformer.model.models import evaluating
 
 PLACES = [
     Place("encoder", 0, "self"),

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from plugformer.data.batches import Batch
+
 from plugformer.model import models
 
 CLASSIFIER = """\

@@ -4,9 +4,8 @@ from itertools import product
 
 import pytest
 import torch
-from torch import Tensor, nn
-
 from plugformer.data.batches import Batch
+from torch import Tensor, nn
 
 WIDTH, HEADS, HIDDEN, LAYERS = 16, 2, 32, 2
 VARIANTS = list(product(["pre", "post"], ["relu", "gelu"], [True, False]))

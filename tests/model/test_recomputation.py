@@ -4,9 +4,9 @@ from functools import cached_property
 
 import pytest
 import torch
+from plugformer.data.batches import Batch
 from torch.autograd.graph import saved_tensors_hooks
 
-from plugformer.data.batches import Batch
 from plugformer.interfaces import Scope
 
 DEEP = ("model.layers=4", "model.dropout=0.2", "model.attention_dropout=0.1")

@@ -6,12 +6,12 @@ import signal
 
 import pytest
 import torch
+from plugformer.model.models import EncoderDecoder
 from rich.console import Console
 
 from plugformer.errors import InterruptedRunError, NotFiniteError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.progress import ProgressDisplay
-from plugformer.model.models import EncoderDecoder
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 import torch
+from plugformer.data.batches import Batch, Ragged, collate_labelled, collate_pairs
 
 from plugformer.configuration import resolve, validate
-from plugformer.data.batches import Batch, Ragged, collate_labelled, collate_pairs
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run
 from plugformer.kinds import Kind

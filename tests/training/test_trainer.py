@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-
 from plugformer.data.batches import Batch, Ragged, collate_pairs
+
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
 from plugformer.kinds import Kind

@@ -8,13 +8,13 @@ import torch
 
 from plugformer.configuration import ResolvedTask
 from plugformer.configuration.task import Task
-from plugformer.interfaces.batch import Batch
 from plugformer.data.fingerprints import fingerprint
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.interfaces import Sizes
+from plugformer.interfaces.batch import Batch
+from plugformer.model.assembly import assemble
 from plugformer.model.summary import summarize
 from plugformer.registry import Registry
-from plugformer.runs.vocabularies import Vocabularies
 from plugformer.training.preview import median_example
 
 
@@ -64,7 +64,7 @@ def facts_reader(notify: Callable[[str], None]) -> Callable[[ResolvedTask], Fact
             for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
                 notify(notice)
             known[key] = Facts(
-                Vocabularies.of(data).sizes, median_example(data)[1], data.hashes, _kept_hashes(data)
+                data.vocabularies.sizes, median_example(data)[1], data.hashes, _kept_hashes(data)
             )
         return known[key]
 
@@ -96,8 +96,8 @@ def _counted(device: str, task: Task, facts: Facts, registry: Registry) -> Cost:
 
 def _data_key(task: Task) -> str:
     """Returns all that a task's data depend on."""
-    blocks = (task.type, task.data.model_dump(mode="json"), task.tokenizer.model_dump(mode="json"))
-    return json.dumps([*blocks, task.model.max_length])
+    blocks = (task.type, task.data, task.tokenizer, task.model.architecture)
+    return json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
 
 
 def _kept_hashes(data: PreparedData) -> dict[str, str]:

@@ -16,7 +16,7 @@ from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, RunSe
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
 
 if TYPE_CHECKING:
-    from plugformer.evaluation.predictor import Prediction
+    from plugformer.interfaces import Prediction
     from plugformer.runs.loading import TrainedModel
 
 LONGEST_LINE = 1 << 24
@@ -172,7 +172,9 @@ class _Answers:
     def _line(self, answer: "Prediction") -> str:
         if self._is_improbable(answer):
             return ""
-        return f"{answer.probability:.4g}\t{answer.output}" if self.scores else answer.output
+        if not self.scores:
+            return answer.text
+        return f"{'' if answer.probability is None else format(answer.probability, '.4g')}\t{answer.text}"
 
     def _record(self, text: str, answer: "Prediction") -> dict[str, Any]:
         record: dict[str, Any] = {"input": text, "output": answer.output, "score": answer.score}
@@ -190,7 +192,7 @@ class _Answers:
         return {**record, "alternatives": others} if others else record
 
     def _is_improbable(self, answer: "Prediction") -> bool:
-        return answer.probability < self.threshold
+        return answer.probability is not None and answer.probability < self.threshold
 
     def _improbable(self, answer: "Prediction") -> str:
         return f"its probability {answer.probability:.4g} is below {self.threshold:g}"

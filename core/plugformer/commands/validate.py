@@ -40,7 +40,7 @@ def command(
     if as_json:
         typer.echo(json.dumps({"valid": True, "problems": []}))
     else:
-        print_text(f"OK  {_summary(resolved.task)}")
+        print_text(f"OK  {_summary(resolved)}")
         for hint in _hints(resolved.task):
             typer.echo(hint, err=True)
 
@@ -76,13 +76,14 @@ def _blocks(message: str) -> list[str]:
     return blocks
 
 
-def _summary(task: "Task") -> str:
-    model = task.model
-    depth = str(model.encoder.layers or model.layers)
-    if model.architecture == "encoder-decoder":
-        depth += f"+{model.decoder.layers or model.layers}"
+def _summary(resolved: "ResolvedTask") -> str:
+    from plugformer.creation import create_architecture
+
+    task, model = resolved.task, resolved.task.model
+    stacks = create_architecture(task, resolved.registry).stacks
+    depth = "+".join(str(getattr(model, stack.name).layers or model.layers) for stack in stacks)
     parts = [model.position, model.attention, model.feed_forward, model.norm, model.head]
     return (
-        f"{task.type} on {task.data.name}: {model.architecture}, width {model.width}, {depth} layers of "
-        f"{model.heads} heads, {', '.join(part.name for part in parts)}"
+        f"{task.type.name} on {task.data.name}: {model.architecture.name}, width {model.width}, "
+        f"{depth} layers of {model.heads} heads, {', '.join(part.name for part in parts)}"
     )

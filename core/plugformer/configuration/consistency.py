@@ -2,38 +2,25 @@
 
 from collections.abc import Iterator
 
-from plugformer.configuration.task import DecoderOverrides, Task
+from plugformer.configuration.task import Task
 from plugformer.errors import nearest
 from plugformer.problems import Key
 
 Finding = tuple[tuple[Key, ...], str]
 """A place in the task, and what is wrong there."""
 
-_ARCHITECTURES = {"sequence-to-sequence": "encoder-decoder", "classification": "encoder-only"}
 _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 """What a line of metrics.jsonl holds beside the metrics and `token_accuracy`, which may be both."""
 
 
 def contradictions(task: Task) -> Iterator[Finding]:
     """Yields every contradiction in a task whose single values are all right."""
-    yield from _architecture(task)
     yield from _streaming(task)
     yield from _layers(task)
     yield from _scores(task)
     yield from _monitor(task)
     yield from _embeddings(task)
     yield from _decoding(task)
-
-
-def _architecture(task: Task) -> Iterator[Finding]:
-    model, fitting = task.model, _ARCHITECTURES[task.type]
-    if model.architecture != fitting:
-        yield (
-            ("model", "architecture"),
-            f"{model.architecture!r} does not fit a {task.type} task; expected {fitting!r}",
-        )
-    elif model.architecture == "encoder-only" and model.decoder != DecoderOverrides():
-        yield ("model", "decoder"), "an encoder-only model has no decoder; take these settings out"
 
 
 def _streaming(task: Task) -> Iterator[Finding]:
@@ -58,21 +45,11 @@ def _embeddings(task: Task) -> Iterator[Finding]:
             ("model", "embeddings", "shared"),
             "a shared embedding needs a shared tokenizer: give one tokenizer, or shared: false here",
         )
-    for name in ("shared", "tied"):
-        if getattr(embeddings, name) and task.model.architecture == "encoder-only":
-            yield (
-                ("model", "embeddings", name),
-                "an encoder-only model has one embedding, which nothing can share; set it to false",
-            )
 
 
 def _decoding(task: Task) -> Iterator[Finding]:
     settings, longest = task.decoding, task.model.max_length - 1
-    if task.type == "classification":
-        for name in ("length", "pattern"):
-            if getattr(settings, name) is not None:
-                yield ("decoding", name), "a classification task decodes nothing; take it out"
-    elif isinstance(settings.length, int):
+    if isinstance(settings.length, int):
         if isinstance(settings.max_length, int) and settings.length > settings.max_length:
             yield ("decoding", "length"), f"{settings.length} is more than max_length {settings.max_length}"
         elif settings.length > longest:

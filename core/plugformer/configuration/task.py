@@ -115,7 +115,7 @@ class DataBlock(Component):
 
 
 class Tokenizers(Settings):
-    """One tokenizer for both sides, or one for each; classification has a source only."""
+    """One tokenizer for both sides, or one for each; where no text is generated there is a source only."""
 
     source: Component
     target: Component
@@ -206,8 +206,8 @@ class DecoderOverrides(StackOverrides):
 class Model(Settings):
     """The model: its sizes, and the names of its parts."""
 
-    architecture: Literal["encoder-decoder", "encoder-only"] = Field(
-        description="encoder-decoder for sequence-to-sequence, encoder-only for classification."
+    architecture: Component = Field(
+        description="encoder-decoder or decoder-only to generate text, encoder-only to label it."
     )
     width: Width = Field(default=128, description="Size of the residual stream.")
     heads: Size = Field(default=4, description="Attention heads; most attentions divide the width by them.")
@@ -393,7 +393,7 @@ class Evaluation(Settings):
 class Task(Settings):
     """A whole task."""
 
-    type: Literal["sequence-to-sequence", "classification"] = Field(description="What is mapped to what.")
+    type: Component = Field(description="What examples mean: what is mapped to what.")
     description: str = Field(default="", description="One sentence for people.")
     registry: str | None = Field(default=None, description="A local manifest, relative to this file.")
     data: DataBlock

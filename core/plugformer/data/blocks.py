@@ -15,11 +15,11 @@ from jaxtyping import Int
 from numpy import ndarray
 from pydantic import ConfigDict
 
-from plugformer.interfaces.batch import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.read_count import Natural, ReadCount
 from plugformer.data.streaming import StreamedExamples
 from plugformer.errors import DataError, RunError
+from plugformer.interfaces.batch import Batch
 
 Order = Callable[[Int[ndarray, "examples sides"]], Callable[[int], list[list[int]]]]
 """From the lengths of some examples and the number of their epoch to batches of them."""
@@ -115,7 +115,8 @@ class BlockReader:
         rows = self._batches[self.place.batch]
         self.place.batch += 1
         numbers = [(self.place.first + row) * self._count + self._number for row in rows]
-        return replace(self._examples.batch(rows), rows=numbers)
+        epoch = (self._number, self.place.passes, self.place.block)
+        return replace(self._examples.batch(rows, epoch=epoch), rows=numbers)
 
     def describe(self, row: int) -> str:
         """Returns an example of the last batch in words, by its number there."""

@@ -23,6 +23,7 @@ from plugformer.interfaces import (
     Ragged,
     Side,
     TaskType,
+    as_text,
 )
 
 ENCODED = "encoded_"
@@ -121,7 +122,7 @@ class EncodedSplit:
         """Returns the input of an example, as people read it."""
         example = self.example(row)
         names = [column.name for column in self._type.columns if column.role == "input"]
-        return "\t".join(_shown(example[name]) for name in names or list(example)[:1])
+        return "\t".join(as_text(example[name]) for name in names or list(example)[:1])
 
     def references(self, row: int) -> list[Any]:
         """Returns the right answers to an example: texts, labels, tags or numbers."""
@@ -129,7 +130,7 @@ class EncodedSplit:
 
     def described(self, row: int) -> str:
         """Returns an example for people: the input and the right answer, the beginning of each."""
-        texts = (self.input(row), _shown(self.references(row)[0]))
+        texts = (self.input(row), as_text(self.references(row)[0]))
         return " -> ".join(repr(_shortened(text)) for text in texts)
 
 
@@ -143,9 +144,7 @@ def token_columns(data: Dataset, limits: Mapping[str, int]) -> dict[str, TokenCo
     }
 
 
-def _lengths(
-    columns: Mapping[str, TokenColumn], rows: Int[ndarray, " rows"]
-) -> Int[ndarray, "rows 2"]:
+def _lengths(columns: Mapping[str, TokenColumn], rows: Int[ndarray, " rows"]) -> Int[ndarray, "rows 2"]:
     """Returns the tokens of each row's input and output, -1 of what there is not."""
     absent = np.full(len(rows), -1)
     sides = [columns[name].lengths[rows] if name in columns else absent for name in ("input", "output")]
@@ -164,11 +163,6 @@ def _targets(data: Dataset, level: Level, limit: int) -> Targets:
         return np.array(column.to_pylist())
     found: NDArray[Any] = column.to_numpy()
     return found
-
-
-def _shown(value: Any) -> str:
-    """Returns a value of a column for people."""
-    return value if isinstance(value, str) else " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _shortened(text: str, length: int = 60) -> str:

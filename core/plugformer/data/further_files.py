@@ -1,23 +1,25 @@
 """Files that a task does not name, read as those are that it does: to measure a trained model on them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from datasets import ClassLabel, Dataset
+from datasets import Dataset
 from pydantic import ValidationError
 
 from plugformer.cache import scratch_folder
 from plugformer.configuration.task import Task
+from plugformer.creation import create_architecture
 from plugformer.data.arrow_files import PLACE
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import LengthCount, limited
 from plugformer.data.preparation import quiet
-from plugformer.data.tokenizing import Tokenizers, encode_to_file
-from plugformer.errors import ConfigurationError, DataError, nearest
-from plugformer.interfaces.data import Data, TaskType
+from plugformer.data.tokenizing import encode_to_file
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.errors import ConfigurationError, DataError
+from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model
@@ -27,7 +29,7 @@ _SPLIT = "train"  # whose labels are the classes, where the task does not name t
 
 
 def read_files(
-    files: Sequence[Path], task: Task, registry: Registry, tokenizers: Tokenizers, labels: Sequence[str]
+    files: Sequence[Path], task: Task, registry: Registry, vocabularies: Vocabularies
 ) -> tuple[EncodedSplit, LengthCount, Sequence[str]]:
     """Reads examples with a task's data component, as its options say, from other files.
 
@@ -35,8 +37,7 @@ def read_files(
         files: One, or two parallel ones, or several that follow one another.
         task: Fully resolved.
         registry: Knows the data component.
-        tokenizers: Of source and target.
-        labels: The classes that the model knows.
+        vocabularies: What the model knows.
 
     Returns:
         The examples, what the task's length limit did to them, and what the component says about them.
@@ -46,17 +47,19 @@ def read_files(
         DataError: A file is malformed, has a label that is no class, or an example that is too long and the
             task refuses it.
     """
-    task_type, name = TaskType(task.type), ", ".join(map(str, files))
+    task_type, name = vocabularies.task_type, ", ".join(map(str, files))
     options = _with_files(files, task, registry)
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
     with quiet():
-        examples = data.load(task_type)[_SPLIT]
+        examples = data.load(task_type.columns)[_SPLIT]
         if len(examples) == 0:
             raise DataError(f"{name}: no examples; check the file")
-        if task_type is TaskType.CLASSIFICATION:
-            examples = _with_classes(examples, labels, name)
-        encoded = _encoded(examples, task_type, tokenizers)
-    split, count = limited(encoded, task, lambda row: f"{name}, example {row + 1}")
+
+        def place(row: int) -> str:
+            return f"{name}, example {row + 1}"
+
+        encoded = _encoded(examples, vocabularies, place)
+    split, count = limited(encoded, task, task_type, create_architecture(task, registry), place)
     if len(split) == 0:
         raise DataError(f"{name}: all examples are longer than the limit of the run's task")
     return split, count, data.notices()
@@ -86,24 +89,11 @@ def _with_files(files: Sequence[Path], task: Task, registry: Registry) -> dict[s
     )
 
 
-def _with_classes(examples: Dataset, labels: Sequence[str], name: str) -> Dataset:
-    """Returns examples whose classes have the numbers that the model knows them by."""
-    found: list[str] = examples.features["label"].names
-    if unknown := [label for label in found if label not in labels]:
-        raise DataError(
-            f"{name}: unknown label {unknown[0]!r}{nearest(unknown[0], labels)}; the model was trained with "
-            f"{list(labels)}"
-        )
-    numbers = [labels.index(found[number]) for number in examples["label"]]
-    feature = ClassLabel(names=list(labels))
-    return examples.remove_columns("label").add_column("label", numbers, feature=feature)
-
-
-def _encoded(examples: Dataset, task_type: TaskType, tokenizers: Tokenizers) -> Dataset:
-    """Returns examples with their token numbers, memory-mapped."""
+def _encoded(examples: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]) -> Dataset:
+    """Returns examples with their numbers, memory-mapped."""
     file = scratch_folder(PLACE) / f"{uuid4().hex}.arrow"
     try:
-        encode_to_file(file, examples, task_type, tokenizers)
+        encode_to_file(file, examples, vocabularies, place)
         return Dataset.from_file(str(file))
     finally:
         with suppress(OSError):  # what is mapped stays readable; Windows keeps it until the process ends

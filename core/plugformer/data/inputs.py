@@ -1,13 +1,19 @@
 """Texts that a model is to answer: encoded, and limited in length as the task limits its examples."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from datasets import Dataset
 
 from plugformer.configuration.task import Task
-from plugformer.data.encoding import SPECIALS, EncodedSplit
+from plugformer.data.encoding import EncodedSplit, token_columns
+from plugformer.data.tokenizing import encode
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, LengthError, PlugformerError
-from plugformer.interfaces.data import TaskType
-from plugformer.interfaces.tokenizer import UNKNOWN, Tokenizer
+from plugformer.interfaces import UNKNOWN, Architecture, Example, Examples
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,9 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(cls, texts: Sequence[str], tokenizer: Tokenizer, task: Task) -> "Inputs":
+    def of(
+        cls, texts: Sequence[str], vocabularies: Vocabularies, task: Task, architecture: Architecture
+    ) -> "Inputs":
         """Encodes texts.
 
         Too long a text is cut if the task truncates long examples, and is a fault if it drops or refuses
@@ -35,34 +43,71 @@ class Inputs:
 
         Args:
             texts: Inputs.
-            tokenizer: Of the source.
+            vocabularies: Of the task.
             task: Says how long a text may be, and what is done with longer ones.
+            architecture: Arranges them.
         """
-        task_type = TaskType(task.type)
-        faults: dict[int, PlugformerError] = {
-            row: _not_unicode(text) for row, text in enumerate(texts) if not _is_unicode(text)
-        }
-        texts = ["" if row in faults else text for row, text in enumerate(texts)]
-        tokens = tokenizer.encode(texts)
-        room = task.model.max_length - SPECIALS[task_type.columns[0]]
+        task_type = vocabularies.task_type
+        faults: dict[int, PlugformerError] = {}
+        questions: list[Example] = []
+        for row, text in enumerate(texts):
+            try:
+                questions.append(task_type.question(text if _is_unicode(text) else ""))
+                if not _is_unicode(text):
+                    faults[row] = _not_unicode(text)
+            except PlugformerError as error:
+                faults[row] = error
+                questions.append({})
+        names = next((list(question) for question in questions if question), [])
+        columns = {name: [question.get(name, "") for question in questions] for name in names}
+        encoded = encode(columns, vocabularies) if names else {}
+        room = architecture.limits(task.model.max_length, task_type.level)
+        data = Dataset(pa.table({**columns, **encoded}))
+        tokens = {name: column.lengths for name, column in token_columns(data, {}).items()}
         truncating = task.data.length.over == "truncate"
-        limit = min(room, task.data.length.max or room) if truncating else room
-        long = [row for row, each in enumerate(tokens) if len(each) > limit]
-        if not truncating:
-            faults |= {row: _too_long(texts[row], len(tokens[row]), limit) for row in long}
-        tokens = [each[:limit] for each in tokens]
-        unknown = {
-            row: tuple(dict.fromkeys(tokenizer.unknown(texts[row])))
-            for row, each in enumerate(tokens)
-            if UNKNOWN in each
+        limits = {name: getattr(room, name) for name in tokens}
+        if truncating:
+            limits = {name: min(limit, task.data.length.max or limit) for name, limit in limits.items()}
+        long = {
+            row: (int(each), limits[name])
+            for name, lengths in tokens.items()
+            for row, each in enumerate(lengths)
+            if each > limits[name]
         }
-        split = EncodedSplit.of_tokens(texts, tokens, task_type)
-        return cls(split, faults, frozenset(long if truncating else ()), unknown)
+        if not truncating:
+            faults |= {row: _too_long(texts[row], *found) for row, found in long.items() if row not in faults}
+        split = EncodedSplit(data, task_type, architecture, limits=limits, form="prompt")
+        return cls(
+            split,
+            faults,
+            frozenset(long if truncating else ()),
+            _unknown(columns, data, limits, vocabularies),
+        )
 
     @property
     def answerable(self) -> list[int]:
         """Rows of the texts without a fault."""
         return [row for row in range(len(self.split)) if row not in self.faults]
+
+
+def _unknown(
+    columns: Examples, data: Dataset, limits: Mapping[str, int], vocabularies: Vocabularies
+) -> dict[int, tuple[str, ...]]:
+    """Returns the parts of each text that the vocabulary cannot spell, of texts with any."""
+    found: dict[int, tuple[str, ...]] = {}
+    for tokens in token_columns(data, limits).values():
+        lengths = tokens.lengths
+        every = tokens.take(np.arange(len(lengths)))
+        rows = np.repeat(np.arange(len(lengths)), every.lengths)
+        for row in np.unique(rows[every.values == UNKNOWN]).tolist():
+            said = [value for values in columns.values() for value in _strings(values[row])]
+            parts = (part for text in said for part in vocabularies.source.unknown(text))
+            found[row] = tuple(dict.fromkeys(parts))
+    return found
+
+
+def _strings(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _is_unicode(text: str) -> bool:

@@ -9,9 +9,9 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Length, Task
-from plugformer.data.encoding import SPECIALS, EncodedSplit, token_columns
+from plugformer.data.encoding import EncodedSplit, token_columns
 from plugformer.errors import DataError
-from plugformer.interfaces.data import TaskType
+from plugformer.interfaces import Architecture, TaskType
 
 
 @dataclass(frozen=True)
@@ -37,35 +37,40 @@ class LengthCount:
         return ", ".join(parts)
 
 
-def limited(data: Dataset, task: Task, place: Callable[[int], str]) -> tuple[EncodedSplit, LengthCount]:
+def limited(
+    data: Dataset,
+    task: Task,
+    task_type: TaskType,
+    architecture: Architecture,
+    place: Callable[[int], str],
+) -> tuple[EncodedSplit, LengthCount]:
     """Returns examples without those that a task drops for their length, and what was counted.
 
     Args:
         data: As for `EncodedSplit`.
         task: Says how long a side may be, and what is done with longer ones.
+        task_type: Of the task.
+        architecture: Of the task.
         place: Returns where a row stands.
 
     Raises:
         DataError: An example is too long and the task refuses it.
     """
-    task_type = TaskType(task.type)
-    columns = token_columns(data, task_type, {})
-    limits = {column: _longest(task, column) for column in columns}
-    lengths = {column: each.lengths for column, each in columns.items()}
-    kept, count = _limit(lengths, limits, task.data.length, place)
+    columns = token_columns(data, {})
+    room = architecture.limits(task.model.max_length, task_type.level)
+    longest = task.data.length.max or task.model.max_length
+    limits = {name: min(getattr(room, name), longest) for name in columns}
+    lengths = {name: each.lengths for name, each in columns.items()}
+    kept, count = _limit(lengths, limits, room.together, task.data.length, place)
     padding = None if task.data.padding == "batch" else task.data.padding
-    return EncodedSplit(data, task_type, rows=kept, limits=limits, padding=padding), count
-
-
-def _longest(task: Task, column: str) -> int:
-    """Returns the most tokens that a column may have: a model reads one beside the text, a classifier two."""
-    beside = {"source": SPECIALS["source"], "target": 1, "text": SPECIALS["text"]}
-    return min(task.model.max_length - beside[column], task.data.length.max or task.model.max_length)
+    split = EncodedSplit(data, task_type, architecture, rows=kept, limits=limits, padding=padding)
+    return split, count
 
 
 def _limit(
     lengths: Mapping[str, Int[ndarray, " rows"]],
     limits: Mapping[str, int],
+    together: int,
     policy: Length,
     place: Callable[[int], str],
 ) -> tuple[Int[ndarray, " kept"], LengthCount]:
@@ -74,13 +79,16 @@ def _limit(
     Args:
         lengths: Tokens of each side of each row, special tokens not counted.
         limits: The most that each side may have.
+        together: The most that all sides may have.
         policy: What the task wants done with rows beyond a limit.
         place: Returns where a row stands.
     """
     too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
-    if policy.over == "refuse" and too_long.any():
-        raise DataError(_refusal(lengths, limits, too_long, place))
-    dropped = too_long if policy.over == "drop" else np.zeros_like(too_long)
+    cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
+    beyond = cut > together  # where each side fits by itself: cutting at the limits does not help
+    if policy.over == "refuse" and (too_long | beyond).any():
+        raise DataError(_refusal(lengths, limits, together, too_long | beyond, place))
+    dropped = too_long | beyond if policy.over == "drop" else beyond
     return np.flatnonzero(~dropped), LengthCount(
         examples=len(too_long),
         dropped=int(dropped.sum()),
@@ -92,13 +100,18 @@ def _limit(
 def _refusal(
     lengths: Mapping[str, Int[ndarray, " rows"]],
     limits: Mapping[str, int],
+    together: int,
     too_long: Bool[ndarray, " rows"],
     place: Callable[[int], str],
 ) -> str:
     row = int(too_long.argmax())
-    side = next(side for side in lengths if lengths[side][row] > limits[side])
+    side = next((side for side in lengths if lengths[side][row] > limits[side]), None)
+    found, limit = sum(each[row] for each in lengths.values()), together
+    if side is not None:
+        found, limit = lengths[side][row], limits[side]
+    what = "input and output together have" if side is None else f"its {side} has"
     return (
-        f"{place(row)}: its {side} has {lengths[side][row]} tokens, the limit is "
-        f"{limits[side]} ({int(too_long.sum())} of {len(too_long)} examples are too long); raise "
+        f"{place(row)}: {what} {found} tokens, the limit is "
+        f"{limit} ({int(too_long.sum())} of {len(too_long)} examples are too long); raise "
         "model.max_length or data.length.max, or set data.length.over to drop or truncate"
     )

@@ -52,7 +52,7 @@ class PreparedData:
 
 
 def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = None) -> PreparedData:
-    """Reads a task's data, learns vocabularies of its training examples unless some are given, and encodes all.
+    """Reads a task's data, learns its vocabularies unless they are given, and encodes all.
 
     All that is done once: prepared examples are kept in the cache and taken from there as long as data,
     options and code stay the same. Length limits apply afterwards.
@@ -116,7 +116,7 @@ def _entry(
     version: Callable[[], str],
     read: Callable[[], _Texts],
 ) -> tuple[PreparedEntry, Vocabularies, list[str]]:
-    """Returns the prepared examples, made if they are not stored, their vocabularies, and notices of damage."""
+    """Returns the prepared examples, made if they are not stored, vocabularies, and notices of damage."""
     before = version()
     key = cache_key(task, registry, before)
     learned = None if given is None else _learned(given)

@@ -110,7 +110,9 @@ class StreamedExamples:
         columns = {name: [row[name] for row in rows] for name in features}
         data = Dataset.from_dict(columns, Features(features))
         named = {
-            name: [feature.names[each] for each in columns[name]] if isinstance(feature, ClassLabel) else columns[name]
+            name: [feature.names[each] for each in columns[name]]
+            if isinstance(feature, ClassLabel)
+            else columns[name]
             for name, feature in features.items()
         }
 
@@ -124,9 +126,7 @@ class StreamedExamples:
         table = data.data.table
         for name, array in encoded.items():
             table = table.append_column(name, array)
-        split, lengths = limited(
-            Dataset(table), self.task, task_type, self.architecture, place
-        )
+        split, lengths = limited(Dataset(table), self.task, task_type, self.architecture, place)
         count.limited(lengths)
         return split
 

@@ -134,7 +134,9 @@ def _encoded(
 def _array(values: Sequence[Any]) -> pa.Array:
     """Returns numbers, or lists of them, as narrow as tokens allow."""
     found = pa.array(values)
-    if pa.types.is_null(found.type) or (pa.types.is_list(found.type) and pa.types.is_null(found.type.value_type)):
+    if pa.types.is_null(found.type) or (
+        pa.types.is_list(found.type) and pa.types.is_null(found.type.value_type)
+    ):
         return found.cast(pa.list_(pa.int32()))  # no tokens at all
     if pa.types.is_list(found.type) and pa.types.is_integer(found.type.value_type):
         return found.cast(pa.list_(pa.int32()))

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from plugformer.interfaces import TaskType, Tokenizers
-from plugformer.interfaces.tokenizer import Tokenizer
+from plugformer.interfaces import Sizes, TaskType, Tokenizer, Tokenizers
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Vocabularies:
         return self.task_type.learned
 
     @property
-    def outputs(self) -> int:
-        """Number of outputs of the model's head."""
+    def sizes(self) -> Sizes:
+        """What a model must know of them."""
         own = self.task_type.outputs
-        return self.target.size if own is None else own
+        return Sizes(source=self.source.size, outputs=self.target.size if own is None else own)

@@ -7,7 +7,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from plugformer.configuration.task import DecodingBlock
-from plugformer.interfaces.batch import Tokens
 from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.decoding.limit import LengthRange
 from plugformer.decoding.pattern import compile_pattern
@@ -52,9 +51,9 @@ class Constraint:
         _require_length(settings, automaton)
         return cls(automaton, lengths)
 
-    def start(self, source: Tokens) -> "Progress":
+    def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> "Progress":
         """Returns the beginnings of a batch's outputs."""
-        return Progress(self.automaton.to(source.ids.device), *self.lengths.of(source))
+        return Progress(self.automaton.to(lengths.device), *self.lengths.of(lengths, room))
 
 
 def _require_length(settings: DecodingBlock, automaton: TokenAutomaton) -> None:

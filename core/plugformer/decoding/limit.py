@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from jaxtyping import Int
 from torch import Tensor
 
-from plugformer.interfaces.batch import Tokens
-
 
 @dataclass(frozen=True)
 class LengthLimit:
@@ -29,9 +27,8 @@ class LengthLimit:
         tokens = int(setting.removeprefix("source") or 0) if isinstance(setting, str) else setting
         return cls(tokens, on_source, model_max_length - 1)
 
-    def of(self, source: Tokens) -> Int[Tensor, " batch"]:
-        """Returns the length for each sentence; the END of a source does not count."""
-        lengths = source.real.sum(dim=1) - 1
+    def of(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Returns the length for each example; `lengths` are those of the inputs, without special tokens."""
         return (lengths * self.on_source + self.tokens).clamp(max=self.longest)
 
 
@@ -58,6 +55,13 @@ class LengthRange:
         """The longest output of any source."""
         return self.most.longest if self.most.on_source else min(self.most.tokens, self.most.longest)
 
-    def of(self, source: Tokens) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
-        """Returns the shortest and the longest for each sentence."""
-        return self.least.of(source), self.most.of(source)
+    def of(
+        self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]
+    ) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
+        """Returns the shortest and the longest for each example.
+
+        Args:
+            lengths: Of the inputs, without special tokens.
+            room: The most that the model can process beside each.
+        """
+        return self.least.of(lengths).minimum(room), self.most.of(lengths).minimum(room)

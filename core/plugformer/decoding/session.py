@@ -6,12 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plugformer.interfaces.batch import Tokens
-from plugformer.decoding.constraint import Progress
+from plugformer.decoding.constraint import Constraint
 from plugformer.errors import NotFiniteError
-from plugformer.interfaces import BEGIN, END, Padding, Session
-from plugformer.model.encoder import Memory
-from plugformer.interfaces.model import EncoderDecoder
+from plugformer.interfaces import END, Batch, Generative, Padding, Session, Tokens
 
 
 class ModelSession(Session):
@@ -19,25 +16,24 @@ class ModelSession(Session):
 
     Args:
         model: The model, in evaluation mode.
-        source: The sentences; the encoder runs once, here.
-        progress: What each sentence's output must respect.
-        keys: Each sentence's number in the whole input.
+        batch: What is to be continued; read here.
+        constraint: What outputs must respect.
+        keys: Each example's number in the whole input.
 
     Raises:
         NotFiniteError: The model's scores are not finite. Later tokens raise it from `extend`.
     """
 
-    def __init__(self, model: EncoderDecoder, source: Tokens, progress: Progress, keys: list[int]) -> None:
+    def __init__(self, model: Generative, batch: Batch, constraint: Constraint, keys: list[int]) -> None:
         self.model = model
         self._keys = keys
-        self._progress = progress
-        self._sentences = torch.arange(len(keys), device=source.ids.device)
-        self._start(model.encoder(source))
-        self._log_probabilities = self._next(torch.full_like(self._sentences, BEGIN))
+        self._progress = constraint.start(model.input_lengths(batch), model.room(batch))
+        self._sentences = torch.arange(len(keys), device=batch.device)
+        self._log_probabilities = self._next(self._start(batch))
 
     @abstractmethod
-    def _start(self, memory: Memory) -> None:
-        """Prepares for the first token."""
+    def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
+        """Prepares for the first token of the outputs, and returns the last that is given."""
 
     @abstractmethod
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
@@ -103,40 +99,43 @@ def not_finite(key: int) -> NotFiniteError:
 class CachedSession(ModelSession):
     """Computes each token once: the decoder keeps what its layers projected of the tokens before."""
 
-    def _start(self, memory: Memory) -> None:
-        self._cache = self.model.decoder.start(memory)
+    def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
+        self._past, last = self.model.begin(batch)
+        return last
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
-        ids = tokens[:, None]
-        step = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)
-        hidden: Tensor = self.model.decoder(step, self._cache)
-        return hidden[:, -1]
+        return self.model.step(_unpadded(tokens[:, None]), self._past)[:, -1]
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Goes on with these rows only, in this order."""
         before = self._sentences
         super().select(rows)
         if torch.equal(self._sentences, before):
-            self._cache.reorder(rows)
+            self._past.reorder(rows)
         else:
-            self._cache.select(rows)
+            self._past.select(rows)
 
 
 class RecomputingSession(ModelSession):
     """Computes every token anew at every step: slow, and what cached decoding must agree with."""
 
-    def _start(self, memory: Memory) -> None:
-        self._memory = memory
-        self._prefix = torch.empty(len(self._keys), 0, dtype=torch.long, device=memory.hidden.device)
+    def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
+        self._batch = batch
+        _, last = self.model.begin(batch)
+        self._prefix = last[:, None][:, :0]
+        return last
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         self._prefix = torch.cat([self._prefix, tokens[:, None]], dim=1)
-        whole = Tokens(self._prefix, torch.ones_like(self._prefix, dtype=torch.bool), Padding.NONE)
-        hidden: Tensor = self.model.decoder(whole, self.model.decoder.start(self._memory))
-        return hidden[:, -1]
+        past, _ = self.model.begin(self._batch)
+        return self.model.step(_unpadded(self._prefix), past)[:, -1]
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Goes on with these rows only, in this order."""
         super().select(rows)
         self._prefix = self._prefix.index_select(0, rows)
-        self._memory = Memory(self._memory.hidden.index_select(0, rows), self._memory.positions.select(rows))
+        self._batch = self._batch.questions(rows)
+
+
+def _unpadded(ids: Int[Tensor, "rows new"]) -> Tokens:
+    return Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)

@@ -5,16 +5,24 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 from torch.nn import functional
 
-from plugformer.interfaces.batch import Batch, Ragged, Tokens, pad
 from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation.predictor import SequencePredictor
-from plugformer.interfaces import END, PADDING, Hypothesis, Padding
-from plugformer.interfaces.model import EncoderDecoder, Model
+from plugformer.evaluation.predictor import Generator
+from plugformer.interfaces import (
+    END,
+    IGNORED,
+    PADDING,
+    Batch,
+    Generative,
+    Hypothesis,
+    Model,
+    Padding,
+    Tokens,
+)
 
 Differences = Float[ndarray, " examples"]
 
@@ -24,14 +32,12 @@ def batch_of(split: EncodedSplit, rows: Sequence[int], model: Model) -> Batch:
     return split.batch(rows).to(next(model.parameters()).device)
 
 
-def best(predictor: SequencePredictor, batches: Sequence[Batch]) -> list[Hypothesis]:
+def best(predictor: Generator, batches: Sequence[Batch]) -> list[Hypothesis]:
     """Returns the best output for each example of some batches."""
     return [hypotheses[0] for batch in batches for hypotheses in predictor.search(batch, 0)]
 
 
-def cached_and_uncached(
-    predictor: SequencePredictor, split: EncodedSplit, rows: Sequence[int]
-) -> Differences:
+def cached_and_uncached(predictor: Generator, split: EncodedSplit, rows: Sequence[int]) -> Differences:
     """Compares probabilities computed token by token, on cached states, with those of one pass over all.
 
     This is done for all that decoding finds, and for the right answers, since a model that has not learned
@@ -50,30 +56,38 @@ def cached_and_uncached(
     return differences
 
 
-def _uncached(model: EncoderDecoder, batch: Batch) -> Float[ndarray, " examples"]:
+def _uncached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     """Returns the log-probability of each target, by one pass."""
     found: ndarray = model.likelihoods(batch).log_probabilities.double().cpu().numpy()
     return found
 
 
-def _cached(model: EncoderDecoder, batch: Batch) -> Float[ndarray, " examples"]:
-    """Returns the log-probability of each target, token by token."""
-    target, cache = batch.target, model.decoder.start(model.encoder(batch.source))
-    total = torch.zeros(len(target.ids), dtype=torch.float64, device=target.ids.device)
-    for ids, real, following, counts in zip(
-        *(each[:, :-1].split(1, dim=1) for each in (target.ids, target.real)),
-        *(each[:, 1:].split(1, dim=1) for each in (target.ids, target.real)),
-        strict=True,
-    ):
-        hidden = model.decoder(Tokens(ids, real, Padding.ANYWHERE), cache)
-        scores = model.head.logits(hidden, real).float().log_softmax(dim=-1)[:, 0].gather(1, following)
-        total += scores.masked_fill(~counts, 0.0)[:, 0]
+def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
+    """Returns the log-probability of each example's targets, token by token."""
+    following, counts = _aligned(*model.targets(batch))
+    past, ids = model.begin(batch)
+    real = torch.ones_like(ids, dtype=torch.bool)
+    total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
+    for targets, counted in zip(following.T, counts.T, strict=True):
+        hidden = model.step(Tokens(ids[:, None], real[:, None], Padding.ANYWHERE), past)
+        scores = model.head.logits(hidden, real[:, None]).float().log_softmax(dim=-1)[:, 0]
+        total += scores.gather(1, targets[:, None])[:, 0].masked_fill(~counted, 0.0)
+        ids, real = targets, counted
     found: ndarray = total.cpu().numpy()
     return found
 
 
+def _aligned(
+    targets: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"]
+) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+    """Returns each row's targets from the first place on, and where there are any."""
+    order = (~real).int().argsort(dim=1, stable=True)
+    most = int(real.sum(dim=1).max())
+    return targets.gather(1, order)[:, :most], real.gather(1, order)[:, :most]
+
+
 def outputs_apart(
-    predictor: SequencePredictor,
+    predictor: Generator,
     split: EncodedSplit,
     rows: Sequence[int],
     outputs: Sequence[Hypothesis],
@@ -95,10 +109,11 @@ def outputs_apart(
 
 
 def _parting(
-    predictor: SequencePredictor, split: EncodedSplit, row: int, one: Hypothesis, other: Hypothesis
+    predictor: Generator, split: EncodedSplit, row: int, one: Hypothesis, other: Hypothesis
 ) -> float:
     """Returns the difference in log-probability of the first two tokens that are not the same."""
-    logits = predictor.model.logits(_given(predictor, split, [row], [one]))[0]
+    batch = _given(predictor, split, [row], [one])
+    logits = predictor.model.logits(batch)[0][predictor.model.targets(batch)[1][0]]
     pairs = zip([*one.tokens, END], [*other.tokens, END], strict=False)
     place, tokens = next((place, pair) for place, pair in enumerate(pairs) if len(set(pair)) == 2)
     first, second = logits[place].float().log_softmax(dim=-1)[list(tokens)].tolist()
@@ -106,27 +121,33 @@ def _parting(
 
 
 def _given(
-    predictor: SequencePredictor, split: EncodedSplit, rows: Sequence[int], outputs: Sequence[Hypothesis]
+    predictor: Generator, split: EncodedSplit, rows: Sequence[int], outputs: Sequence[Hypothesis]
 ) -> Batch:
     """Returns examples with outputs in place of the right answers."""
-    target = pad(Ragged.of([hypothesis.tokens for hypothesis in outputs]), begin=True)
-    batch = batch_of(split, rows, predictor.model)
-    return replace(batch, target=target.to(batch.source.ids.device))
+    batch = split.batch(rows, outputs=[hypothesis.tokens for hypothesis in outputs])
+    return batch.to(next(predictor.model.parameters()).device)
 
 
-def label_probabilities(model: Model, batches: Sequence[Batch]) -> Float[Tensor, "examples labels"]:
-    """Returns the log-probabilities of all labels for each example of some batches."""
-    return torch.cat([model.logits(batch).float().log_softmax(dim=-1) for batch in batches])
-
-
-def labels_apart(
-    ones: Float[Tensor, "examples labels"], others: Float[Tensor, "examples labels"]
-) -> Differences:
-    """Compares the probabilities of labels."""
-    # Where both are minus infinity, their difference would not be a number.
-    apart = torch.where(ones == others, 0.0, (ones - others).abs())
-    found: ndarray = apart.max(dim=-1).values.double().cpu().numpy()
+def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, "..."]]:
+    """Returns what the head gives of each example's places that it predicts from, as log-probabilities."""
+    found = []
+    for batch in batches:
+        logits = model.logits(batch).float()
+        scores = logits.log_softmax(dim=-1) if logits.shape[-1] > 1 else logits
+        real = model.targets(batch)[1]
+        found += [row[real[number]] if row.dim() > 1 else row for number, row in enumerate(scores)]
     return found
+
+
+def probabilities_apart(
+    ones: Sequence[Float[Tensor, "..."]], others: Sequence[Float[Tensor, "..."]]
+) -> Differences:
+    """Compares what heads give, example by example."""
+    # Where both are minus infinity, their difference would not be a number.
+    apart = [
+        torch.where(one == other, 0.0, (one - other).abs()) for one, other in zip(ones, others, strict=True)
+    ]
+    return np.array([float(each.max()) if each.numel() else 0.0 for each in apart])
 
 
 def padded(batch: Batch, positions: int = 3) -> Batch:
@@ -134,4 +155,8 @@ def padded(batch: Batch, positions: int = 3) -> Batch:
     source = batch.source
     padding = Padding.RIGHT if source.padding is Padding.NONE else source.padding
     ids = functional.pad(source.ids, (0, positions), value=PADDING)
-    return replace(batch, source=Tokens(ids, functional.pad(source.real, (0, positions)), padding))
+    targets = batch.targets
+    if targets.shape == source.ids.shape:
+        targets = functional.pad(targets, (0, positions), value=IGNORED)
+    longer = Tokens(ids, functional.pad(source.real, (0, positions)), padding)
+    return replace(batch, source=longer, targets=targets)

@@ -8,16 +8,16 @@ from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation.offline import Measured, measure, measure_with_sources
-from plugformer.evaluation.predictor import Prediction
-from plugformer.interfaces import OutputMetric, SourceMetric
+from plugformer.interfaces import OutputMetric, Prediction, SourceMetric
+from plugformer.interfaces.prediction import Value
 
 
 class Answers(NamedTuple):
-    """Texts, example by example; see `SourceMetric.statistics`."""
+    """Inputs, answers and right answers, example by example; see `SourceMetric.statistics`."""
 
     sources: list[str]
-    predictions: list[str]
-    references: list[list[str]]
+    predictions: list[Value]
+    references: list[list[Value]]
 
     @classmethod
     def to(cls, split: EncodedSplit, rows: Sequence[int], predictions: Sequence[Prediction]) -> "Answers":

@@ -1,7 +1,7 @@
 """Metrics as Hugging Face `evaluate.Metric`; importing this module imports `evaluate`, which is slow."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import evaluate
 import numpy as np
@@ -10,7 +10,7 @@ from datasets import List as ListOf
 from numpy import ndarray
 
 from plugformer.evaluation.report import Score, scored
-from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
+from plugformer.interfaces import Answer, LikelihoodMetric, Metric, OutputMetric, SourceMetric
 
 
 class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
@@ -26,7 +26,6 @@ class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no t
         statistics: Those of the examples that a value was computed of last.
     """
 
-    columns: ClassVar[Mapping[str, object]]
     inputs: ClassVar[str]
 
     def __init__(self, metric: Metric, cache_dir: str) -> None:
@@ -42,15 +41,25 @@ class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no t
             features=Features(self.columns),
         )
 
+    @property
+    def columns(self) -> Mapping[str, object]:
+        """The types of what a value is computed of."""
+        raise NotImplementedError
+
 
 class OfflineOutputMetric(OfflineMetric):
     """Takes `compute(predictions=[...], references=[[...], ...])`."""
 
-    columns: ClassVar = {"predictions": Value("string"), "references": ListOf(Value("string"))}
-    inputs = "Texts, and for each text a list of references."
+    inputs = "Answers, and for each a list of right ones."
     metric: OutputMetric
 
-    def _compute(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+    @property
+    def columns(self) -> Mapping[str, object]:
+        """Answers as the metric takes them."""
+        answer = _answer(self.metric)
+        return {"predictions": answer, "references": ListOf(answer)}
+
+    def _compute(self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]) -> Score:
         self.statistics = np.asarray(self.metric.statistics(predictions, references))
         signature, table = self.metric.signature(references), self.metric.table(predictions, references)
         return scored(self.metric, self.statistics, signature, table)
@@ -59,12 +68,17 @@ class OfflineOutputMetric(OfflineMetric):
 class OfflineSourceMetric(OfflineMetric):
     """Takes `compute(sources=[...], predictions=[...], references=[[...], ...])`."""
 
-    columns: ClassVar = {"sources": Value("string"), **OfflineOutputMetric.columns}
-    inputs = "Sources, texts that answer them, and for each text a list of references."
+    inputs = "Sources, answers, and for each a list of right ones."
     metric: SourceMetric
 
+    @property
+    def columns(self) -> Mapping[str, object]:
+        """Texts, and answers as the metric takes them."""
+        answer = _answer(self.metric)
+        return {"sources": Value("string"), "predictions": answer, "references": ListOf(answer)}
+
     def _compute(
-        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
+        self, sources: Sequence[str], predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Score:
         self.statistics = np.asarray(self.metric.statistics(sources, predictions, references))
         return scored(self.metric, self.statistics, table=self.metric.table(sources, predictions, references))
@@ -73,13 +87,14 @@ class OfflineSourceMetric(OfflineMetric):
 class OfflineLikelihoodMetric(OfflineMetric):
     """Takes `compute(log_probabilities=[...], targets=[...], correct=[...])`."""
 
-    columns: ClassVar = {
-        "log_probabilities": Value("float64"),
-        "targets": Value("int64"),
-        "correct": Value("int64"),
-    }
     inputs = "For each example its log-probability, its number of targets, and how many are predicted right."
     metric: LikelihoodMetric
+
+    @property
+    def columns(self) -> Mapping[str, object]:
+        """Numbers."""
+        integer = Value("int64")
+        return {"log_probabilities": Value("float64"), "targets": integer, "correct": integer}
 
     def _compute(
         self,
@@ -90,3 +105,10 @@ class OfflineLikelihoodMetric(OfflineMetric):
         arrays = (np.asarray(column) for column in (log_probabilities, targets, correct))
         self.statistics = np.asarray(self.metric.statistics(*arrays))
         return scored(self.metric, self.statistics)
+
+
+def _answer(metric: Metric) -> object:
+    """Returns the Arrow type of the answers that a metric measures."""
+    if metric.accepts <= {Answer.NUMBER}:
+        return Value("float64")
+    return ListOf(Value("string")) if metric.accepts <= {Answer.TAGS, Answer.LABELS} else Value("string")

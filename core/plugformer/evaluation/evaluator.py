@@ -15,10 +15,16 @@ from plugformer.decoding import not_finite
 from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.answers import Answers
 from plugformer.evaluation.offline import Measured, measure_likelihoods
-from plugformer.evaluation.predictor import Prediction, Predictor
+from plugformer.evaluation.predictor import Predictor
 from plugformer.evaluation.report import Report, Score, in_class_order
-from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
-from plugformer.interfaces.model import evaluating
+from plugformer.interfaces import (
+    LikelihoodMetric,
+    Metric,
+    OutputMetric,
+    Prediction,
+    SourceMetric,
+    evaluating,
+)
 
 
 class SplitLikelihoods(NamedTuple):
@@ -46,11 +52,13 @@ class Evaluator:
     Attributes:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
+        classes: Names of the classes in their order, which tables follow; none where answers are others.
         processes: Those that share the examples; all get all figures.
     """
 
     predictor: Predictor
     metrics: dict[str, Metric]
+    classes: Sequence[str] = ()
     processes: Processes = ALONE
 
     @property
@@ -145,9 +153,9 @@ class Evaluator:
         found = self.processes.on_main(
             lambda: {name: texts.measure(metric) for name, metric in self.output_metrics.items()}
         )
-        classes = self.predictor.labels
         return {
-            name: each._replace(score=in_class_order(each.score, classes)) for name, each in found.items()
+            name: each._replace(score=in_class_order(each.score, self.classes))
+            for name, each in found.items()
         }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Float, Int
 from numpy import ndarray
@@ -19,13 +19,13 @@ class Measured(NamedTuple):
     statistics: Float[ndarray, "examples statistics"]
 
 
-def score(metric: OutputMetric, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
+def score(metric: OutputMetric, predictions: Sequence[Any], references: Sequence[Sequence[Any]]) -> Score:
     """Returns the score of a model's own answers; arguments as of `measure`."""
     return measure(metric, predictions, references).score
 
 
 def measure(
-    metric: OutputMetric, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    metric: OutputMetric, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
 ) -> Measured:
     """Returns the score of a model's own answers, and what it is made of.
 
@@ -49,8 +49,8 @@ def measure(
 def score_with_sources(
     metric: SourceMetric,
     sources: Sequence[str],
-    predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
+    predictions: Sequence[Any],
+    references: Sequence[Sequence[Any]],
 ) -> Score:
     """Returns the score of a model's own answers; arguments as of `measure_with_sources`."""
     return measure_with_sources(metric, sources, predictions, references).score
@@ -59,8 +59,8 @@ def score_with_sources(
 def measure_with_sources(
     metric: SourceMetric,
     sources: Sequence[str],
-    predictions: Sequence[str],
-    references: Sequence[Sequence[str]],
+    predictions: Sequence[Any],
+    references: Sequence[Sequence[Any]],
 ) -> Measured:
     """Returns the score of a model's own answers beside their sources, and what it is made of.
 

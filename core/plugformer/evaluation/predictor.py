@@ -1,60 +1,33 @@
 """From a model and encoded examples to outputs that people read."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
-from plugformer.interfaces.batch import Batch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.decoding import CachedSession, Constraint, ModelSession, not_finite
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Decoding, Hypothesis, Tokenizer
-from plugformer.interfaces.model import EncoderDecoder, EncoderOnly, Model, evaluating
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """An output and its score: the natural logarithm of its probability under the model.
-
-    Attributes:
-        output: Text, or the name of a class.
-        score: The logarithm.
-        alternatives: Further outputs, the best first, if more than one is asked for.
-        truncated: Whether the model has read only the beginning of the text, which is too long.
-        unknown: Parts of the text that the vocabulary cannot spell, so that the model has not read them.
-    """
-
-    output: str
-    score: float
-    alternatives: tuple["Prediction", ...] = ()
-    truncated: bool = False
-    unknown: tuple[str, ...] = ()
-
-    @property
-    def probability(self) -> float:
-        """Probability of the whole output under the model, from 0 to 1."""
-        return math.exp(min(self.score, 0.0))  # rounding may leave the logarithm of 1 a little above 0
-
-    @classmethod
-    def of(cls, ranked: "Sequence[Prediction]") -> "Prediction":
-        """Returns the first of several, the others its alternatives."""
-        return replace(ranked[0], alternatives=tuple(ranked[1:]))
+from plugformer.interfaces import (
+    Batch,
+    Decoding,
+    Generative,
+    Hypothesis,
+    Model,
+    Prediction,
+    TaskType,
+    Tokenizer,
+    evaluating,
+)
 
 
 class Predictor(ABC):
-    """Answers examples with a model; what kind of answer is a subclass's matter.
+    """Answers examples with a model.
 
     Args:
-        batch_tokens: Source and target positions of a batch, padding included.
-
-    Attributes:
-        labels: Names of the classes in their order; none where answers are sequences.
+        batch_tokens: Positions of a batch, padding included.
     """
 
     model: Model
-    labels: Sequence[str] = ()
 
     def __init__(self, batch_tokens: int) -> None:
         self.batch_tokens = batch_tokens
@@ -88,22 +61,22 @@ class Predictor(ABC):
             yield split.batch(chosen).to(device)
 
 
-class SequencePredictor(Predictor):
-    """Generates output sequences.
+class Generator(Predictor):
+    """Continues sequences.
 
     Args:
-        model: An encoder-decoder.
-        tokenizer: Of the target side.
+        model: The model.
+        tokenizer: Of the outputs.
         decoding: How outputs are searched.
         constraint: What they must respect.
-        batch_tokens: Source and target positions of a batch.
-        n_best: Outputs for each sentence.
+        batch_tokens: Positions of a batch.
+        n_best: Outputs for each example.
         session: Cached states, or recomputing everything for comparison.
     """
 
     def __init__(
         self,
-        model: EncoderDecoder,
+        model: Generative,
         tokenizer: Tokenizer,
         decoding: Decoding,
         constraint: Constraint,
@@ -112,7 +85,7 @@ class SequencePredictor(Predictor):
         session: type[ModelSession] = CachedSession,
     ) -> None:
         super().__init__(batch_tokens)
-        self.model: EncoderDecoder = model
+        self.model: Generative = model
         self.tokenizer = tokenizer
         self.decoding = decoding
         self.constraint = constraint
@@ -122,8 +95,7 @@ class SequencePredictor(Predictor):
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
         keys = [first + row for row in batch.rows]
-        session = self.session(self.model, batch.source, self.constraint.start(batch.source), keys)
-        return self.decoding.search(session)
+        return self.decoding.search(self.session(self.model, batch, self.constraint, keys))
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each sentence's best hypotheses.
@@ -144,38 +116,31 @@ class SequencePredictor(Predictor):
         return [Prediction.of(answers[at : at + self.n_best]) for at in range(0, len(answers), self.n_best)]
 
 
-class LabelPredictor(Predictor):
-    """Chooses a label.
+class Reader(Predictor):
+    """Predicts from what is read, as the task's type says.
 
     Args:
-        model: An encoder with a classifier.
-        labels: Names of the classes.
+        model: The model.
+        task_type: Of the task.
         batch_tokens: Positions of a batch.
-        n_best: Labels for each text.
+        n_best: Answers to each example.
     """
 
-    def __init__(self, model: EncoderOnly, labels: Sequence[str], batch_tokens: int, n_best: int = 1) -> None:
+    def __init__(self, model: Model, task_type: TaskType, batch_tokens: int, n_best: int = 1) -> None:
         super().__init__(batch_tokens)
         self.model = model
-        self.labels = labels
+        self.task_type = task_type
         self.n_best = n_best
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns each text's most probable labels.
+        """Returns each example's best answers.
 
         Raises:
-            ConfigurationError: There are not so many labels.
+            ConfigurationError: There are not so many.
             NotFiniteError: The model's scores are not finite.
         """
-        if self.n_best > len(self.labels):
-            raise ConfigurationError(
-                f"{self.n_best} outputs are asked for, but there are {len(self.labels)} labels; ask for fewer"
-            )
-        log_probabilities = self.model.logits(batch).log_softmax(dim=-1)
-        if (broken := log_probabilities.isnan().any(dim=-1)).any():
-            raise not_finite(first + min(row for row, bad in zip(batch.rows, broken, strict=True) if bad))
-        scores, classes = log_probabilities.topk(self.n_best, dim=-1)
-        return [
-            Prediction.of([Prediction(self.labels[label], score) for label, score in zip(*row, strict=True)])
-            for row in zip(classes.tolist(), scores.tolist(), strict=True)
-        ]
+        answers = self.task_type.answer(self.model, batch, self.n_best)
+        numbers = [each.output if each.score is None else each.score for each in answers]
+        if broken := [row for row, each in zip(batch.rows, numbers, strict=True) if each != each]:
+            raise not_finite(first + min(broken))
+        return answers

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from plugformer.data.encoding import EncodedSplit
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Prediction
 from plugformer.hooks.specification import Evaluation, Sample
+from plugformer.interfaces import Prediction, as_text
 
 
 class Validation:
@@ -56,9 +56,10 @@ class Validation:
         return self._samples(self.shown, self.evaluator.answers(self.split, self.shown))
 
     def _samples(self, rows: Sequence[int], predictions: Sequence[Prediction]) -> list[Sample]:
-        outputs = {row: prediction.output for row, prediction in zip(rows, predictions, strict=True)}
+        outputs = {row: prediction.text for row, prediction in zip(rows, predictions, strict=True)}
         return [
-            Sample(self.split.input(row), self.split.references(row)[0], outputs[row]) for row in self.shown
+            Sample(self.split.input(row), as_text(self.split.references(row)[0]), outputs[row])
+            for row in self.shown
         ]
 
 

@@ -1,19 +1,17 @@
 """What a model reads of a text: the weights of all its attentions, and the tokens between which they lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces.batch import Ragged, pad
 from plugformer.data.inputs import Inputs
-from plugformer.evaluation.predictor import SequencePredictor
+from plugformer.evaluation.predictor import Generator
 from plugformer.inspection.observation import Place, Record, attentions, observing
-from plugformer.interfaces import BEGIN, END, UNKNOWN, Tokenizer
-from plugformer.interfaces.model import evaluating
+from plugformer.interfaces import BEGIN, END, UNKNOWN, Tokenizer, evaluating
 
 if TYPE_CHECKING:
     from plugformer.runs.loading import TrainedModel
@@ -68,22 +66,22 @@ def inspect(trained: "TrainedModel", text: str) -> Inspection:
     model = trained.model
     predictor = trained.predictor()
     tokenizer = trained.vocabularies.source
-    inputs = Inputs.of([text], tokenizer, trained.task)
+    inputs = Inputs.of([text], trained.vocabularies, trained.task, trained.architecture)
     for fault in inputs.faults.values():
         raise fault
     with evaluating(model):
         (batch,) = predictor.batches(inputs.split, [0])
-        if isinstance(predictor, SequencePredictor):
+        if isinstance(predictor, Generator):
             best = predictor.search(batch, 0)[0][0]
-            output_tokens = pad(Ragged.of([best.tokens]), begin=True).to(batch.source.ids.device)
-            batch = replace(batch, target=output_tokens)
-            target = _spelled(predictor.tokenizer, [BEGIN, *best.tokens])
             (output,) = predictor.tokenizer.decode([best.tokens])
+            batch = inputs.split.batch([0], outputs=[best.tokens]).to(batch.device)
         else:
-            target, output = [], predictor.answer(batch, 0)[0].output
+            output = predictor.answer(batch, 0)[0].text
         with observing(model) as records:
             model.hidden(batch)
-    source = _spelled(tokenizer, batch.source.ids[0].tolist())
+    source = _spelled(tokenizer, batch.source.ids.flatten().tolist())
+    read = batch.target.ids.flatten().tolist()
+    target = _spelled(trained.vocabularies.target, read[:-1] if isinstance(predictor, Generator) else read)
     sides = {"encoder": source, "decoder": target}
     views = [
         AttentionView(

@@ -7,9 +7,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, Scope
-from plugformer.model.layer import DecoderLayer, EncoderLayer
-from plugformer.interfaces.model import EncoderDecoder, Model
+from plugformer.interfaces import Attention, Model, Scope
 
 
 class Place(NamedTuple):
@@ -21,7 +19,7 @@ class Place(NamedTuple):
         kind: Whether it reads its own sequence, or the encoder's output.
     """
 
-    stack: Literal["encoder", "decoder"]
+    stack: str
     layer: int
     kind: Literal["self", "cross"]
 
@@ -41,13 +39,13 @@ class Record(NamedTuple):
 
 
 def attentions(model: Model) -> dict[Place, Attention]:
-    """Returns the attentions of a model by their places: the encoder's, then layer by layer the decoder's."""
-    encoder = cast("Sequence[EncoderLayer]", model.encoder.layers)
-    found = {Place("encoder", number, "self"): layer.attention for number, layer in enumerate(encoder)}
-    if isinstance(model, EncoderDecoder):
-        for number, layer in enumerate(cast("Sequence[DecoderLayer]", model.decoder.layers)):
-            found[Place("decoder", number, "self")] = layer.attention
-            found[Place("decoder", number, "cross")] = layer.cross_attention
+    """Returns the attentions of a model by their places: in the order in which they compute."""
+    found = {}
+    for name, stack in model.stacks.items():
+        for number, layer in enumerate(cast("Sequence[nn.Module]", stack.layers)):
+            found[Place(name, number, "self")] = cast("Attention", layer.attention)
+            if (crossing := getattr(layer, "cross_attention", None)) is not None:
+                found[Place(name, number, "cross")] = crossing
     return found
 
 

@@ -77,7 +77,7 @@ def _history(run: RunDirectory, notify: Notify) -> History:
 
 def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
     try:
-        data = prepare(trained.task, trained.registry, trained.vocabularies.tokenizers)
+        data = prepare(trained.task, trained.registry, trained.vocabularies)
         return data.splits["validation"].input(0)
     except PlugformerError as error:
         notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")
@@ -128,10 +128,10 @@ def _facts(trained: TrainedModel) -> Rows:
     parameters = sum(parameter.numel() for parameter in trained.model.parameters())
     return [
         ("run", str(trained.directory)),
-        ("task", trained.task.type),
+        ("task", trained.task.type.name),
         (
             "model",
-            f"{model.architecture}, width {model.width}, {model.heads} heads, {parameters:,} parameters",
+            f"{model.architecture.name}, width {model.width}, {model.heads} heads, {parameters:,} parameters",
         ),
     ]
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.configuration.task import Task
-from plugformer.interfaces import Padding, PositionalEncoding, Positions
-from plugformer.interfaces.model import EncoderDecoder, Model, evaluating
+from plugformer.interfaces import Model, Padding, PositionalEncoding, Positions, evaluating
 
 MOST_POSITIONS = 64
 """Positions that are looked at: enough for the pattern, few enough to be seen one by one."""
@@ -87,10 +87,10 @@ def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_wi
 
 def _encodings(model: Model) -> Iterator[tuple[str, PositionalEncoding]]:
     """Yields the encodings of a model's stacks, and what reads them."""
-    yield "encoder", model.encoder.position
-    if isinstance(model, EncoderDecoder):
-        yield "decoder", model.decoder.position
-        yield "cross-attention", model.decoder.cross_position
+    for name, stack in model.stacks.items():
+        yield name, cast("PositionalEncoding", stack.position)
+        if (crossing := getattr(stack, "cross_position", None)) is not None:
+            yield "cross-attention", crossing
 
 
 def _equal(one: Tensor | None, other: Tensor | None) -> bool:

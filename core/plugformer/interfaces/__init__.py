@@ -1,10 +1,22 @@
 """The interfaces that components implement, one file for each kind, and the objects that they exchange."""
 
-from plugformer.interfaces.architecture import Architecture, Limits, Stack
+from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
 from plugformer.interfaces.attention import Attention
-from plugformer.interfaces.batch import IGNORED, Batch, Encoded, Ragged, Side, Tokens, pad, pad_targets
+from plugformer.interfaces.batch import (
+    IGNORED,
+    NO_TARGETS,
+    NO_TOKENS,
+    Batch,
+    Encoded,
+    Form,
+    Ragged,
+    Side,
+    Tokens,
+    pad,
+    pad_targets,
+)
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
-from plugformer.interfaces.data import Data
+from plugformer.interfaces.data import Data, require_columns
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
@@ -16,7 +28,7 @@ from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluatin
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
-from plugformer.interfaces.prediction import Answer, Prediction
+from plugformer.interfaces.prediction import Answer, Prediction, Value, as_text
 from plugformer.interfaces.real_tokens import take_tokens
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
@@ -29,6 +41,8 @@ __all__ = [
     "BEGIN",
     "END",
     "IGNORED",
+    "NO_TARGETS",
+    "NO_TOKENS",
     "PADDING",
     "SPECIAL_TOKENS",
     "UNKNOWN",
@@ -45,6 +59,7 @@ __all__ = [
     "Examples",
     "FastTokenizer",
     "FeedForward",
+    "Form",
     "Generative",
     "Head",
     "HeadContext",
@@ -74,6 +89,7 @@ __all__ = [
     "Scope",
     "Session",
     "Side",
+    "Sizes",
     "SourceMetric",
     "Stack",
     "State",
@@ -82,12 +98,15 @@ __all__ = [
     "Tokenizer",
     "Tokenizers",
     "Tokens",
+    "Value",
+    "as_text",
     "evaluating",
     "labelled",
     "linear_cross_entropy",
     "next_tokens",
     "pad",
     "pad_targets",
+    "require_columns",
     "softmax_attention",
     "take_tokens",
 ]

@@ -13,7 +13,7 @@ from plugformer.interfaces.level import Level
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model
-    from plugformer.model.assembly import Builder, Sizes
+    from plugformer.model.assembly import Builder
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,19 @@ class Stack:
     name: Literal["encoder", "decoder"]
     causal: bool
     cross: bool = False
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a model must know of the data.
+
+    Attributes:
+        source: Size of the source vocabulary.
+        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of labels.
+    """
+
+    source: int
+    outputs: int
 
 
 class Limits(NamedTuple):
@@ -90,7 +103,7 @@ class Architecture(ABC):
         """Returns how many tokens fit into a model whose sequences have at most `max_length` positions."""
 
     @abstractmethod
-    def build(self, builder: "Builder", sizes: "Sizes", level: Level) -> "Model":
+    def build(self, builder: "Builder", sizes: Sizes, level: Level) -> "Model":
         """Returns a model; its parameters get their initial values afterwards."""
 
     @staticmethod

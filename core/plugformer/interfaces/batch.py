@@ -179,9 +179,10 @@ def pad_targets(
 
 def _columns(
     rows: Ragged, special: int, side: Side, length: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
     """Returns for each place its number counted from its sequence's start, and the sequences' lengths."""
     whole = rows.lengths + special
     length = max(int(whole.max(initial=0)), length or 0)
     start = np.zeros_like(whole) if side == "right" else length - whole
-    return np.arange(length) - start[:, None], whole
+    column: NDArray[np.int64] = np.arange(length) - start[:, None]
+    return column, whole

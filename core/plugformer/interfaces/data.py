@@ -4,10 +4,30 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces.task_type import Column
 
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
+
+
+def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]) -> None:
+    """Refuses columns that data do not have.
+
+    Args:
+        data: Name of the component.
+        offered: The columns that it has.
+        columns: Those that a task asks for.
+
+    Raises:
+        ConfigurationError: One of them, and not an optional one, is none that is offered.
+    """
+    needed = [column.name for column in columns if not column.optional]
+    if not set(needed) <= set(offered):
+        raise ConfigurationError(
+            f"data {data!r} cannot serve this type of task: it has {' and '.join(offered)}, and the task "
+            f"needs {' and '.join(needed)}; choose other data, or another type"
+        )
 
 
 class Data(ABC):

@@ -91,9 +91,7 @@ class Head(nn.Module, ABC):
             log_probabilities[at], correct[at] = _likelihoods(logits, targets[at])
         return Likelihoods(log_probabilities.sum(dim=1), real.sum(dim=1), correct.sum(dim=1))
 
-    def best(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-    ) -> Best:
+    def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
         """Returns the most probable outputs; by default each by itself, by its logits."""
         scores, outputs = self.logits(hidden, real).float().log_softmax(dim=-1).max(dim=-1)
         return Best(outputs, scores if scores.dim() == 1 else scores.masked_fill(~real, 0.0).sum(dim=1))

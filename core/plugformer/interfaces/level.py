@@ -7,7 +7,7 @@ class Level(StrEnum):
     """What a task predicts from."""
 
     NEXT_TOKEN = "next-token"  # noqa: S105 (no password)
-    """One state for each position of the output, which sees only what stands before: predicts what follows."""
+    """One state for each position of the output, which sees what stands before and predicts what follows."""
 
     TOKEN = "token"  # noqa: S105
     """One state for each token of the input, which sees all of it."""

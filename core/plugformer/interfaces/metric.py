@@ -3,11 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
+
+from plugformer.interfaces.prediction import Answer
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Metric(ABC):
     is computed from statistics of single examples, intervals and paired comparisons need no new predictions.
     The core offers every metric as an offline `evaluate.Metric`.
     """
+
+    accepts: ClassVar[frozenset[Answer]] = frozenset({Answer.TEXT, Answer.LABEL})
+    """The kinds of answer that it measures."""
 
     higher_is_better: bool = True
     """Which direction early stopping and the best checkpoint follow."""
@@ -89,7 +94,7 @@ class OutputMetric(Metric):
 
     @abstractmethod
     def statistics(
-        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
+        self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
         """Returns each example's statistics; an example may have several joint references.
 
@@ -97,14 +102,14 @@ class OutputMetric(Metric):
         may not: `aggregate` of its row is the same, whichever examples stand beside it.
         """
 
-    def signature(self, references: Sequence[Sequence[str]]) -> str:  # noqa: ARG002 (a default)
+    def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)
         """Returns what others must know to compare scores, on one line; by default nothing."""
         return ""
 
     def table(
         self,
-        predictions: Sequence[str],  # noqa: ARG002 (a default)
-        references: Sequence[Sequence[str]],  # noqa: ARG002
+        predictions: Sequence[Any],  # noqa: ARG002 (a default)
+        references: Sequence[Sequence[Any]],  # noqa: ARG002
     ) -> Table | None:
         """Returns numbers that reports show beside the score; by default none."""
         return None
@@ -115,7 +120,7 @@ class SourceMetric(Metric):
 
     @abstractmethod
     def statistics(
-        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
+        self, sources: Sequence[str], predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
         """Returns each example's statistics, under the same conditions as those of an `OutputMetric`.
 
@@ -128,8 +133,8 @@ class SourceMetric(Metric):
     def table(
         self,
         sources: Sequence[str],  # noqa: ARG002 (a default)
-        predictions: Sequence[str],  # noqa: ARG002
-        references: Sequence[Sequence[str]],  # noqa: ARG002
+        predictions: Sequence[Any],  # noqa: ARG002
+        references: Sequence[Sequence[Any]],  # noqa: ARG002
     ) -> Table | None:
         """Returns numbers that reports show beside the score; by default none."""
         return None
@@ -140,6 +145,8 @@ class LikelihoodMetric(Metric):
 
     It needs no decoding. A sequence's targets are its tokens and END; a classified text has one, its label.
     """
+
+    accepts = frozenset({Answer.TEXT, Answer.LABEL, Answer.LABELS, Answer.TAGS})
 
     @abstractmethod
     def statistics(

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -31,6 +31,11 @@ class Model(nn.Module, ABC):
     """Stacks and a head. Called with a batch it returns the loss, so that wrappers see every pass."""
 
     head: Head
+
+    @property
+    def stacks(self) -> dict[str, nn.Module]:
+        """Its stacks of layers, by name."""
+        return {name: each for name, each in self.named_children() if hasattr(each, "layers")}
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
@@ -88,7 +93,7 @@ class Generative(Model):
         """Returns what is kept of all that is given but the last token, and that token."""
 
     @abstractmethod
-    def step(self, tokens: Tokens, past: Past) -> Float[Tensor, "rows new width"]:
+    def step(self, tokens: Tokens, past: Any) -> Float[Tensor, "rows new width"]:
         """Returns the hidden states of the next tokens of every row; what is kept then holds them too."""
 
     @abstractmethod

@@ -44,12 +44,17 @@ class Prediction:
 
     @property
     def text(self) -> str:
-        """The output as it is printed: tags with spaces, labels with commas between, a number in full."""
-        if isinstance(self.output, str):
-            return self.output
-        return f"{self.output:.6g}" if isinstance(self.output, float | int) else " ".join(self.output)
+        """The output as it is printed."""
+        return as_text(self.output)
 
     @classmethod
     def of(cls, ranked: "Sequence[Prediction]") -> "Prediction":
         """Returns the first of several, the others its alternatives."""
         return replace(ranked[0], alternatives=tuple(ranked[1:]))
+
+
+def as_text(value: Value) -> str:
+    """Returns an answer as it is printed: tags and labels with spaces between, six digits of a number."""
+    if isinstance(value, str):
+        return value
+    return f"{value:.6g}" if isinstance(value, float | int) else " ".join(value)

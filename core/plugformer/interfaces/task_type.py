@@ -27,8 +27,8 @@ class Column:
 
     Attributes:
         name: Its name in the data.
-        holds: A string (text), a list of strings (texts, words, labels, tags), a `datasets.ClassLabel` (label),
-            or a float (number).
+        holds: A string (text), a list of strings (texts, words, labels, tags), a `datasets.ClassLabel`
+            (label), or a float (number).
         role: Whether it is given or to be predicted; when predicting, examples have no outputs.
         tokenizer: The side whose tokenizer learns from it; None for what is not tokenized.
         along: The column of words to each of which this one has a tag.
@@ -65,11 +65,13 @@ class TaskType(ABC):
     Attributes:
         level: What it predicts from.
         answer_type: What its answers are.
+        learned_type: What `learn` returns, as pydantic knows it: a run's JSON is checked against it.
         learned: What `learn` has returned, set by the core.
     """
 
     level: ClassVar[Level]
     answer_type: ClassVar[Answer]
+    learned_type: ClassVar[Any] = None
     learned: Any = None
 
     @property

@@ -1,14 +1,13 @@
 """Assembly: from a task's `model:` settings and the registry to a model with initial values."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
 from plugformer.configuration.task import Model as ModelSettings
 from plugformer.configuration.task import Task
-from plugformer.creation import create_architecture
-from plugformer.interfaces import Architecture, Head, HeadContext, Level, Model, ModelContext, Norm, Place
+from plugformer.creation import create_architecture, create_task_type
+from plugformer.interfaces import Architecture, Head, HeadContext, Model, ModelContext, Norm, Place, Sizes
 from plugformer.kinds import Kind
 from plugformer.model.decoder import Decoder
 from plugformer.model.embedding import TokenEmbedding
@@ -22,25 +21,11 @@ from plugformer.registry import Registry
 RESIDUALS: dict[str, type[Residual]] = {"pre": PreNorm, "post": PostNorm}
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """What a model must know of the data.
-
-    Attributes:
-        source: Size of the source vocabulary.
-        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of labels.
-    """
-
-    source: int
-    outputs: int
-
-
-def assemble(task: Task, level: Level, sizes: Sizes, registry: Registry) -> Model:
+def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
     """Returns the model that a task describes, its initial values drawn from the task's seed and stream.
 
     Args:
         task: Fully resolved.
-        level: What its task type predicts from.
         sizes: Of the vocabularies.
         registry: Knows the components.
 
@@ -52,6 +37,7 @@ def assemble(task: Task, level: Level, sizes: Sizes, registry: Registry) -> Mode
     seed = task.training.stream_seed
     with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
         architecture = create_architecture(task, registry)
+        level = create_task_type(task, registry).level
         model = architecture.build(Builder(task, architecture, registry), sizes, level)
     initialize(model, seed, Initialization(task.model.initialization))
     return model

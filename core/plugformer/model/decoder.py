@@ -6,8 +6,8 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces.batch import Tokens
 from plugformer.interfaces import PositionalEncoding, Positions, Scope
+from plugformer.interfaces.batch import Tokens
 from plugformer.model.cache import Cache, LayerCache
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding

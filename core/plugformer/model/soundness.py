@@ -39,6 +39,7 @@ from plugformer.interfaces import (
 )
 from plugformer.kinds import Kind
 from plugformer.model.assembly import context
+from plugformer.model.compatibility import incompatibilities
 from plugformer.model.initialization import random_stream, refuse_hidden_values
 from plugformer.model.plan import Choice, Path, StackPlan, plan_stacks
 from plugformer.model.watching import unlike
@@ -61,6 +62,8 @@ def check(task: Task, registry: Registry) -> list[Problem]:
         or return another shape than they should; if there are none, encodings and attentions that do not fit
         each other.
     """
+    if unfit := list(incompatibilities(task, registry)):
+        return unfit
     plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
     builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
     with random_stream(0, "trial"):
@@ -74,7 +77,10 @@ def data_problems(task: Task, registry: Registry) -> list[Problem]:
 
     def found() -> list[Problem]:
         data: Data = registry.create(Kind.DATA, block.name, **block.options)
-        return [(("data", *path), message) for path, message in data.problems(create_task_type(task, registry).columns)]
+        return [
+            (("data", *path), message)
+            for path, message in data.problems(create_task_type(task, registry).columns)
+        ]
 
     try:
         return list(guarded(f"data {block.name!r}", "looking for problems", found))

@@ -8,9 +8,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.interfaces.batch import Batch
+from plugformer.interfaces.model import Model, evaluating
 from plugformer.model.dropout import Dropout
 from plugformer.model.encoder import Memory
-from plugformer.interfaces.model import Model, evaluating
 
 
 @dataclass(frozen=True)

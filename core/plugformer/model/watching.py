@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from plugformer.interfaces.batch import Batch
 from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding
+from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Model, evaluating
 
 Look = Callable[[str, nn.Module, tuple[Any, ...], object], None]
@@ -61,7 +61,6 @@ def first_misshapen(model: Model, batch: Batch) -> tuple[nn.Module, str] | None:
 
     try:
         with evaluating(model), torch.compiler.set_stance("force_eager"), watched(model, look):
-            model.encoder(batch.source)
             model(batch)
     except _Found as found:
         module, problem = found.args

@@ -135,8 +135,13 @@ class RunDirectory:
         return self.path / f"tokenizer-{side}.json"
 
     @property
+    def learned(self) -> Path:
+        """What the task's type has learned, such as the names of the classes."""
+        return self.path / "learned.json"
+
+    @property
     def labels(self) -> Path:
-        """The names of the classes."""
+        """The names of the classes in runs of earlier versions."""
         return self.path / "labels.json"
 
     def lock(self) -> dict[str, Any]:

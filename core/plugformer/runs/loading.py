@@ -6,26 +6,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, overload
 
 from plugformer.configuration.task import Task
+from plugformer.creation import create_architecture
 from plugformer.data.cache_key import missing_files
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.further_files import read_files
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.distributed import ALONE, Processes
 from plugformer.errors import DataError, PlugformerError, nearest
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import LabelPredictor, Prediction, Predictor, SequencePredictor
+from plugformer.evaluation.predictor import Generator, Predictor, Reader
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
+from plugformer.interfaces import Answer, Generative, Level, Model, Prediction
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
-from plugformer.interfaces.model import EncoderDecoder, EncoderOnly, Model
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.overrides import AFTER_TRAINING, changeable
 from plugformer.runs.requirements import ANSWERING, require_installed, resolve_run
-from plugformer.runs.vocabularies import Vocabularies, load_vocabularies
+from plugformer.runs.vocabularies import load_vocabularies
 from plugformer.runs.weights import load_tensors, restore
 
 if TYPE_CHECKING:
@@ -55,14 +57,16 @@ class TrainedModel:
         self.model = model
         self.vocabularies = vocabularies
         self.registry = registry
-        if isinstance(model, EncoderDecoder):
+        self.architecture = create_architecture(task, registry)
+        if vocabularies.task_type.level is Level.NEXT_TOKEN:
             self._constraint = Constraint.of(task.decoding, vocabularies.target, task.model.max_length)
 
     def __repr__(self) -> str:
         """Returns where it lies, what it does, and its size."""
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         return (
-            f"TrainedModel({str(self.directory)!r}: {self.task.type}, {self.task.model.architecture}, "
+            f"TrainedModel({str(self.directory)!r}: {self.task.type.name}, "
+            f"{self.task.model.architecture.name}, "
             f"{parameters:,} parameters)"
         )
 
@@ -107,7 +111,7 @@ class TrainedModel:
         Raises:
             ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
         """
-        inputs = Inputs.of(texts, self.vocabularies.source, self.task)
+        inputs = Inputs.of(texts, self.vocabularies, self.task, self.architecture)
         rows = inputs.answerable
         answers: dict[int, Prediction | PlugformerError] = {**inputs.faults}
         for row, answer in zip(
@@ -153,9 +157,7 @@ class TrainedModel:
             return self.report(self._read(split, notify), split)
         files = [Path(file) for file in ([data] if isinstance(data, str | Path) else data)]
         name = ", ".join(map(str, files))
-        examples, count, notices = read_files(
-            files, self.task, self.registry, self.vocabularies.tokenizers, self.vocabularies.labels
-        )
+        examples, count, notices = read_files(files, self.task, self.registry, self.vocabularies)
         for notice in (*notices, f"{name}: {count}"):
             notify(notice)
         return self.report(examples, name)
@@ -183,7 +185,7 @@ class TrainedModel:
 
     def _read(self, split: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
         try:
-            data = prepare(self.task, self.registry, self.vocabularies.tokenizers)
+            data = prepare(self.task, self.registry, self.vocabularies)
         except DataError as error:
             if moved := missing_files(self.task.data, self.registry):
                 raise DataError(
@@ -195,11 +197,6 @@ class TrainedModel:
         if split not in data.splits:
             known = sorted(data.splits)
             raise DataError(f"unknown split {split!r}{nearest(split, known)}; known: {', '.join(known)}")
-        if data.labels != self.vocabularies.labels:
-            raise DataError(
-                f"the data have the classes {list(data.labels)}, the model was trained with "
-                f"{list(self.vocabularies.labels)}; name the classes with data.labels, or use --data"
-            )
         for notice in (*data.notices, f"{split}: {data.lengths[split]}"):
             notify(notice)
         return data.splits[split]
@@ -214,7 +211,9 @@ class TrainedModel:
             block.score_name: self.registry.create(Kind.METRIC, block.name, **block.options)
             for block in self.task.evaluation.metrics
         }
-        return Evaluator(self.predictor(), metrics, processes)
+        labelled = self.vocabularies.task_type.answer_type is Answer.LABEL
+        classes = self.vocabularies.learned if labelled else ()
+        return Evaluator(self.predictor(), metrics, classes, processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
         """Returns what answers with this model, the way its task decodes.
@@ -222,18 +221,18 @@ class TrainedModel:
         Args:
             n_best: Outputs for each example.
         """
-        if isinstance(self.model, EncoderDecoder):
+        task_type = self.vocabularies.task_type
+        if task_type.level is Level.NEXT_TOKEN:
             block = self.task.decoding
-            return SequencePredictor(
-                self.model,
+            return Generator(
+                cast("Generative", self.model),
                 self.vocabularies.target,
                 self.registry.create(Kind.DECODING, block.name, **block.options),
                 self._constraint,
                 BATCH_TOKENS,
                 n_best,
             )
-        labels = self.vocabularies.labels
-        return LabelPredictor(cast("EncoderOnly", self.model), labels, BATCH_TOKENS, n_best)
+        return Reader(self.model, task_type, BATCH_TOKENS, n_best)
 
 
 def load(

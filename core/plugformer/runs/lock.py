@@ -83,6 +83,8 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any], *, allow: bool = Fa
 def _blocks(task: Task) -> Iterator[tuple[Kind, Component]]:
     """Yields every component block of a task."""
     model = task.model
+    yield Kind.TASK_TYPE, task.type
+    yield Kind.ARCHITECTURE, model.architecture
     yield Kind.DATA, task.data
     yield Kind.TOKENIZER, task.tokenizer.source
     yield Kind.TOKENIZER, task.tokenizer.target

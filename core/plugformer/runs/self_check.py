@@ -7,23 +7,22 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from plugformer.interfaces.batch import Batch
+from plugformer.creation import create_architecture
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation.agreement import (
     Differences,
     batch_of,
     best,
     cached_and_uncached,
-    label_probabilities,
-    labels_apart,
     outputs_apart,
     padded,
+    probabilities,
+    probabilities_apart,
 )
-from plugformer.evaluation.predictor import SequencePredictor
+from plugformer.evaluation.predictor import Generator
 from plugformer.evaluation.self_check_result import Comparison, SelfCheck
-from plugformer.interfaces import Hypothesis
+from plugformer.interfaces import Batch, Generative, Hypothesis, Level, Model, evaluating
 from plugformer.kinds import Kind
-from plugformer.interfaces.model import EncoderDecoder, Model, evaluating
 from plugformer.runs.loading import TrainedModel, load
 
 EXAMPLES = 8
@@ -54,8 +53,8 @@ def check_itself(trained: TrainedModel, split: EncodedSplit) -> SelfCheck:
         split: Its validation examples; the first eight are answered.
     """
     rows = range(len(split))[:EXAMPLES]
-    sequences = isinstance(trained.model, EncoderDecoder)
-    ways = (_Sequences if sequences else _Labels)(trained, split, rows).ways()
+    continues = trained.vocabularies.task_type.level is Level.NEXT_TOKEN
+    ways = (_Continuing if continues else _Reading)(trained, split, rows).ways()
     inputs = [split.input(row) for row in rows]
     if not all(parameter.isfinite().all() for parameter in trained.model.parameters()):
         ways = [way._replace(likely=_DIVERGED) for way in ways]
@@ -77,12 +76,20 @@ def _contracts(*components: str) -> str:
     return " and ".join(f"`plugformer check {component}`" for component in components)
 
 
+def _suspects(trained: TrainedModel) -> tuple[str, str]:
+    """Returns the attention and the positional encoding of the last stack."""
+    settings = trained.task.model
+    stack = getattr(settings, create_architecture(trained.task, trained.registry).stacks[-1].name)
+    attention, position = stack.attention or settings.attention, stack.position or settings.position
+    return f"attention/{attention.name}", f"position/{position.name}"
+
+
 def _loaded(trained: TrainedModel) -> Model:
     """Returns the model that is saved, on the device of the one at hand."""
     return load(trained.directory, trained.registry).model.to(next(trained.model.parameters()).device)
 
 
-class _Sequences:
+class _Continuing:
     """Ways to continue sequences.
 
     Cached decoding is that of the task. The other searches are greedy: where two of them part, it can be told
@@ -94,11 +101,7 @@ class _Sequences:
         self.batch = batch_of(split, rows, trained.model)
 
     def ways(self) -> list[Way]:
-        model = self.trained.task.model
-        attention, position = (
-            f"attention/{(model.decoder.attention or model.attention).name}",
-            f"position/{(model.decoder.position or model.position).name}",
-        )
+        attention, position = _suspects(self.trained)
         state = f"what an attention keeps of the past, or positions: {_contracts(attention, position)}"
         padding = f"padding that is read, or rows that are mixed: {_contracts(attention, position)}"
         return [
@@ -120,7 +123,7 @@ class _Sequences:
 
     def loaded(self) -> Differences:
         predictor = _predictor(self.trained, "greedy")
-        predictor.model = cast("EncoderDecoder", _loaded(self.trained))
+        predictor.model = cast("Generative", _loaded(self.trained))
         return self._apart(best(predictor, [self.batch]))
 
     @cached_property
@@ -131,16 +134,16 @@ class _Sequences:
         return outputs_apart(_predictor(self.trained), self.split, self.rows, self.greedy, others)
 
 
-def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> SequencePredictor:
+def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> Generator:
     """Returns what answers with a model, in the way of its task or by a built-in search."""
-    predictor = cast("SequencePredictor", trained.predictor())
+    predictor = cast("Generator", trained.predictor())
     if decoding:
         predictor.decoding = trained.registry.create(Kind.DECODING, f"plugformer:{decoding}", **options)
     return predictor
 
 
-class _Labels:
-    """Ways to classify texts."""
+class _Reading:
+    """Ways to predict from what is read."""
 
     def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
         self.trained = trained
@@ -148,9 +151,10 @@ class _Labels:
         self.singles = [batch_of(split, [row], trained.model) for row in rows]
 
     def ways(self) -> list[Way]:
-        model = self.trained.task.model
-        attention = f"attention/{(model.encoder.attention or model.attention).name}"
-        padding = f"padding that is read: {_contracts(attention, f'head/{model.head.name}')}"
+        attention, _ = _suspects(self.trained)
+        padding = (
+            f"padding that is read: {_contracts(attention, f'head/{self.trained.task.model.head.name}')}"
+        )
         rows = f"rows that are mixed, or {padding}"
         return [
             Way("batch = single", rows, lambda: self._apart(self.trained.model, self.batch)),
@@ -159,6 +163,6 @@ class _Labels:
         ]
 
     def _apart(self, other: Model, *batches: Batch) -> Differences:
-        return labels_apart(
-            label_probabilities(self.trained.model, self.singles), label_probabilities(other, batches)
+        return probabilities_apart(
+            probabilities(self.trained.model, self.singles), probabilities(other, batches)
         )

@@ -1,56 +1,26 @@
 """What turns text into numbers and back: kept with a run, and read from it."""
 
-from dataclasses import dataclass
+from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.configuration.task import Task
-from plugformer.data.preparation import PreparedData
+from plugformer.creation import create_task_type
 from plugformer.data.tokenizing import create_tokenizers
-from plugformer.interfaces import Tokenizer
-from plugformer.model.assembly import Sizes
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json, write_json
 from plugformer.runs.schemas import LABELS
 
 
-@dataclass(frozen=True)
-class Vocabularies:
-    """The two ends of a model.
-
-    Attributes:
-        source: Tokenizer of the input.
-        target: Tokenizer of the output; the same object where both sides share it, or the output is a label.
-        labels: Names of the classes; none for sequences.
-    """
-
-    source: Tokenizer
-    target: Tokenizer
-    labels: tuple[str, ...]
-
-    @classmethod
-    def of(cls, data: PreparedData) -> "Vocabularies":
-        """Returns what was learned from data."""
-        return cls(data.source_tokenizer, data.target_tokenizer, data.labels)
-
-    @property
-    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Those of source and target."""
-        return self.source, self.target
-
-    @property
-    def sizes(self) -> Sizes:
-        """What a model must know of them."""
-        return Sizes(source=self.source.size, outputs=len(self.labels) or self.target.size)
-
-
 def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> None:
-    """Writes `tokenizer.json`, or one file for each side, and the labels."""
+    """Writes `tokenizer.json`, or one file for each side, and what the task's type has learned."""
     if vocabularies.source is vocabularies.target:
         vocabularies.source.save(directory.tokenizer("shared"))
     else:
         vocabularies.source.save(directory.tokenizer("source"))
         vocabularies.target.save(directory.tokenizer("target"))
-    write_json(directory.labels, list(vocabularies.labels))
+    write_json(directory.learned, vocabularies.learned)
 
 
 def load_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -> Vocabularies:
@@ -63,4 +33,15 @@ def load_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -
     source.load(directory.tokenizer("shared" if source is target else "source"))
     if target is not source:
         target.load(directory.tokenizer("target"))
-    return Vocabularies(source, target, tuple(read_json(directory.labels, LABELS)))
+    task_type = create_task_type(task, registry)
+    _learn(task_type, directory)
+    return Vocabularies(source, target, task_type)
+
+
+def _learn(task_type: TaskType, directory: RunDirectory) -> None:
+    """Gives a task type what it has learned; earlier versions kept the names of classes alone."""
+    if directory.labels.exists() and not directory.learned.exists():
+        task_type.learned = read_json(directory.labels, LABELS) or None
+        return
+    schema: TypeAdapter[object] = TypeAdapter(task_type.learned_type, config=ConfigDict(strict=True))
+    task_type.learned = read_json(directory.learned, schema)

@@ -1,16 +1,18 @@
 """The contract of data: see plugformer.interfaces.data."""
 
 import json
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Data, TaskType
+from plugformer.interfaces import Column, Data
 from plugformer.testing.check import NotApplicable, check, fail, require
 from plugformer.testing.processes import in_another_process
 from plugformer.testing.subject import Subject
@@ -18,7 +20,33 @@ from plugformer.testing.subject import Subject
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDataset, IterableDatasetDict
 
-TYPES = tuple(TaskType)
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns that a type of task may ask for."""
+
+    columns: tuple[Column, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(column.name for column in self.columns if not column.optional)
+
+
+_TEXT = Column("text", "text", "input", tokenizer="source")
+_WORDS = Column("words", "words", "input", tokenizer="source")
+TYPES = (
+    Columns(
+        (
+            Column("source", "text", "input", tokenizer="source"),
+            Column("target", "text", "output", tokenizer="target"),
+            Column("references", "texts", "output", optional=True),
+        )
+    ),
+    Columns((_TEXT, Column("label", "label", "output"))),
+    Columns((_TEXT, Column("labels", "labels", "output"))),
+    Columns((_TEXT, Column("number", "number", "output"))),
+    Columns((_WORDS, Column("tags", "tags", "output", along="words"))),
+    Columns((_TEXT,)),
+)
 
 _STREAMED = 200
 """Examples of each split that are compared with those of its stream."""
@@ -28,18 +56,18 @@ _STREAMED = 200
 def serves_a_type_of_task(subject: Subject) -> None:
     """It loads for one type of task at least, and refuses the other with an error of Plugformer's."""
     refusals = []
-    for task_type in TYPES:
+    for asked in TYPES:
         try:
-            _loaded(subject, task_type)
+            _loaded(subject, asked)
         except NotApplicable as refusal:
             refusals.append(str(refusal))
     require(len(refusals) < len(TYPES), f"it serves no type of task: {'; '.join(refusals)}")
 
 
 @check(TYPES)
-def splits_have_their_names(subject: Subject, task_type: TaskType) -> None:
+def splits_have_their_names(subject: Subject, asked: Columns) -> None:
     """Splits are train, and any of validation and names that begin with test; none is empty."""
-    splits = _loaded(subject, task_type)
+    splits = _loaded(subject, asked)
     require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
     for name, split in splits.items():
         require(
@@ -50,33 +78,39 @@ def splits_have_their_names(subject: Subject, task_type: TaskType) -> None:
 
 
 @check(TYPES)
-def examples_fit_the_task(subject: Subject, task_type: TaskType) -> None:
-    """Every example has text that is not blank: source and target, or text with a label.
+def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
+    """Every example has what its columns hold: text that is not blank, classes, numbers, lists of text.
 
-    Labels are classes (datasets.ClassLabel), the same in all splits; references are lists of text.
+    Labels are classes (datasets.ClassLabel), the same in all splits; there are as many tags as words.
     """
-    columns = {TaskType.SEQUENCE_TO_SEQUENCE: _require_sequences, TaskType.CLASSIFICATION: _require_classes}
     classes = set()
-    for name, split in _loaded(subject, task_type).items():
-        missing = [column for column in task_type.columns if column not in split.column_names]
+    for name, split in _loaded(subject, asked).items():
+        present = [column for column in asked.columns if column.name in split.column_names]
+        missing = [column.name for column in asked.columns if not column.optional and column not in present]
         require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
-        classes.add(columns[task_type](str(name), split))
-    require(len(classes) == 1, f"splits name different classes: {sorted(classes)}")
+        for column in present:
+            if column.holds == "label":
+                classes.add(_require_classes(str(name), column.name, split))
+            else:
+                _REQUIRE[column.holds](str(name), column.name, split[column.name])
+            if column.along is not None:
+                _require_aligned(str(name), column, split)
+    require(len(classes) <= 1, f"splits name different classes: {sorted(classes)}")
 
 
 @check(TYPES)
-def what_loads_has_no_problems(subject: Subject, task_type: TaskType) -> None:
+def what_loads_has_no_problems(subject: Subject, asked: Columns) -> None:
     """Before it reads, it finds nothing wrong with options with which it loads."""
-    _loaded(subject, task_type)
-    found = list(subject.create().problems(task_type))
+    _loaded(subject, asked)
+    found = list(subject.create().problems(asked.columns))
     require(not found, f"problems finds {found[:1]}, but load reads the examples")
 
 
 @check(TYPES)
-def loading_is_repeatable(subject: Subject, task_type: TaskType) -> None:
+def loading_is_repeatable(subject: Subject, asked: Columns) -> None:
     """Loaded again, by another object, every split holds the same examples in the same order."""
-    first = _loaded(subject, task_type)
-    second = subject.create().load(task_type)
+    first = _loaded(subject, asked)
+    second = subject.create().load(asked.columns)
     require(list(first) == list(second), "loaded again, there are other splits")
     for name, split in first.items():
         for column in split.column_names:
@@ -88,13 +122,13 @@ def loading_is_repeatable(subject: Subject, task_type: TaskType) -> None:
 
 
 @check(TYPES)
-def a_stream_has_the_same_examples(subject: Subject, task_type: TaskType) -> None:
+def a_stream_has_the_same_examples(subject: Subject, asked: Columns) -> None:
     """Streamed, every split has the examples that load gives, and goes on exactly from a saved state."""
-    splits = _loaded(subject, task_type)
-    streams, again = (_streamed(subject, task_type) for _ in range(2))
+    splits = _loaded(subject, asked)
+    streams, again = (_streamed(subject, asked) for _ in range(2))
     require(list(streams) == list(splits), f"streamed, the splits are {list(streams)}, not {list(splits)}")
     for name, split in splits.items():
-        columns = [column for column in (*task_type.columns, "references") if column in split.column_names]
+        columns = [column.name for column in asked.columns if column.name in split.column_names]
         expected = [{column: row[column] for column in columns} for row in islice(split, _STREAMED)]
         rows, half = _sound(streams[name], columns), len(expected) // 2
         found = list(islice(rows, half))
@@ -111,9 +145,9 @@ def version_is_repeatable(subject: Subject) -> None:
     version = subject.create().version()
     require(isinstance(version, str), f"the version is {version!r}, expected a text")
     data: Data = subject.create()
-    for task_type in TYPES:
+    for asked in TYPES:
         with suppress(ConfigurationError, DataError):
-            data.load(task_type)
+            data.load(asked.columns)
     require(
         data.version() == version, f"after loading, the version is {data.version()!r} instead of {version!r}"
     )
@@ -124,7 +158,7 @@ def version_is_repeatable(subject: Subject) -> None:
     require(other == version, f"in another process, the version is {other!r} instead of {version!r}")
 
 
-def _loaded(subject: Subject, task_type: TaskType) -> "DatasetDict":
+def _loaded(subject: Subject, asked: Columns) -> "DatasetDict":
     """Returns the splits for a type of task, loaded once for all checks.
 
     Raises:
@@ -134,17 +168,17 @@ def _loaded(subject: Subject, task_type: TaskType) -> "DatasetDict":
     def load() -> "DatasetDict | str":
         data: Data = subject.create()
         try:
-            return data.load(task_type)
+            return data.load(asked.columns)
         except (ConfigurationError, DataError) as refusal:
             return str(refusal)
 
-    splits = subject.once(task_type, load)
+    splits = subject.once(asked, load)
     if isinstance(splits, str):
         raise NotApplicable(splits)
     return splits
 
 
-def _streamed(subject: Subject, task_type: TaskType) -> "IterableDatasetDict":
+def _streamed(subject: Subject, asked: Columns) -> "IterableDatasetDict":
     """Returns the streams of new data.
 
     Raises:
@@ -152,7 +186,7 @@ def _streamed(subject: Subject, task_type: TaskType) -> "IterableDatasetDict":
     """
     data: Data = subject.create()
     try:
-        return data.stream(task_type)
+        return data.stream(asked.columns)
     except ConfigurationError as refusal:
         raise NotApplicable(str(refusal)) from refusal
 
@@ -161,28 +195,18 @@ def _sound(stream: "IterableDataset", columns: Sequence[str]) -> Iterator[dict[s
     return ({column: row[column] for column in columns} for row in stream if not row.get("fault"))
 
 
-def _require_sequences(name: str, split: Any) -> tuple[str, ...]:
-    for column in TaskType.SEQUENCE_TO_SEQUENCE.columns:
-        _require_text(name, column, split[column])
-    if "references" in split.column_names:
-        for number, references in enumerate(split["references"]):
-            _require_text(name, f"references of example {number}", references)
-    return ()
-
-
-def _require_classes(name: str, split: Any) -> tuple[str, ...]:
+def _require_classes(name: str, column: str, split: Any) -> tuple[str, ...]:
     """Returns the names of the classes."""
     from datasets import ClassLabel
 
-    _require_text(name, "text", split["text"])
-    feature: Any = split.features["label"]
+    feature: Any = split.features[column]
     require(
-        isinstance(feature, ClassLabel), f"the label of split {name!r} is {feature}, expected a ClassLabel"
+        isinstance(feature, ClassLabel), f"the {column} of split {name!r} is {feature}, expected a ClassLabel"
     )
-    for number, label in enumerate(split["label"]):
+    for number, label in enumerate(split[column]):
         require(
             isinstance(label, int) and 0 <= label < len(feature.names),
-            f"example {number} of split {name!r} has the label {label!r}, "
+            f"example {number} of split {name!r} has the {column} {label!r}, "
             f"there are {len(feature.names)} classes",
         )
     return tuple(feature.names)
@@ -192,6 +216,34 @@ def _require_text(name: str, column: str, values: Any) -> None:
     for number, value in enumerate(values):
         if not (isinstance(value, str) and value.strip()):
             fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected text")
+
+
+def _require_lists(name: str, column: str, values: Any) -> None:
+    for number, value in enumerate(values):
+        if not (isinstance(value, list) and all(isinstance(each, str) and each for each in value)):
+            fail(f"the {column} of example {number} of split {name!r} are {value!r}, expected a list of text")
+
+
+def _require_numbers(name: str, column: str, values: Any) -> None:
+    for number, value in enumerate(values):
+        if not (isinstance(value, float) and math.isfinite(value)):
+            fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected a finite number")
+
+
+def _require_aligned(name: str, column: Column, split: Any) -> None:
+    for number, (words, tags) in enumerate(zip(split[column.along], split[column.name], strict=True)):
+        require(
+            len(words) == len(tags),
+            f"example {number} of split {name!r} has {len(words)} {column.along} and {len(tags)} "
+            f"{column.name}, expected as many",
+        )
+
+
+_REQUIRE: dict[str, Callable[[str, str, Any], None]] = {
+    "text": _require_text,
+    "number": _require_numbers,
+    **dict.fromkeys(("texts", "words", "tags", "labels"), _require_lists),
+}
 
 
 CHECKS = (

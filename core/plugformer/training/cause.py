@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.interfaces.batch import Batch
 from plugformer.errors import NotFiniteError
+from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Model
 from plugformer.model.watching import watched
 

@@ -14,7 +14,7 @@ from plugformer.evaluation.validation import Validation
 from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.hooks.metrics_log import MetricsLog
 from plugformer.hooks.specification import Run
-from plugformer.interfaces import Metric
+from plugformer.interfaces import Batch, Metric
 from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.directory import RunDirectory
@@ -166,7 +166,11 @@ def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:
         return StreamedBatches(data.streamed, order=partial(order_of, settings)), STREAMED_EPOCH
     train = data.splits["train"]
     order = order_of(settings, train.lengths)
-    stream = PreparedBatches(order=order, fetch=train.batch, describe=train.described)
+
+    def fetch(rows: Rows, epoch: int) -> Batch:
+        return train.batch(rows, epoch=(settings.seed, epoch))
+
+    stream = PreparedBatches(order=order, fetch=fetch, describe=train.described)
     return stream, -(-len(order(0)) // settings.accumulation)  # rounded up
 
 

@@ -7,10 +7,10 @@ from typing import NoReturn, TypeVar
 
 from torch import Tensor, nn
 
-from plugformer.interfaces.batch import Batch
 from plugformer.distributed import ALONE, Processes
 from plugformer.errors import NotFiniteError
 from plugformer.hooks.specification import Run
+from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Model
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory

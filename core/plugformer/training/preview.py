@@ -1,18 +1,16 @@
 """What a task's model will look like, before any training."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from plugformer.configuration import ResolvedTask
-from plugformer.interfaces.batch import Batch, Ragged, collate_labelled, collate_pairs
+from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
-from plugformer.interfaces import UNKNOWN, TaskType
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.interfaces import UNKNOWN, Batch, Encoded, Level, Ragged, Sizes
+from plugformer.model.assembly import assemble
 from plugformer.model.summary import Row, summarize
-from plugformer.runs.vocabularies import Vocabularies
 
 ASSUMED = Sizes(source=8000, outputs=8000)
 ASSUMED_LENGTH = 32
@@ -42,7 +40,7 @@ def preview(resolved: ResolvedTask) -> Preview:
     try:
         sizes, batch, origin = _measured(resolved)
     except DataError as error:
-        sizes, batch = ASSUMED, _assumed(TaskType(resolved.task.type))
+        sizes, batch = ASSUMED, _assumed(resolved)
         origin = f"assumed, because the data cannot be read ({str(error).splitlines()[0]})"
     model = assemble(resolved.task, sizes, resolved.registry)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
@@ -53,7 +51,7 @@ def preview(resolved: ResolvedTask) -> Preview:
 def _measured(resolved: ResolvedTask) -> tuple[Sizes, Batch, str]:
     data = prepare(resolved.task, resolved.registry)
     name, batch = median_example(data)
-    return Vocabularies.of(data).sizes, batch, f"of the split {name}"
+    return data.vocabularies.sizes, batch, f"of the split {name}"
 
 
 def median_example(data: PreparedData) -> tuple[str, Batch]:
@@ -64,8 +62,16 @@ def median_example(data: PreparedData) -> tuple[str, Batch]:
     return name, data.splits[name].batch([median])
 
 
-def _assumed(task_type: TaskType) -> Batch:
+def _assumed(resolved: ResolvedTask) -> Batch:
+    task_type = create_task_type(resolved.task, resolved.registry)
     tokens = Ragged.of([[UNKNOWN] * ASSUMED_LENGTH])
-    if task_type is TaskType.SEQUENCE_TO_SEQUENCE:
-        return collate_pairs(tokens, tokens, [0])
-    return collate_labelled(tokens, torch.zeros(1, dtype=torch.int64).numpy(), [0])
+    reads = any(column.role == "input" for column in task_type.columns)
+    targets = {
+        Level.NEXT_TOKEN: None,
+        Level.TOKEN: replace(tokens, values=np.zeros_like(tokens.values)),
+        Level.SEQUENCE: np.zeros(1, dtype=np.int64),
+    }[task_type.level]
+    continued = task_type.level is Level.NEXT_TOKEN
+    encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
+    architecture = create_architecture(resolved.task, resolved.registry)
+    return replace(architecture.arrange(encoded, task_type.level), rows=[0])

@@ -13,11 +13,11 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
 from plugformer.configuration.task import Training
-from plugformer.interfaces.batch import Batch
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
-from plugformer.model.layer import DecoderLayer, EncoderLayer
+from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
+from plugformer.model.layer import DecoderLayer, EncoderLayer
 from plugformer.runs.weights import own_tensors
 from plugformer.training.parallel import Parallel
 from plugformer.training.precision import accelerator

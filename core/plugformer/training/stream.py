@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from plugformer.interfaces.batch import Batch
 from plugformer.distributed import Processes
+from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import Progress
 
 Rows = list[int]
@@ -62,7 +62,7 @@ class PreparedBatches(BatchStream):
 
     Args:
         order: Returns an epoch's batches, as rows of the training split.
-        fetch: Returns the batch of some rows.
+        fetch: Returns the batch of some rows in an epoch.
         describe: Returns the example of a row, in words.
     """
 
@@ -70,7 +70,7 @@ class PreparedBatches(BatchStream):
         self,
         *,
         order: Callable[[int], list[Rows]],
-        fetch: Callable[[Rows], Batch],
+        fetch: Callable[[Rows, int], Batch],
         describe: Callable[[int], str],
     ) -> None:
         self._order = order
@@ -81,10 +81,10 @@ class PreparedBatches(BatchStream):
 
     def next(self, progress: Progress, count: int, processes: Processes) -> Share:
         """Returns this process's batches of the next update."""
-        rows = [self._rows(progress) for _ in range(count)]
-        own = [self._fetch(each) for each in processes.share(rows)]
+        rows = [(self._rows(progress), progress.epoch) for _ in range(count)]
+        own = [self._fetch(*each) for each in processes.share(rows)]
         idle = len(own) * processes.count < len(rows)
-        return Share(own, [self._fetch(rows[0])] if idle else [])
+        return Share(own, [self._fetch(*rows[0])] if idle else [])
 
     def describe(self, row: int) -> str:
         """Returns the example of a row, in words."""

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from plugformer.interfaces.batch import Batch
 from plugformer.data.blocks import BlockReader, Order, Place
 from plugformer.data.read_count import ReadCount
 from plugformer.data.streaming import StreamedExamples
 from plugformer.distributed import Processes
 from plugformer.errors import RunError
+from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import Progress
 from plugformer.training.stream import BatchStream, Share
 

@@ -13,6 +13,7 @@ from accelerate import PartialState
 from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
 from plugformer.configuration.layers import short_name
 from plugformer.data.preparation import PreparedData, prepare
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.report import Report
@@ -30,7 +31,7 @@ from plugformer.runs.overrides import duration
 from plugformer.runs.requirements import resolve_run
 from plugformer.runs.self_check import check_itself
 from plugformer.runs.training_lock import training_lock
-from plugformer.runs.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
+from plugformer.runs.vocabularies import load_vocabularies, save_vocabularies
 from plugformer.training.fitting import fit, updates
 from plugformer.training.precision import precision
 
@@ -80,7 +81,7 @@ def train(
             notify(notice)
     path = processes.on_main(lambda: _new_directory(task, out))
     data = _prepare(resolved, None, notify, processes)
-    vocabularies = Vocabularies.of(data)
+    vocabularies = data.vocabularies
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
     processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies, where))
@@ -231,8 +232,7 @@ def _prepare(
     resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: Notify, processes: Processes
 ) -> PreparedData:
     """Reads the data, and says what was read and what was left out."""
-    tokenizers = None if vocabularies is None else vocabularies.tokenizers
-    data = processes.first_on_each_machine(lambda: prepare(resolved.task, resolved.registry, tokenizers))
+    data = processes.first_on_each_machine(lambda: prepare(resolved.task, resolved.registry, vocabularies))
     for notice in data.notices:
         notify(notice)
     for name, count in data.lengths.items():

@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from plugformer.interfaces.batch import Batch
 from plugformer.distributed import ALONE, Processes, SpokenFor
 from plugformer.errors import InterruptedRunError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.interfaces import Schedule
+from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, evaluating
 from plugformer.runs.candidates import Candidates, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint

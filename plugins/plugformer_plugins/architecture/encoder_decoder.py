@@ -18,12 +18,13 @@ from plugformer.interfaces import (
     Limits,
     Ragged,
     Side,
+    Sizes,
     Stack,
     Tokens,
     next_tokens,
     pad,
 )
-from plugformer.model import Builder, Cache, Decoder, Encoder, Sizes
+from plugformer.model import Builder, Cache, Decoder, Encoder
 from plugformer_plugins.architecture.targets import example_targets
 
 
@@ -48,7 +49,9 @@ class EncoderDecoder(Architecture):
             begin = pad(Ragged(np.zeros(0, np.int64), np.zeros(count, np.int64)), begin=True, end=False)
             return Batch(source, begin, example_targets(encoded.targets))
         output = encoded.output
-        return Batch(source, NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length))
+        return Batch(
+            source, NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length)
+        )
 
     def positions(
         self, lengths: Int[ndarray, "examples 2"], level: Level
@@ -80,9 +83,7 @@ class EncoderDecoder(Architecture):
 class EncoderDecoderModel(Generative):
     """Reads a source sequence and continues a target sequence."""
 
-    def __init__(
-        self, encoder: Encoder, decoder: Decoder, head: Head, level: Level, max_length: int
-    ) -> None:
+    def __init__(self, encoder: Encoder, decoder: Decoder, head: Head, level: Level, max_length: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder

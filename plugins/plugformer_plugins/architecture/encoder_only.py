@@ -14,12 +14,13 @@ from plugformer.interfaces import (
     Model,
     Ragged,
     Side,
+    Sizes,
     Stack,
     labelled,
     pad,
     pad_targets,
 )
-from plugformer.model import Builder, Encoder, Sizes
+from plugformer.model import Builder, Encoder
 from plugformer_plugins.architecture.targets import example_targets
 
 _SPECIAL = 2
@@ -49,7 +50,9 @@ class EncoderOnly(Architecture):
         )
 
     def positions(
-        self, lengths: Int[ndarray, "examples 2"], level: Level  # noqa: ARG002
+        self,
+        lengths: Int[ndarray, "examples 2"],
+        level: Level,  # noqa: ARG002
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs with BEGIN and END."""
         return lengths[:, :1] + _SPECIAL

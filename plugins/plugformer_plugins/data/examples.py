@@ -1,10 +1,11 @@
 """From rows of text to the splits that a task reads."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugformer.errors import DataError
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer_plugins.data.bad_rows import BadRows
 from plugformer_plugins.data.labels import Labels, class_names, class_numbers, first_class, unknown_label
 
@@ -15,11 +16,80 @@ if TYPE_CHECKING:
 
 
 class Example(NamedTuple):
-    """A row: source and target, or text and label, and the file and line where it stands."""
+    """A row: its value in each column that the task needs, and the file and line where it stands."""
 
-    input: str
-    output: str
+    values: tuple[Any, ...]
     place: str
+
+
+def needed(columns: Sequence[Column]) -> list[Column]:
+    """Returns the columns that examples must have."""
+    return [column for column in columns if not column.optional]
+
+
+def label_column(columns: Sequence[Column]) -> Column | None:
+    """Returns the column with the labels, if there is one."""
+    return next((column for column in columns if column.holds == "label"), None)
+
+
+def features_of(columns: Sequence[Column]) -> dict[str, Any]:
+    """Returns the types of columns without labels."""
+    from datasets import List, Value
+
+    types = {"text": Value("string"), "number": Value("float64")}
+    return {column.name: types.get(column.holds, List(Value("string"))) for column in columns}
+
+
+def cell(value: object, column: Column, place: str) -> Any:
+    """Returns what stands in a cell, as its column holds it.
+
+    Lists may be written as text, their parts between spaces; numbers too.
+
+    Raises:
+        DataError: It is not what the column holds.
+    """
+    if column.holds in ("text", "label"):
+        return require_text(value, column.name, place)
+    if column.holds == "number":
+        return require_number(value, column.name, place)
+    parts = value.split() if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple):
+        raise DataError(f"{place}: the {column.name} are {value!r}, expected text or a list; correct them")
+    if not parts and column.holds != "labels":
+        raise DataError(f"{place}: the {column.name} are empty, expected at least one; fill them in")
+    return [require_text(part, column.name, place) for part in parts]
+
+
+def require_number(value: object, column: str, place: str) -> float:
+    """Returns a cell that holds a finite number, possibly written as text.
+
+    Raises:
+        DataError: It does not.
+    """
+    try:
+        number = float(value) if isinstance(value, str | int | float) else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(
+            f"{place}: the {column} is {value!r}, expected a number; correct it or remove the row"
+        )
+    return number
+
+
+def require_aligned(values: Sequence[Any], columns: Sequence[Column], place: str) -> None:
+    """Refuses tags that are not as many as the words along which they stand.
+
+    Raises:
+        DataError: They are not.
+    """
+    by_name = dict(zip((column.name for column in columns), values, strict=True))
+    for column in columns:
+        if column.along is not None and len(by_name[column.name]) != len(by_name[column.along]):
+            raise DataError(
+                f"{place}: {len(by_name[column.along])} {column.along} and {len(by_name[column.name])} "
+                f"{column.name}, expected as many; each of the {column.along} needs one"
+            )
 
 
 def require_text(text: object, column: str, place: str) -> str:
@@ -43,7 +113,7 @@ def require_text(text: object, column: str, place: str) -> str:
 
 def build(
     splits: Mapping[str, Iterable[Example | DataError]],
-    task_type: TaskType,
+    columns: Sequence[Column],
     bad_rows: BadRows,
     labels: Sequence[str] | None = None,
 ) -> "DatasetDict":
@@ -52,7 +122,7 @@ def build(
     Args:
         splits: The rows of each, or what is wrong with them; written to disk as they come, so that there may
             be more than memory holds.
-        task_type: Names the columns; for classification the outputs become classes.
+        columns: Of the rows' values; a label becomes a class.
         bad_rows: What happens to rows with a fault.
         labels: Names of the classes; those of the training examples if None.
 
@@ -64,41 +134,59 @@ def build(
     from plugformer.data.arrow_files import on_disk
 
     sound = {name: bad_rows.sound(name, rows) for name, rows in splits.items()}
-    if task_type is TaskType.CLASSIFICATION:
-        return _labelled(sound, bad_rows, labels)
-    features = Features(dict.fromkeys(task_type.columns, Value("string")))
+    if (label := label_column(columns)) is not None:
+        return _labelled(sound, columns, label, bad_rows, labels)
+    # What cannot be encoded is found only when all examples are read.
+    features = Features({**features_of(columns), "place": Value("string")})
     return DatasetDict(
-        {name: on_disk(((row.input, row.output) for row in rows), features) for name, rows in sound.items()}
+        {name: on_disk(((*row.values, row.place) for row in rows), features) for name, rows in sound.items()}
     )
 
 
 def _labelled(
-    splits: Mapping[str, Iterator[Example]], bad_rows: BadRows, declared: Sequence[str] | None
+    splits: Mapping[str, Iterator[Example]],
+    columns: Sequence[Column],
+    label: Column,
+    bad_rows: BadRows,
+    declared: Sequence[str] | None,
 ) -> "DatasetDict":
-    """Returns texts with classes, which are known only when the labels of all splits are."""
-    from datasets import DatasetDict, Features, Value
+    """Returns examples with classes, which are known only when the labels of all splits are."""
+    from datasets import DatasetDict, Features
 
     from plugformer.data.arrow_files import on_disk
 
     labels = {name: Labels() for name in splits}
-    feature = Features({"text": Value("string")})
-    texts = {name: on_disk(labels[name].taken(rows), feature) for name, rows in splits.items()}
+    place, others = columns.index(label), [column for column in columns if column is not label]
+    features = Features(features_of(others))
+    texts = {
+        name: on_disk(labels[name].taken(_apart(rows, place)), features) for name, rows in splits.items()
+    }
     names = class_names(declared, labels["train"].places if "train" in labels else ())
     first = first_class({label for each in labels.values() for label in each.places})
     numbers = class_numbers(names, first)
     for name, each in labels.items():
-        for label, place in each.places.items():
-            if label not in numbers:
-                bad_rows.reject(name, unknown_label(label, place, names, first), each.count(label))
+        for found, where in each.places.items():
+            if found not in numbers:
+                bad_rows.reject(name, unknown_label(found, where, names, first), each.count(found))
     classes = {name: each.classes(numbers) for name, each in labels.items()}
-    return DatasetDict({name: _with_classes(data, classes[name], names) for name, data in texts.items()})
+    return DatasetDict(
+        {name: _with_classes(data, label.name, classes[name], names) for name, data in texts.items()}
+    )
 
 
-def _with_classes(texts: "Dataset", classes: "Int[ndarray, ' rows']", names: list[str]) -> "Dataset":
-    """Returns texts with their classes as labels, without those that have none."""
+def _apart(rows: Iterable[Example], place: int) -> Iterator[tuple[tuple[Any, ...], str, str]]:
+    """Yields for each row the other values, the label at a place among them, and where the row stands."""
+    for values, where in rows:
+        yield (*values[:place], *values[place + 1 :]), values[place], where
+
+
+def _with_classes(
+    texts: "Dataset", label: str, classes: "Int[ndarray, ' rows']", names: list[str]
+) -> "Dataset":
+    """Returns examples with their classes as labels, without those that have none."""
     from datasets import ClassLabel, Dataset, Features, concatenate_datasets
 
-    features = Features({"label": ClassLabel(names=names)})
-    labels = Dataset.from_dict({"label": classes.clip(min=0)}, features=features)
+    features = Features({label: ClassLabel(names=names)})
+    labels = Dataset.from_dict({label: classes.clip(min=0)}, features=features)
     data = concatenate_datasets([texts, labels], axis=1)
     return data if (classes >= 0).all() else data.select((classes >= 0).nonzero()[0])

@@ -1,15 +1,21 @@
 """Data sets of the Hugging Face Hub, and folders laid out like them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from plugformer.errors import ConfigurationError, DataError, nearest
-from plugformer.interfaces import Data, TaskType
+from plugformer.interfaces import Column, Data
 from plugformer_plugins.data.bad_rows import BadRows, Policy
-from plugformer_plugins.data.examples import Example, build, require_text
-from plugformer_plugins.data.hub_streams import named, streamed
+from plugformer_plugins.data.examples import (
+    Example,
+    build,
+    label_column,
+    needed,
+    require_aligned,
+)
+from plugformer_plugins.data.hub_streams import streamed, value
 from plugformer_plugins.data.labels import warn_of_numbers
 from plugformer_plugins.data.splits import Keys, SplitName
 
@@ -53,7 +59,7 @@ class Hub(Data):
         self._bad_rows = bad_rows
         self._notices: list[str] = []
 
-    def load(self, task_type: TaskType) -> "DatasetDict":
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits.
 
         Raises:
@@ -61,24 +67,25 @@ class Hub(Data):
             DataError: The data set cannot be fetched or read, or an example is empty.
         """
         found = self._found
-        chosen = self._chosen(found)
-        columns = [self._columns.get(column, column) for column in task_type.columns]
-        splits = {split: self._read(found[name], name, columns, task_type) for split, name in chosen.items()}
+        chosen, columns = self._chosen(found), needed(columns)
+        splits = {split: self._read(found[name], name, columns) for split, name in chosen.items()}
         bad_rows = BadRows(self._bad_rows)
-        examples = build(splits, task_type, bad_rows, self._labels(found, columns[1]))
+        label = label_column(columns)
+        names = None if label is None else self._labels(found, self._name(label))
+        examples = build(splits, columns, bad_rows, names)
         self._notices = bad_rows.notices()
-        if task_type is TaskType.CLASSIFICATION and "train" in examples:
-            self._notices += warn_of_numbers(examples, columns[1])
+        if label is not None and "train" in examples:
+            self._notices += warn_of_numbers(examples, self._name(label))
         return examples
 
-    def problems(self, task_type: TaskType) -> Iterator[tuple[Keys, str]]:
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields keys of `columns` that are none of the task's; nothing is fetched."""
+        names = [column.name for column in needed(columns)]
         for name in self._columns:
-            if name not in task_type.columns:
-                known = f"a {task_type} task has {list(task_type.columns)}"
-                yield ("columns", name), f"unknown key {name!r}{nearest(name, task_type.columns)}; {known}"
+            if name not in names:
+                yield ("columns", name), f"unknown key {name!r}{nearest(name, names)}; the task has {names}"
 
-    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+    def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits unread; the data set's files are the shards. Nothing is fetched before.
 
         Raises:
@@ -89,10 +96,11 @@ class Hub(Data):
 
         with self._reachable():
             found = load_dataset(self._dataset, self._configuration, revision=self._revision, streaming=True)
-        columns = [self._columns.get(column, column) for column in task_type.columns]
+        columns = needed(columns)
+        names = [self._name(column) for column in columns]
         return IterableDatasetDict(
             {
-                split: streamed(found[name], columns, task_type, f"{self._dataset}, {name}", self._bad_rows)
+                split: streamed(found[name], names, columns, f"{self._dataset}, {name}", self._bad_rows)
                 for split, name in self._chosen(found).items()
             }
         )
@@ -149,22 +157,27 @@ class Hub(Data):
         features = next(iter(found.values())).features
         return getattr(features.get(column), "names", None)
 
-    def _read(
-        self, data: "Dataset", name: str, columns: list[str], task_type: TaskType
-    ) -> Iterator[Example | DataError]:
-        for column in columns:
-            if column not in data.column_names:
+    def _name(self, column: Column) -> str:
+        """Returns what the data set calls a column of the task."""
+        return self._columns.get(column.name, column.name)
+
+    def _read(self, data: "Dataset", split: str, columns: Sequence[Column]) -> Iterator[Example | DataError]:
+        names = [self._name(column) for column in columns]
+        for name in names:
+            if name not in data.column_names:
                 raise ConfigurationError(
-                    f"data 'hub': {self._dataset} has no column {column!r}"
-                    f"{nearest(column, data.column_names)}, only {sorted(data.column_names)}; "
+                    f"data 'hub': {self._dataset} has no column {name!r}"
+                    f"{nearest(name, data.column_names)}, only {sorted(data.column_names)}; "
                     "say in data.columns which one is meant"
                 )
-        first, second = task_type.columns
-        for number, example in enumerate(data.select_columns(columns), start=1):
-            place = f"{self._dataset}, {name}, row {number}"
-            output = named(example[columns[1]], data.features[columns[1]])
+        for number, example in enumerate(data.select_columns(names), start=1):
+            place = f"{self._dataset}, {split}, row {number}"
             try:
-                text = require_text(example[columns[0]], first, place)
-                yield Example(text, require_text(output, second, place), place)
+                values = tuple(
+                    value(example[name], data.features[name], column, place)
+                    for name, column in zip(names, columns, strict=True)
+                )
+                require_aligned(values, columns, place)
+                yield Example(values, place)
             except DataError as fault:
                 yield fault

@@ -1,28 +1,28 @@
 """Splits of a data set of the Hugging Face Hub, read as their examples are asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, nearest
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer_plugins.data.bad_rows import Policy
-from plugformer_plugins.data.examples import require_text
-from plugformer_plugins.data.streams import class_features
+from plugformer_plugins.data.examples import cell, label_column, require_aligned
+from plugformer_plugins.data.streams import empty_values, stream_features
 
 if TYPE_CHECKING:
     from datasets import IterableDataset
 
 
 def streamed(
-    data: "IterableDataset", columns: list[str], task_type: TaskType, place: str, bad_rows: Policy
+    data: "IterableDataset", names: list[str], columns: Sequence[Column], place: str, bad_rows: Policy
 ) -> "IterableDataset":
     """Returns a split with the columns of a task.
 
     Args:
         data: The split.
-        columns: Its columns for input and output; a field of a nested column by a dot.
-        task_type: Names them.
+        names: What it calls them; a field of a nested column by a dot.
+        columns: Of the task.
         place: Which split this is, for messages.
         bad_rows: Whether a fault stops the reading, or is passed on for the core to count.
 
@@ -31,49 +31,79 @@ def streamed(
     """
     data = data if data.features else data._resolve_features()
     given: Mapping[str, Any] = data.features
-    for column in columns:
-        if column.split(".")[0] not in given:
+    for name in names:
+        if name.split(".")[0] not in given:
             raise ConfigurationError(
-                f"data 'hub': {place} has no column {column!r}{nearest(column, given)}, only "
+                f"data 'hub': {place} has no column {name!r}{nearest(name, given)}, only "
                 f"{sorted(given)}; say in data.columns which one is meant"
             )
-    names = getattr(given.get(columns[1]), "names", None)
-    features = class_features(names) if task_type is TaskType.CLASSIFICATION else None
+    label = label_column(columns)
+    classes = None if label is None else getattr(given.get(names[columns.index(label)]), "names", None)
+    features = None if label is None else stream_features(columns, classes)
+    types = [
+        None if column is label else _feature(given, name)
+        for name, column in zip(names, columns, strict=True)
+    ]
     select = partial(
-        _selected, columns=columns, names=task_type.columns, place=place, strict=bad_rows == "refuse"
+        _selected, names=names, columns=columns, types=types, place=place, strict=bad_rows == "refuse"
     )
     return data.map(select, remove_columns=list(given), features=features)
 
 
-def named(value: Any, feature: Any) -> Any:
+def value(found: Any, feature: Any, column: Column, place: str) -> Any:
+    """Returns what a column holds: classes by their names, numbers in place of text as text.
+
+    Raises:
+        DataError: It is something else.
+    """
+    if isinstance(found, list):
+        inner = getattr(feature, "feature", None)
+        return cell([_named(each, inner) for each in found], column, place)
+    return cell(found if column.holds == "number" else _named(found, feature), column, place)
+
+
+def _named(found: Any, feature: Any) -> Any:
     """Returns a class by its name, a number as text, and anything else as it is."""
-    if hasattr(feature, "int2str") and value is not None and value >= 0:
-        return feature.int2str(value)
-    return str(value) if type(value) is int else value
+    if hasattr(feature, "int2str") and found is not None and found >= 0:
+        return feature.int2str(found)
+    return str(found) if type(found) is int else found
+
+
+def _feature(given: Mapping[str, Any], name: str) -> Any:
+    """Returns the type of a column that is not nested."""
+    return given.get(name)
 
 
 def _selected(
-    row: Mapping[str, Any], columns: list[str], names: tuple[str, str], place: str, strict: bool
+    row: Mapping[str, Any],
+    names: list[str],
+    columns: Sequence[Column],
+    types: list[Any],
+    place: str,
+    strict: bool,
 ) -> dict[str, Any]:
     """Returns a row with the columns of a task, or with what is wrong with it."""
-    first, second = names
-    inputs, output = (_value(row, column) for column in columns)
     where = f"{place}, row {str(dict(row))[:80]}"
     try:
-        found: tuple[Any, ...] = require_text(inputs, first, where), _output(output, second, where), None
+        values = [
+            _class(_value(row, name), where)
+            if column.holds == "label"
+            else value(_value(row, name), feature, column, where)
+            for name, column, feature in zip(names, columns, types, strict=True)
+        ]
+        require_aligned(values, columns, where)
+        found = {column.name: each for column, each in zip(columns, values, strict=True)} | {"fault": None}
     except DataError as error:
         if strict:
             raise
-        found = "", 0 if second == "label" else "", str(error)
-    return {**dict(zip((first, second, "fault"), found, strict=True)), "place": place}
+        found = empty_values(columns) | {"fault": str(error)}
+    return {**found, "place": place}
 
 
-def _output(value: Any, name: str, where: str) -> Any:
-    if name != "label":
-        return require_text(named(value, None), name, where)
-    if value is None or value < 0:  # how data sets of the Hub say that there is none
-        raise DataError(f"{where}: the label is {value!r}, expected a class; remove the row")
-    return value
+def _class(found: Any, where: str) -> Any:
+    if found is None or found < 0:  # how data sets of the Hub say that there is none
+        raise DataError(f"{where}: the label is {found!r}, expected a class; remove the row")
+    return found
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:

@@ -34,12 +34,12 @@ class Labels:
         self._spellings: dict[str, int] = {}
         self._rows = array("q")
 
-    def taken(self, examples: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str]]:
-        """Yields the inputs of examples, each with a label and a place, whose labels it keeps."""
-        for text, label, place in examples:
+    def taken(self, examples: Iterable[tuple[tuple[Any, ...], str, str]]) -> Iterator[tuple[Any, ...]]:
+        """Yields the other values of examples, each with a label and a place, whose labels it keeps."""
+        for values, label, place in examples:
             self.places.setdefault(label, place)
             self._rows.append(self._spellings.setdefault(label, len(self._spellings)))
-            yield (text,)
+            yield values
 
     def count(self, label: str) -> int:
         """Returns how many examples have a label."""
@@ -89,7 +89,9 @@ def warn_of_numbers(examples: "DatasetDict", column: object) -> list[str]:
     rows = len(examples["train"])
     if not rows:  # and no columns either
         return []
-    names = examples["train"].features["label"].names
+    names = next(
+        feature.names for feature in examples["train"].features.values() if hasattr(feature, "names")
+    )
     rare = len(names) >= MANY and rows < SELDOM * len(names)
     fractions = (
         len(names) >= SEVERAL and all(map(_NUMBER.fullmatch, names)) and any("." in name for name in names)

@@ -1,6 +1,6 @@
 """Parallel files: line n of one belongs to line n of the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict
 
 from plugformer.data.text_file import check_file, read_lines
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Data, TaskType
+from plugformer.interfaces import Column, Data, require_columns
 from plugformer_plugins.data.bad_rows import BadRows, Policy
-from plugformer_plugins.data.examples import Example, build, require_text
+from plugformer_plugins.data.examples import Example, build, needed, require_text
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
 from plugformer_plugins.data.streams import stream
 
@@ -51,27 +51,27 @@ class Lines(Data):
         self._bad_rows = bad_rows
         self._notices: list[str] = []
 
-    def load(self, task_type: TaskType) -> "DatasetDict":
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits that `files` names.
 
         Raises:
-            ConfigurationError: The task is not sequence-to-sequence.
+            ConfigurationError: The task has other columns.
             DataError: A file cannot be read, has an empty line, or has more lines than its partner.
         """
-        _require_sequences(task_type)
+        require_columns("lines", ("source", "target"), columns)
         bad_rows = BadRows(self._bad_rows)
         splits = {
             split: chain.from_iterable(map(self._read, one_or_more(pairs)))
             for split, pairs in self._files.items()
         }
-        examples = build(splits, task_type, bad_rows)
+        examples = build(splits, needed(columns), bad_rows)
         self._notices = bad_rows.notices()
         return examples
 
-    def problems(self, task_type: TaskType) -> Iterator[tuple[Keys, str]]:
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields files that are not there, or that the task cannot use."""
         try:
-            _require_sequences(task_type)
+            require_columns("lines", ("source", "target"), columns)
         except ConfigurationError as error:
             yield ("name",), str(error)
         for path, pair in placed(self._files):
@@ -81,19 +81,19 @@ class Lines(Data):
                 except DataError as error:
                     yield (*path, side), str(error)
 
-    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+    def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits unread; each pair of files is a shard.
 
         Raises:
-            ConfigurationError: The task is not sequence-to-sequence.
+            ConfigurationError: The task has other columns.
             DataError: A file is missing or empty.
         """
-        _require_sequences(task_type)
+        require_columns("lines", ("source", "target"), columns)
         pairs = {split: one_or_more(pairs) for split, pairs in self._files.items()}
         for pair in chain.from_iterable(pairs.values()):
             check_file(pair.source)
             check_file(pair.target)
-        return stream(pairs, self._read, task_type, self._bad_rows)
+        return stream(pairs, self._read, needed(columns), self._bad_rows)
 
     def notices(self) -> list[str]:
         """Returns how many bad rows were skipped, and the first of them."""
@@ -107,21 +107,13 @@ class Lines(Data):
             place = f"{pair.source}:{number}"
             try:
                 text = require_text(one, "source", place)
-                yield Example(text, require_text(other, "target", f"{pair.target}:{number}"), place)
+                yield Example((text, require_text(other, "target", f"{pair.target}:{number}")), place)
             except DataError as fault:
                 yield fault
 
     def _lines(self, file: Path) -> Iterator[str]:
         lines = read_lines(file, strict=self._bad_rows == "refuse")
         return ("".join(line.split()) for line in lines) if self._spaces == "remove" else lines
-
-
-def _require_sequences(task_type: TaskType) -> None:
-    if task_type is not TaskType.SEQUENCE_TO_SEQUENCE:
-        raise ConfigurationError(
-            f"data 'lines' cannot serve a {task_type} task: it pairs a source with a target; "
-            "use data 'table' for texts with labels"
-        )
 
 
 def _unequal(source: Path, target: Path) -> str:

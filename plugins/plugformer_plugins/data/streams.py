@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from plugformer.errors import ConfigurationError, DataError, nearest
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer_plugins.data.bad_rows import Policy
-from plugformer_plugins.data.examples import Example
+from plugformer_plugins.data.examples import Example, features_of, label_column
 
 if TYPE_CHECKING:
     from datasets import Features, IterableDatasetDict
@@ -17,7 +17,7 @@ Shard = TypeVar("Shard")
 def stream(
     shards: Mapping[str, Sequence[Shard]],
     read: Callable[[Shard], Iterator[Example | DataError]],
-    task_type: TaskType,
+    columns: Sequence[Column],
     bad_rows: Policy,
     labels: Sequence[str] | None = None,
 ) -> "IterableDatasetDict":
@@ -26,7 +26,7 @@ def stream(
     Args:
         shards: What each is made of, such as files.
         read: Yields the rows of a shard, or what is wrong with them.
-        task_type: Names the columns.
+        columns: Of the rows' values.
         bad_rows: Whether a fault stops the reading, or is passed on for the core to count.
         labels: Names of the classes.
 
@@ -35,9 +35,9 @@ def stream(
     """
     from datasets import IterableDataset, IterableDatasetDict
 
-    classified = task_type is TaskType.CLASSIFICATION
-    features = class_features(labels) if classified else None
-    classes = {name: number for number, name in enumerate(labels or ()) if classified}
+    label = label_column(columns)
+    features = stream_features(columns, labels)
+    classes = {name: number for number, name in enumerate(labels or ()) if label is not None}
     return IterableDatasetDict(
         {
             split: IterableDataset.from_generator(
@@ -46,7 +46,7 @@ def stream(
                 gen_kwargs={
                     "shards": list(each),  # `datasets` takes the list in here for the shards
                     "read": read,
-                    "columns": task_type.columns,
+                    "columns": tuple(columns),  # `datasets` would take a list for shards
                     "strict": bad_rows == "refuse",
                     "classes": classes,
                 },
@@ -56,48 +56,59 @@ def stream(
     )
 
 
-def class_features(labels: Sequence[str] | None) -> "Features":
-    """Returns the types of the columns of a stream of texts with labels.
+def stream_features(columns: Sequence[Column], labels: Sequence[str] | None) -> "Features":
+    """Returns the types of the columns of a stream, with those for places and faults.
 
     Raises:
-        ConfigurationError: The names of the classes are not known.
+        ConfigurationError: There are classes, and their names are not known.
     """
     from datasets import ClassLabel, Features, Value
 
-    if not labels:
-        raise ConfigurationError(
-            "data.streaming: the classes are not known before all examples are read; name them in data.labels"
-        )
-    text = Value("string")
-    return Features({"text": text, "label": ClassLabel(names=list(labels)), "place": text, "fault": text})
+    types = features_of(columns)
+    if (label := label_column(columns)) is not None:
+        if not labels:
+            raise ConfigurationError(
+                "data.streaming: the classes are not known before all examples are read; name them in "
+                "data.labels"
+            )
+        types[label.name] = ClassLabel(names=list(labels))
+    return Features({**types, "place": Value("string"), "fault": Value("string")})
+
+
+def empty_values(columns: Sequence[Column]) -> dict[str, Any]:
+    """Returns what stands in a row that cannot be used."""
+    empty = {"text": "", "label": 0, "number": 0.0}
+    return {column.name: empty.get(column.holds, []) for column in columns}
 
 
 def _rows(
     shards: Sequence[Shard],
     read: Callable[[Shard], Iterator[Example | DataError]],
-    columns: tuple[str, str],
+    columns: tuple[Column, ...],
     strict: bool,
     classes: Mapping[str, int],
 ) -> Iterator[dict[str, Any]]:
+    label = label_column(columns)
+    names = [column.name for column in columns]
     for shard in shards:
         for row in read(shard):
-            found = _with_class(row, classes) if classes else row
+            found = row if label is None else _with_class(row, columns.index(label), classes)
             if not isinstance(found, DataError):
-                yield dict(zip((*columns, "place", "fault"), (*found, None), strict=True))
+                yield dict(zip((*names, "place", "fault"), (*found.values, found.place, None), strict=True))
             elif strict:
                 raise found
             else:
-                empty = ("", 0 if classes else "", "", str(found))
-                yield dict(zip((*columns, "place", "fault"), empty, strict=True))
+                yield {**empty_values(columns), "place": "", "fault": str(found)}
 
 
-def _with_class(row: Example | DataError, classes: Mapping[str, int]) -> tuple[str, int, str] | DataError:
-    """Returns text, class and place of a row; what is wrong with it if its label is the name of no class."""
+def _with_class(row: Example | DataError, at: int, classes: Mapping[str, int]) -> Example | DataError:
+    """Returns a row with the number of its class; what is wrong with it if its label is the name of none."""
     if isinstance(row, DataError):
         return row
-    if row.output not in classes:
+    label = row.values[at]
+    if label not in classes:
         return DataError(
-            f"{row.place}: unknown label {row.output!r}{nearest(row.output, classes)}; expected one of "
+            f"{row.place}: unknown label {label!r}{nearest(label, classes)}; expected one of "
             f"{list(classes)}; correct it, or complete data.labels (numbers are no names in streamed data)"
         )
-    return row.input, classes[row.output], row.place
+    return row._replace(values=(*row.values[:at], classes[label], *row.values[at + 1 :]))

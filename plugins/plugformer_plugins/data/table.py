@@ -1,22 +1,30 @@
 """Tables: separated text, JSON lines, Parquet."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from plugformer.data.text_file import check_file
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
-from plugformer.interfaces import Data, TaskType
+from plugformer.interfaces import Column, Data
 from plugformer_plugins.data.bad_rows import BadRows, Policy
-from plugformer_plugins.data.examples import Example, build, require_text
+from plugformer_plugins.data.examples import (
+    Example,
+    build,
+    cell,
+    label_column,
+    needed,
+    require_aligned,
+)
 from plugformer_plugins.data.labels import warn_of_numbers
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
 from plugformer_plugins.data.streams import stream
-from plugformer_plugins.data.table_reader import Column, Layout, Row, read_layout, read_rows
+from plugformer_plugins.data.table_reader import Column as Place
+from plugformer_plugins.data.table_reader import Layout, Row, read_layout, read_rows
 
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
@@ -31,9 +39,9 @@ class Table(Data):
 
     Args:
         files: For each split a file, or several that follow one another.
-        columns: Which column is `source` and which `target`, or `text` and `label`: by name, or by number
+        columns: Which column is which of the task's, such as `source` and `target`: by name, or by number
             counted from 1; of a list the columns are joined. If None, the columns of those names, or the
-            first and the second where columns have no names.
+            first ones where columns have no names.
         separator: Between the texts of joined columns. A space leaves no trace of where one ends, and texts
             that are empty out; with anything else, such as " [SEP] ", every column has its place.
         header: Whether the first line of separated text names the columns.
@@ -73,29 +81,31 @@ class Table(Data):
                 f"data 'table': labels: {labels} repeats a name; each class needs its own"
             )
 
-    def load(self, task_type: TaskType) -> "DatasetDict":
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits that `files` names.
 
         Raises:
             ConfigurationError: `columns` does not name the task's columns, or a file's format is unknown.
             DataError: A file or a row is malformed; the message names file and line.
         """
-        columns, bad_rows = self._wanted(task_type), BadRows(self._bad_rows)
+        columns = needed(columns)
+        wanted, bad_rows = self._wanted(columns), BadRows(self._bad_rows)
         splits = {
-            split: chain.from_iterable(self._read(file, columns) for file in one_or_more(files))
+            split: chain.from_iterable(self._read(file, columns, wanted) for file in one_or_more(files))
             for split, files in self._files.items()
         }
-        examples = build(splits, task_type, bad_rows, self._labels)
+        examples = build(splits, columns, bad_rows, self._labels)
         self._notices = bad_rows.notices()
-        if task_type is TaskType.CLASSIFICATION and "train" in examples:
-            self._notices += warn_of_numbers(examples, columns["label"][0])
+        if (label := label_column(columns)) is not None and "train" in examples:
+            self._notices += warn_of_numbers(examples, wanted[label.name][0])
         return examples
 
-    def problems(self, task_type: TaskType) -> Iterator[Finding]:
+    def problems(self, columns: Sequence[Column]) -> Iterator[Finding]:
         """Yields files that are not there, and columns that are not the task's or that files do not have."""
-        wrong = list(self._wrong_columns(task_type))
+        columns = needed(columns)
+        wrong = list(self._wrong_columns(columns))
         yield from wrong
-        wanted = {} if wrong else self._wanted(task_type)
+        wanted = {} if wrong else self._wanted(columns)
         for path, file in placed(self._files):
             try:
                 layout = read_layout(file, delimiter=self._delimiter, header=self._header)
@@ -103,34 +113,36 @@ class Table(Data):
                 yield path, str(error)
                 continue
             if layout is not None:
-                for name, columns in wanted.items():
-                    for fault in _missing(layout, columns):
+                for name, places in wanted.items():
+                    for fault in _missing(layout, places):
                         yield ("columns", name), f"{file}: {fault}"
 
-    def stream(self, task_type: TaskType) -> "IterableDatasetDict":
+    def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits unread; each file is a shard.
 
         Raises:
             ConfigurationError: As for `load`, or `labels` are not given.
             DataError: A file is missing or empty.
         """
-        columns = self._wanted(task_type)
+        columns = needed(columns)
+        wanted = self._wanted(columns)
         files = {split: one_or_more(each) for split, each in self._files.items()}
         for file in chain.from_iterable(files.values()):
             check_file(file)
-        read = partial(self._read, columns=columns)
-        return stream(files, read, task_type, self._bad_rows, self._labels)
+        read = partial(self._read, columns=columns, wanted=wanted)
+        return stream(files, read, columns, self._bad_rows, self._labels)
 
     def notices(self) -> list[str]:
         """Returns how many bad rows were skipped, and the first of them."""
         return self._notices
 
-    def _read(self, file: Path, columns: dict[str, list[Column]]) -> Iterator[Example | DataError]:
-        (first, inputs), (second, outputs) = columns.items()
+    def _read(
+        self, file: Path, columns: Sequence[Column], wanted: dict[str, list[Place]]
+    ) -> Iterator[Example | DataError]:
         strict = self._bad_rows == "refuse"
         rows = read_rows(
             file,
-            columns=[*inputs, *outputs],
+            columns=[place for places in wanted.values() for place in places],
             delimiter=self._delimiter,
             header=self._header,
             strict=strict,
@@ -140,50 +152,54 @@ class Table(Data):
                 yield row
                 continue
             try:
-                text = self._text(row, inputs, first)
-                yield Example(text, self._text(row, outputs, second), row.place)
+                values = tuple(self._cell(row, wanted[column.name], column) for column in columns)
+                require_aligned(values, columns, row.place)
+                yield Example(values, row.place)
             except DataError as fault:
                 yield fault
 
-    def _wanted(self, task_type: TaskType) -> dict[str, list[Column]]:
+    def _wanted(self, columns: Sequence[Column]) -> dict[str, list[Place]]:
         """Returns the table's columns for each column of the task, in the task's order."""
+        names = [column.name for column in columns]
         if self._columns is None:
-            defaults: tuple[Column, Column] = task_type.columns if self._header else (1, 2)
-            return {name: [column] for name, column in zip(task_type.columns, defaults, strict=True)}
-        for _, message in self._wrong_columns(task_type):
+            defaults: Sequence[Place] = names if self._header else range(1, len(names) + 1)
+            return {name: [column] for name, column in zip(names, defaults, strict=True)}
+        for _, message in self._wrong_columns(columns):
             raise ConfigurationError(f"data 'table': columns: {message}")
-        return {name: one_or_more(self._columns[name]) for name in task_type.columns}
+        return {name: one_or_more(self._columns[name]) for name in names}
 
-    def _wrong_columns(self, task_type: TaskType) -> Iterator[Finding]:
+    def _wrong_columns(self, columns: Sequence[Column]) -> Iterator[Finding]:
         """Yields what is wrong with the keys of `columns`."""
         if self._columns is None:
             return
-        known = f"a {task_type} task has {list(task_type.columns)}"
+        names = [column.name for column in columns]
+        known = f"the task has {names}"
         for name in self._columns:
-            if name not in task_type.columns:
-                message = f"unknown key {name!r}{nearest(name, task_type.columns)}; {known}"
-                yield ("columns", name), message
-        for name in task_type.columns:
+            if name not in names:
+                yield ("columns", name), f"unknown key {name!r}{nearest(name, names)}; {known}"
+        for name in names:
             if name not in self._columns:
                 message = f"{name!r} is missing; {known}: say which columns of the table they are"
                 yield ("columns",), message
 
-    def _text(self, row: Row, columns: list[Column], name: str) -> str:
-        """Returns the text of a column, or of several joined."""
-        cells = [row.cell(column) for column in columns]
-        if name == "label" and len(cells) == 1 and type(cells[0]) is int:  # JSON and Parquet have numbers
+    def _cell(self, row: Row, places: list[Place], column: Column) -> Any:
+        """Returns what the table has for a column; the texts of several are joined."""
+        cells = [row.cell(place) for place in places]
+        if (
+            column.holds == "label" and len(cells) == 1 and type(cells[0]) is int
+        ):  # JSON and Parquet have numbers
             return str(cells[0])
         if len(cells) > 1:  # one of several may be empty
-            parts = [cell if isinstance(cell, str) and cell.strip() else "" for cell in cells]
+            parts = [each if isinstance(each, str) and each.strip() else "" for each in cells]
             kept = parts if self._separator.strip() and any(parts) else [part for part in parts if part]
             cells = [self._separator.join(kept)]
-        return require_text(cells[0], name, row.place)
+        return cell(cells[0], column, row.place)
 
 
-def _missing(layout: Layout, columns: list[Column]) -> Iterator[DataError]:
+def _missing(layout: Layout, places: list[Place]) -> Iterator[DataError]:
     """Yields why columns are none of a table's."""
-    for column in columns:
+    for place in places:
         try:
-            layout.position(column)
+            layout.position(place)
         except DataError as error:
             yield error

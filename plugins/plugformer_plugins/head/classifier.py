@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext
+from plugformer.interfaces import Head, HeadContext, Level
 from plugformer_plugins.head.pooling import POOLINGS, Pooling
 
 ACTIVATIONS: dict[Literal["relu", "tanh"], type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
@@ -26,6 +26,8 @@ class Classifier(Head):
         activation: Activation of the hidden layer.
         dropout: Rate on the input of the output layer.
     """
+
+    levels = frozenset({Level.SEQUENCE})
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, linear_cross_entropy, take_tokens
+from plugformer.interfaces import Head, HeadContext, Level, linear_cross_entropy, take_tokens
 
 
 class LanguageModel(Head):
@@ -23,6 +23,7 @@ class LanguageModel(Head):
         bias: Whether a learned bias, (outputs,), is added to the logits.
     """
 
+    levels = frozenset({Level.NEXT_TOKEN, Level.TOKEN})
     bias: nn.Parameter | None
 
     def __init__(

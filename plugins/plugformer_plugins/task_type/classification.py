@@ -34,6 +34,7 @@ class Classification(TaskType):
 
     level = Level.SEQUENCE
     answer_type = Answer.LABEL
+    learned_type = list[str]
 
     def __init__(
         self,

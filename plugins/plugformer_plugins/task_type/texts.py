@@ -31,6 +31,6 @@ def split_question(text: str, names: Sequence[str]) -> Example:
     parts = text.split("\t") if len(names) > 1 else [text]
     if len(parts) != len(names):
         raise ConfigurationError(
-            f"{text[:40]!r} has {len(parts)} of {len(names)} texts; give {', '.join(names)}, with a tab between"
+            f"{text[:40]!r} has {len(parts)} of {len(names)} texts; give {', '.join(names)} with tabs between"
         )
     return dict(zip(names, parts, strict=True))

@@ -1,14 +1,14 @@
 """Random sequences of numbers, to be copied."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.data import Data, TaskType
+from plugformer.interfaces import Column, Data, require_columns
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -62,19 +62,15 @@ class Copying(Data):
                 f"different sequences of this length; hold out at most {different // 4}, or raise numbers"
             )
 
-    def load(self, task_type: TaskType) -> "DatasetDict":
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation and test.
 
         Raises:
-            ConfigurationError: The task is not sequence-to-sequence.
+            ConfigurationError: The task has other columns.
         """
         from datasets import Dataset, DatasetDict
 
-        if task_type is not TaskType.SEQUENCE_TO_SEQUENCE:
-            raise ConfigurationError(
-                f"data 'copying' cannot serve a {task_type} task: it pairs a source with a target; "
-                "set type: sequence-to-sequence"
-            )
+        require_columns("copying", ("source", "target"), columns)
         sequences = self._sequences()
         held_out: dict[str, None] = {}
         while len(held_out) < 2 * self._held_out:

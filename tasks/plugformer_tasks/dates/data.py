@@ -1,6 +1,6 @@
 """Dates in many spellings, and how to read or generate them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from plugformer.data.text_file import check_file, read_lines
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces.data import Data, TaskType
+from plugformer.interfaces import Column, Data, require_columns
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -46,22 +46,18 @@ class Dates(Data):
         self._locales = locales
         self._seed = seed
 
-    def load(self, task_type: TaskType) -> "DatasetDict":
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation, test and, where it differs from test, test_unseen.
 
         Raises:
-            ConfigurationError: The task is not sequence-to-sequence, a locale is unknown, or the locales
+            ConfigurationError: The task has other columns, a locale is unknown, or the locales
                 have fewer spellings than `size`.
             DataError: A line of the file has no separator, or the file cannot be read.
         """
-        if task_type is not TaskType.SEQUENCE_TO_SEQUENCE:
-            raise ConfigurationError(
-                f"data 'dates' cannot serve a {task_type} task: it pairs a source with a target; "
-                "set type: sequence-to-sequence"
-            )
+        require_columns("dates", ("source", "target"), columns)
         return _splits(self._generated() if self._path is None else read(self._path))
 
-    def problems(self, task_type: TaskType) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
         """Yields that the file is not there."""
         if self._path is not None:
             try:

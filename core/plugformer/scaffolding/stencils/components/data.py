@@ -1,12 +1,12 @@
 """Random sequences of numbers, to be reversed."""
 
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Data, TaskType
+from plugformer.interfaces import Column, Data, require_columns
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -29,19 +29,15 @@ class NewComponent(Data):
         self.size = size
         self.seed = seed
 
-    def load(self, task_type: TaskType) -> "DatasetDict":
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation and test.
 
         Raises:
-            ConfigurationError: The task is not sequence-to-sequence.
+            ConfigurationError: The task has other columns.
         """
         from datasets import Dataset, DatasetDict  # slow to import, needed only here
 
-        if task_type is not TaskType.SEQUENCE_TO_SEQUENCE:
-            raise ConfigurationError(
-                f"data 'new_component' cannot serve a {task_type} task: "
-                "it pairs a source with a target; set type: sequence-to-sequence"
-            )
+        require_columns("new_component", ("source", "target"), columns)
         draw = random.Random(self.seed)  # noqa: S311 (examples, not secrets)
         held_out = max(1, self.size // 10)
         splits = {}

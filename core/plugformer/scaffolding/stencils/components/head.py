@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from plugformer.interfaces import Head, HeadContext, linear_cross_entropy
+from plugformer.interfaces import Head, HeadContext, Level, linear_cross_entropy
 
 
 class NewComponent(Head):
@@ -21,6 +21,8 @@ class NewComponent(Head):
         model: Sizes of the model; the weight is `model.tied` where that is given.
         scale: Factor on the logits.
     """
+
+    levels = frozenset({Level.NEXT_TOKEN, Level.TOKEN})
 
     def __init__(
         self,

@@ -1,0 +1,125 @@
+"""Whether a task's type, architecture, head, metrics and settings fit one another: by what they declare."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from plugformer.configuration.task import Task
+from plugformer.creation import create_architecture, create_task_type
+from plugformer.errors import RegistryError
+from plugformer.interfaces import Answer, Architecture, Level, Metric, TaskType
+from plugformer.kinds import Kind
+from plugformer.problems import Key
+from plugformer.registry import Registry, State
+
+Finding = tuple[tuple[Key, ...], str]
+"""A place in the task, and what is wrong there."""
+
+
+def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
+    """Yields every component or setting that does not fit the others, with what would."""
+    task_type, architecture = create_task_type(task, registry), create_architecture(task, registry)
+    yield from _levels(task, task_type, architecture, registry)
+    yield from _metrics(task, task_type, registry)
+    yield from _stacks(task, architecture)
+    yield from _embeddings(task, task_type, architecture)
+    if task_type.level is not Level.NEXT_TOKEN:
+        for name in ("length", "pattern"):
+            if getattr(task.decoding, name) is not None:
+                yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
+
+
+def _levels(
+    task: Task, task_type: TaskType, architecture: Architecture, registry: Registry
+) -> Iterator[Finding]:
+    level = task_type.level
+    if level not in architecture.levels or not _reads(task_type, architecture):
+        yield (
+            ("model", "architecture"),
+            f"{task.model.architecture.name!r} does not fit a {task.type.name} task; expected "
+            + _fitting(
+                registry,
+                Kind.ARCHITECTURE,
+                lambda other: level in other.levels and _reads(task_type, other),
+            ),
+        )
+    head: Any = registry.load(Kind.HEAD, task.model.head.name)
+    if level not in head.levels:
+        yield (
+            ("model", "head"),
+            f"head {task.model.head.name!r} predicts from {_shown(head.levels)}, a {task.type.name} task "
+            f"from {level}; expected {_fitting(registry, Kind.HEAD, lambda other: level in other.levels)}",
+        )
+
+
+def _reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
+    """Returns whether a task has something for each stack to read."""
+    inputs = any(column.role == "input" for column in task_type.columns)
+    return inputs or all(stack.causal for stack in architecture.stacks)
+
+
+def _metrics(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
+    for index, block in enumerate(task.evaluation.metrics):
+        metric: Any = registry.load(Kind.METRIC, block.name)
+        if task_type.answer_type not in metric.accepts:
+            yield (
+                ("evaluation", "metrics", index),
+                f"metric {block.name!r} measures {_shown(metric.accepts)}, but a {task.type.name} task "
+                f"answers with {task_type.answer_type}; expected "
+                + _fitting(registry, Kind.METRIC, lambda other: _measures(other, task_type.answer_type)),
+            )
+
+
+def _measures(metric: type[Metric], answer: Answer) -> bool:
+    return answer in metric.accepts
+
+
+def _stacks(task: Task, architecture: Architecture) -> Iterator[Finding]:
+    own = {stack.name for stack in architecture.stacks}
+    for name in ("encoder", "decoder"):
+        settings = getattr(task.model, name)
+        if name not in own and settings != type(settings)():
+            yield (
+                ("model", name),
+                f"an {task.model.architecture.name} model has no {name}; take these settings out",
+            )
+
+
+def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> Iterator[Finding]:
+    embeddings, kind = task.model.embeddings, task.model.architecture.name
+    if embeddings.shared and len(architecture.stacks) < 2:
+        yield (
+            ("model", "embeddings", "shared"),
+            f"an {kind} model has one embedding, which nothing can share; set it to false",
+        )
+    if embeddings.tied and task_type.answer_type is not Answer.TEXT:
+        yield (
+            ("model", "embeddings", "tied"),
+            f"the outputs of a {task.type.name} task are no tokens, which an embedding could be tied to; "
+            "set it to false",
+        )
+    if not task.tokenizer.shared and all(stack.causal for stack in architecture.stacks):
+        sides = {column.tokenizer for column in task_type.columns}
+        if {"source", "target"} <= sides:
+            yield (
+                ("tokenizer",),
+                f"a {kind} model reads source and target as one text: give one tokenizer, shared: true",
+            )
+
+
+def _fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
+    """Returns the names of the installed components that would do."""
+    names = []
+    for entry in registry.entries(kind):
+        if entry.state is State.QUARANTINED:
+            continue
+        try:
+            loaded = registry.load(kind, f"{entry.distribution}:{entry.name}")
+            if fits(loaded):
+                names.append(entry.name)
+        except (RegistryError, AttributeError):
+            continue
+    return " or ".join(map(repr, sorted(set(names)))) or "nothing that is installed"
+
+
+def _shown(values: frozenset[Level] | frozenset[Answer]) -> str:
+    return " or ".join(sorted(values))
