@@ -59,7 +59,6 @@ __all__ = [
     "Examples",
     "FastTokenizer",
     "FeedForward",
-    "Form",
     "Generative",
     "Head",
     "HeadContext",

@@ -64,12 +64,15 @@ class TaskType(ABC):
 
     Attributes:
         level: What it predicts from.
+        packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the model
+            reads at once; every token is predicted once, the first of a piece from the one before it.
         answer_type: What its answers are.
         learned_type: What `learn` returns, as pydantic knows it: a run's JSON is checked against it.
         learned: What `learn` has returned, set by the core.
     """
 
     level: ClassVar[Level]
+    packed: ClassVar[bool] = False
     answer_type: ClassVar[Answer]
     learned_type: ClassVar[Any] = None
     learned: Any = None
