@@ -13,7 +13,9 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from plugformer.data.columns import TokenColumn
+from plugformer.data.packing import Packed
 from plugformer.interfaces import (
+    BEGIN,
     Architecture,
     Batch,
     Encoded,
@@ -116,8 +118,10 @@ class EncodedSplit:
         if self._asking and "output" in columns:  # a prompt
             columns["start"] = Ragged.repeated(BEGIN, len(chosen)).followed_by(columns.pop("output"))
         targets = self._targets
-        found = targets.take(chosen, axis=0) if isinstance(targets, ndarray) else None
-        return Encoded(**columns, targets=targets.take(chosen) if isinstance(targets, TokenColumn) else found)
+        if isinstance(targets, ndarray):
+            targets = targets[chosen]
+        found = targets.take(chosen) if isinstance(targets, TokenColumn) else targets
+        return Encoded(columns.get("input"), columns.get("output"), found, columns.get("start"))
 
     def _lengths(self) -> Int[ndarray, "rows 2"]:
         """Returns the tokens of each example's input and output, -1 of what there is not."""
@@ -167,13 +171,6 @@ def token_columns(data: Dataset, limits: Mapping[str, int]) -> dict[str, TokenCo
         for name in ("input", "output")
         if ENCODED + name in table.column_names
     }
-
-
-def _lengths(columns: Mapping[str, TokenColumn], rows: Int[ndarray, " rows"]) -> Int[ndarray, "rows 2"]:
-    """Returns the tokens of each row's input and output, -1 of what there is not."""
-    absent = np.full(len(rows), -1)
-    sides = [columns[name].lengths[rows] if name in columns else absent for name in ("input", "output")]
-    return np.stack(sides, axis=1)
 
 
 def _targets(data: Dataset, level: Level, limit: int) -> Targets:

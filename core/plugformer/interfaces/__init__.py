@@ -8,7 +8,6 @@ from plugformer.interfaces.batch import (
     NO_TOKENS,
     Batch,
     Encoded,
-    Form,
     Ragged,
     Side,
     Tokens,

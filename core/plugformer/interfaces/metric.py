@@ -146,7 +146,7 @@ class LikelihoodMetric(Metric):
     It needs no decoding. A sequence's targets are its tokens and END; a classified text has one, its label.
     """
 
-    accepts = frozenset({Answer.TEXT, Answer.LABEL, Answer.LABELS, Answer.TAGS})
+    accepts = frozenset(Answer) - {Answer.NUMBER}
 
     @abstractmethod
     def statistics(

@@ -64,8 +64,8 @@ class TaskType(ABC):
 
     Attributes:
         level: What it predicts from.
-        packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the model
-            reads at once; every token is predicted once, the first of a piece from the one before it.
+        packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the
+            model reads at once; every token is predicted once, the first of a piece from the one before it.
         answer_type: What its answers are.
         learned_type: What `learn` returns, as pydantic knows it: a run's JSON is checked against it.
         learned: What `learn` has returned, set by the core.

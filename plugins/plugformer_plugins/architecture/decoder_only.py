@@ -60,7 +60,8 @@ class DecoderOnly(Architecture):
 
     def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
         """Returns the lengths of the sequences, BEGIN and END counted."""
-        return 1 + (lengths + 1).sum(axis=1, keepdims=True)
+        whole: ndarray = 1 + (lengths + 1).sum(axis=1, keepdims=True)
+        return whole
 
     def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
         """Returns what BEGIN, and END behind an input, leave."""
@@ -84,7 +85,7 @@ class DecoderModel(Generative):
         self._max_length = max_length
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
-        """Returns the tokens that follow what is given, each predicted from those before it; or the classes."""
+        """Returns the tokens behind what is given, each predicted from those before it; or the classes."""
         if self._level is not Level.NEXT_TOKEN:
             return batch.targets, batch.target.real
         following, real = next_tokens(batch.target)
