@@ -3,19 +3,20 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, Dataset
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from plugformer.data.columns import TokenColumn
+from plugformer.data.columns import Texts, TokenColumn
 from plugformer.data.packing import Packed
 from plugformer.interfaces import (
     BEGIN,
+    IGNORED,
     Architecture,
     Batch,
     Encoded,
@@ -155,7 +156,37 @@ class EncodedSplit:
     def references(self, row: int) -> list[Any]:
         """Returns the right answers to an example: texts, labels, tags or numbers."""
         example = self.example(row)
-        return self._type.references(example) if example else [""]
+        if not example:
+            return [""]
+        found: list[Any] = self._type.references(example)
+        if isinstance(self._targets, TokenColumn) and isinstance(found[0], list):  # cut with their words
+            kept = self._targets.take(self._rows[[row]]).values != IGNORED
+            found = [list(each)[: int(kept.sum())] for each in found]
+        return found
+
+    def units(
+        self, unit: Literal["characters", "bytes"], targets: Int[ndarray, " examples"]
+    ) -> Float[ndarray, " examples"]:
+        """Returns how many characters or bytes each example's output texts have.
+
+        Args:
+            unit: Which of the two.
+            targets: Number of each example's targets, by which pieces of texts share theirs.
+        """
+
+        def size(text: str) -> int:
+            return len(text if unit == "characters" else text.encode())
+
+        names = [column.name for column in self._type.columns if column.holds == "text"]
+        if self._packed is not None:
+            total = sum(size(text) for text in Texts(self._texts, *names))
+            shares: Float[ndarray, " examples"] = targets * (total / targets.sum())
+            return shares
+        outputs = [column.name for column in self._type.columns if column.role == "output"]
+        own = [name for name in names if name in outputs] or names
+        return np.array(
+            [sum(size(self.example(row)[name]) for name in own) for row in range(len(self))], float
+        )
 
     def described(self, row: int) -> str:
         """Returns an example for people: the input and the right answer, the beginning of each."""

@@ -112,8 +112,10 @@ class TaskType(ABC):
         """
         return encoded
 
-    def answer(self, model: "Model", batch: "Batch", n_best: int) -> list[Prediction]:
+    def answer(self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the answer to each example of a batch, the model in evaluation mode.
+
+        A score that is no number says that the model's are none.
 
         Not called at level `next-token`, where the core decodes text.
 
