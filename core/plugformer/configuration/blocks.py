@@ -11,7 +11,7 @@ from plugformer.explanations import keys_of, model_at
 from plugformer.kinds import Kind
 from plugformer.problems import Key, Origin
 
-_PLURALS = {"metrics": Kind.METRIC}
+_PLURALS = {"metrics": Kind.METRIC, "hooks": Kind.HOOK}
 _KINDS = {kind.value: kind for kind in Kind} | _PLURALS
 DEFAULT = Origin("default")
 """The origin of what nobody wrote."""

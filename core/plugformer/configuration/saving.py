@@ -51,6 +51,6 @@ def _settings(value: BaseModel) -> dict[str, Any]:
     for key, field in type(value).model_fields.items():
         item = getattr(value, key)
         plain = _plain(item)
-        if not (item == field.default and plain in (None, {})):
+        if not (item == field.default and plain in (None, {}, [])):
             written[field.alias or key] = plain
     return written

@@ -323,6 +323,9 @@ class Training(Settings):
         default=None,
         description="End with the mean of the parameters at several evaluations, not with the best.",
     )
+    hooks: list[Component] = Field(
+        default=[], description="Components that take part in the training, in this order."
+    )
 
     @property
     def stream_seed(self) -> int:

@@ -7,6 +7,7 @@ from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Head
+from plugformer.interfaces.hook import Hook
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.norm import Norm
@@ -32,6 +33,7 @@ __all__ = [
     "FeedForward",
     "Head",
     "HeadContext",
+    "Hook",
     "Hypothesis",
     "LikelihoodMetric",
     "Metric",
