@@ -65,9 +65,7 @@ class Model(nn.Module, ABC):
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the last hidden states, from which the head predicts."""
 
-    def forward(
-        self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None
-    ) -> Loss:
+    def forward(self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None) -> Loss:
         """Returns the loss of a batch.
 
         Args:

@@ -7,6 +7,7 @@ and run on a few tokens; of a larger one only the shapes are computed.
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import isfinite
+from pathlib import Path as FilePath
 from typing import Any
 
 import torch
@@ -17,7 +18,10 @@ from plugformer.configuration.task import Component, Task
 from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.faults import cause_of
+from plugformer.hooks.manager import HookManager, create_hooks
+from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
+    SPECIAL_TOKENS,
     Attention,
     Data,
     FeedForward,
@@ -33,7 +37,7 @@ from plugformer.interfaces import (
     TaskType,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import context
+from plugformer.model.assembly import Sizes, assemble, context
 from plugformer.model.initialization import random_stream, refuse_hidden_values
 from plugformer.model.plan import Choice, Path, StackPlan, plan_decoder, plan_encoder
 from plugformer.model.watching import unlike
@@ -62,7 +66,12 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
     with random_stream(0, "trial"):
         problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
-        return problems or [problem for plan in plans for problem in _mismatches(task, plan, registry)]
+        if problems:
+            return problems
+        return [
+            *(problem for plan in plans for problem in _mismatches(task, plan, registry)),
+            *_refused_by_hooks(task, registry),
+        ]
 
 
 def data_problems(task: Task, registry: Registry) -> list[Problem]:
@@ -92,6 +101,9 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
     blocks += [
         (Kind.METRIC, ("evaluation", "metrics", index), block)
         for index, block in enumerate(task.evaluation.metrics)
+    ]
+    blocks += [
+        (Kind.HOOK, ("training", "hooks", index), block) for index, block in enumerate(task.training.hooks)
     ]
     for kind, path, block in blocks:
         yield path, partial(_Trial(registry, kind, block).made, task.model.width)
@@ -258,6 +270,22 @@ def _require_factor(component: Schedule, width: int) -> None:
     factor = component.factor(1, steps=100, width=width)
     if not (isinstance(factor, int | float) and isfinite(factor)):
         raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
+
+
+def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
+    """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
+    if not task.training.hooks:
+        return
+    with torch.device("meta"):
+        model = assemble(task, Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS)), registry)
+    run = Run(FilePath(), task, model, steps=1, epoch_steps=1)
+    for index, block in enumerate(task.training.hooks):
+
+        def show(block: Component = block) -> None:
+            HookManager([], str, create_hooks([block], registry)).ask("model_built", run=run)
+
+        if (problem := _problem(("training", "hooks", index), show)) is not None:
+            yield problem
 
 
 def _problem(path: Path, build: Callable[[], object]) -> Problem | None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from plugformer.data.batches import Batch
 from plugformer.distributed import ALONE, Processes, SpokenFor
-from plugformer.errors import InterruptedRunError
+from plugformer.errors import InterruptedRunError, RegistryError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.interfaces import Schedule
@@ -186,9 +186,7 @@ class Trainer:
     def _changed(self, batch: Batch, number: int) -> Batch:
         """Returns a batch as hooks have it."""
         self._seed_hooks(number)
-        changed: Batch = self.hooks.ask(
-            "training_batch", run=self.run, batch=batch, step=self.progress.step
-        )
+        changed: Batch = self.hooks.ask("training_batch", run=self.run, batch=batch, step=self.progress.step)
         return changed
 
     def _objective(self, model: Model, batch: Batch) -> Loss:
@@ -271,6 +269,12 @@ class Trainer:
             yield
             return
         parameters = dict(self.parallel.trained.named_parameters())
+        for name, value in wanted.items():
+            if name not in parameters or parameters[name].shape != value.shape:
+                raise RegistryError(
+                    f"a hook of training.hooks returns {name!r} of shape {tuple(value.shape)} from "
+                    "evaluated_parameters, expected parameters of the model, each with its name and shape"
+                )
         kept = {name: parameters[name].detach().clone() for name in wanted}
         self._assign(parameters, wanted)
         try:

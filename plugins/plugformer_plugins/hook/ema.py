@@ -45,9 +45,7 @@ class ExponentialMovingAverage(Hook):
     @hookimpl(wrapper=True)
     def optimizer_step(self, model: Model) -> Generator[None, object, object]:
         """Moves the average after the step; it begins with the parameters before the first one."""
-        trained = {
-            name: each.detach() for name, each in model.named_parameters() if each.requires_grad
-        }
+        trained = {name: each.detach() for name, each in model.named_parameters() if each.requires_grad}
         if not self.average:
             self.average = {name: value.clone() for name, value in trained.items()}
         result = yield
