@@ -32,7 +32,8 @@ _Dumper.add_representer(str, _text)
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Tokenizers) and value.source == value.target:
-        return {**_plain(value.source), "shared": value.shared}
+        own = {"shared": value.shared} if value.run is None else {"shared": value.shared, "run": value.run}
+        return {**_plain(value.source), **own}
     if isinstance(value, Component):
         core = {key: item for key, item in _settings(value).items() if key != "name"}
         return {"name": value.name, **value.options, **core}

@@ -25,6 +25,7 @@ from plugformer.data.tokenizing import (
     learn_tokenizers,
     load_tokenizers,
     save_tokenizers,
+    tokenizers_of_run,
 )
 from plugformer.errors import DataError, RegistryError, RunError
 from plugformer.interfaces.data import Data, TaskType
@@ -69,7 +70,8 @@ def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None
     Args:
         task: Fully resolved.
         registry: Knows the data and tokenizer components.
-        tokenizers: Of source and target, trained; to be learned if None.
+        tokenizers: Of source and target, trained; if None, those of the run that the task names, or else
+            to be learned.
 
     Raises:
         ConfigurationError: An option of the data or the tokenizers is wrong.
@@ -78,6 +80,7 @@ def prepare(task: Task, registry: Registry, tokenizers: Tokenizers | None = None
     """
     data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
     streaming = task.data.streaming
+    tokenizers = tokenizers or tokenizers_of_run(task, registry)
     with quiet():
         version = partial(data_version, data, task.data, registry)
         streams = {} if streaming is None else open_streams(data, task)
