@@ -15,8 +15,8 @@ from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Hook
 class TokenDropout(Hook):
     """Some source tokens become UNKNOWN, other ones at each update.
 
-    Deep Unordered Composition Rivals Syntactic Methods for Text Classification, Iyyer et al. 2015, section 3.1:
-    https://aclanthology.org/P15-1162.
+    Deep Unordered Composition Rivals Syntactic Methods for Text Classification, Iyyer et al. 2015,
+    section 3.1: https://aclanthology.org/P15-1162.
 
     Args:
         rate: Share of the tokens.

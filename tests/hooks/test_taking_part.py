@@ -86,7 +86,10 @@ def assert_equal(one, other):
         assert all(torch.equal(tensors[key], yours[name][key]) for key in tensors), name
 
 
-ALL = "[{name: ema, decay: 0.9}, {name: freeze, parameters: [encoder.layers]}, r_drop, {name: token_dropout, rate: 0.3}]"
+ALL = (
+    "[{name: ema, decay: 0.9}, {name: freeze, parameters: [encoder.layers]}, r_drop, "
+    "{name: token_dropout, rate: 0.3}]"
+)
 
 
 def test_resuming_is_exact(with_examples, train_with, tmp_path):
@@ -255,7 +258,7 @@ def test_errors_of_others_keep_their_names():
             raise ValueError("mine")
 
     manager = HookManager([], pytest.fail, {"around": Around()})
-    with pytest.raises(ValueError, match="^mine$"):
+    with pytest.raises(ValueError, match=r"^mine$"):
         manager.ask("training_loss", run=None, model=Model(), batch=None)
 
 
@@ -265,20 +268,20 @@ def test_observers_do_not_take_part(with_examples, train_with):
         def training_batch(self, batch):
             return batch
 
-    with pytest.raises(RegistryError, match="Meddler implements training_batch.* list it in training.hooks"):
+    with pytest.raises(RegistryError, match=r"Meddler implements training_batch.* list it in training.hooks"):
         train_with(with_examples, "run", "[]", observers=[Meddler()])
 
 
 def test_hooks_are_checked_before_data_are_read(with_hook):
     misspelt = with_hook("@hookimpl\ndef training_batsh(self):\n    pass")
-    with pytest.raises(ConfigurationError, match="training.hooks.0: hook 'sample' .*training_batsh"):
+    with pytest.raises(ConfigurationError, match=r"training.hooks.0: hook 'sample' .*training_batsh"):
         validate(resolve("dates", ["training.hooks=[sample]"], misspelt))
 
 
 def test_a_state_that_no_checkpoint_can_hold(with_hook, train_with):
     registry = with_hook("def state_dict(self):\n    return {'a': {1, 2}}")
     with pytest.raises(
-        RunError, match="hook sample/a of the hook's state is a set, .* correct the hook sample"
+        RunError, match=r"hook sample/a of the hook's state is a set, .* correct the hook sample"
     ):
         train_with(registry, "run", "[sample]")
 

@@ -44,7 +44,7 @@ def with_other_runs(tree: Mapping) -> Mapping:
 
 
 def tokenizer_of(run: Path) -> Mapping:
-    """Returns name and options of a run's tokenizers as its task says them; of what that names nothing is read.
+    """Returns name and options of a run's tokenizers as its task says them; nothing else is read.
 
     Raises:
         RunError: It is no run directory.

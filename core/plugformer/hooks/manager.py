@@ -1,5 +1,8 @@
-"""Calling hooks: observers each on its own, so that one that raises is switched off and the run goes on;
-what takes part as pluggy calls it, so that an error ends the run."""
+"""Calling hooks.
+
+Observers are called each on its own, so that one that raises is switched off and the run goes on; components
+that take part as pluggy does, so that an error ends the run.
+"""
 
 import os
 import sys
@@ -83,9 +86,9 @@ class HookManager:
                 name = f"{name} {id(observer):#x}"  # another one of the same class
             self._register(observer, name)
             self._refuse_taking_part(observer, name)
-        for label, component in self.components.items():
+        for own, component in self.components.items():
             component.generator = torch.Generator()
-            self._register(component, f"hook {label!r}")
+            self._register(component, f"hook {own!r}")
 
     def _register(self, implementer: object, name: str) -> None:
         try:

@@ -165,11 +165,11 @@ class TrainingHooks:
         """The model has its initial values; no optimizer knows its parameters yet, no checkpoint is read."""
 
     @hookspec(firstresult=True)
-    def training_batch(self, run: Run, batch: Batch, step: int) -> Batch | None:  # type: ignore[empty-body]
+    def training_batch(self, run: Run, batch: Batch, step: int) -> Batch | None:
         """Returns a batch of update number `step` as it is to be trained on; the core returns it as it is."""
 
     @hookspec(firstresult=True)
-    def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:  # type: ignore[empty-body]
+    def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:
         """Returns the loss of a batch; the core returns `model.forward(batch)`.
 
         The update's loss is the sum of `total` over its batches, divided by the number of its targets, and
@@ -179,7 +179,7 @@ class TrainingHooks:
     @hookspec(firstresult=True)
     def optimizer_step(
         self, run: Run, model: Model, optimizer: torch.optim.Optimizer, step: int
-    ) -> bool | None:  # type: ignore[empty-body]
+    ) -> bool | None:
         """Changes the parameters; the core lets the optimizer make its step.
 
         Gradients are complete and clipped. An update that is left out, because it is not finite, gets here
@@ -187,7 +187,7 @@ class TrainingHooks:
         """
 
     @hookspec(firstresult=True)
-    def evaluated_parameters(self, run: Run, model: Model) -> Mapping[str, Tensor] | None:  # type: ignore[empty-body]
+    def evaluated_parameters(self, run: Run, model: Model) -> Mapping[str, Tensor] | None:
         """Returns values by parameter name that are evaluated and saved instead of the trained ones.
 
         Training goes on from the trained ones. The core returns nothing: they are evaluated themselves.

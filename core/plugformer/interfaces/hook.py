@@ -10,7 +10,7 @@ class Hook:
     """Takes part in a training, at one or more of the places that `plugformer.hooks.TrainingHooks` lists.
 
     A component is constructed as `SomeHook(**options)`; `training.hooks` of a task lists it. A method that is
-    called like a place, is marked `@plugformer.hooks.hookimpl` and takes any of its arguments is called there.
+    called like a place, is marked `plugformer.hooks.hookimpl` and takes any of its arguments is called there.
     pluggy's own means apply: an implementation that returns a value ends the call, one marked `wrapper=True`
     stands around the others and what the core does (`result = yield`, then `return` of that or another one),
     `tryfirst` and `trylast` move it. Results pass through the wrappers in the order of the list. A component

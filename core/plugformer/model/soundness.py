@@ -282,7 +282,7 @@ def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
     for index, block in enumerate(task.training.hooks):
 
         def show(block: Component = block) -> None:
-            HookManager([], str, create_hooks([block], registry)).ask("model_built", run=run)
+            HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)
 
         if (problem := _problem(("training", "hooks", index), show)) is not None:
             yield problem

@@ -230,8 +230,8 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
             )
     except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise RunError(
-            f"{path} belongs to another optimizer, other hooks or another version: {type(error).__name__}: {error}. "
-            "Go on with what it was written with, or train again"
+            f"{path} belongs to another optimizer, other hooks or another version: {type(error).__name__}: "
+            f"{error}. Go on with what it was written with, or train again"
         ) from error
     return saved
 

@@ -15,7 +15,6 @@ from plugformer.model.models import Loss, Model
 from plugformer.runs.checkpoint import Stateful
 from plugformer.training.precision import accelerator
 
-
 Objective = Callable[[Model, Batch], Loss]
 """Computes a batch's loss by a model's methods."""
 

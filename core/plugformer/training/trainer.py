@@ -153,15 +153,15 @@ class Trainer:
         targets, tokens = map(int, self.processes.total(counts))
         rate = self._set_learning_rate()
         self.model.train()
-        losses = []
+        losses: list[Loss] = []
         for number, batch in enumerate(passes):
             self._seed_hooks(number)
             spared = number >= len(batches)
             last = number == len(passes) - 1
-            loss = self._backward(batch.to(self.accelerator.device), targets, last=last, spare=spared)
-            losses += [] if spared else [loss]
+            found = self._backward(batch.to(self.accelerator.device), targets, last=last, spare=spared)
+            losses += [] if spared else [found]
         norm = self._clip()
-        totals = torch.stack([loss.total for loss in losses]).tolist() if losses else []
+        totals = torch.stack([each.total for each in losses]).tolist() if losses else []
         loss = float(self.processes.total([sum(totals)])[0]) / targets
         if allowed := self.guard.allows(loss, norm, self.parallel.whole, batches, generators):
             self.hooks.seed(self.settings.stream_seed, self.progress.step, 0)

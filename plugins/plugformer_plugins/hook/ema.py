@@ -13,18 +13,19 @@ from plugformer.model.models import Model
 
 
 class ExponentialMovingAverage(Hook):
-    """average = decay * average + (1 - decay) * parameters after every update; the average is evaluated.
+    """average = decay * average + (1 - decay) * parameters, after every update.
 
     Training goes on with the parameters themselves; the average is what is evaluated, what decides about the
-    best evaluation and what the run saves. Acceleration of stochastic approximation by averaging, Polyak and
-    Juditsky 1992: https://doi.org/10.1137/0330046, with the exponential weights of Attention Is All You Need's
-    reference implementation. `training.average` beside it is the mean of these averages at several evaluations.
+    best evaluation and what the run saves. Acceleration of stochastic approximation by averaging, Polyak
+    and Juditsky 1992: https://doi.org/10.1137/0330046, with exponential weights, as torch.optim.swa_utils
+    has them.
+    `training.average` beside it is the mean of these averages at several evaluations.
 
     Args:
-        decay: Share of the average that stays at each update; 1 / (1 - decay) updates count.
-        warm_up: Let the first updates count more: the decay is at most (1 + n) / (10 + n) after n updates, as of
-            TensorFlow's ExponentialMovingAverage with `num_updates`, so that the average is not that of the
-            initial values for long.
+        decay: Share of the average that stays at each update; about 1 / (1 - decay) updates count.
+        warm_up: Let the first updates count more, so that the average soon forgets the initial values: after
+            n updates the decay is at most (1 + n) / (10 + n), as of TensorFlow's ExponentialMovingAverage
+            with `num_updates`.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ class Freeze(Hook):
     goes on in frozen parts.
 
     Args:
-        parameters: Patterns of paths, as of files: `encoder`, with all that is in it, or `*.norm.weight`, where
-            `*` stands for any characters, dots as well.
+        parameters: Patterns of paths, as of files: `encoder`, with all that is in it, or `*.norm.weight`,
+            where `*` stands for any characters, dots as well.
     """
 
     def __init__(
