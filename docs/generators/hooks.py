@@ -10,10 +10,8 @@ def hook_reference() -> str:
     """Returns a section for each hook, in the order of a run's life, then one for each argument's type."""
     given = [f"### {cls.__name__}\n\n{prose(cls.__doc__)}" for cls in (Run, Update, Evaluation, Sample)]
     looking, taking_part = _sections(Hooks), _sections(TrainingHooks)
-    return "\n\n".join(
-        ["## Hooks", *looking, "## Hooks of a training", prose(TrainingHooks.__doc__), *taking_part]
-        + ["## What hooks receive", *given]
-    )
+    training = ["## Hooks of a training", prose(TrainingHooks.__doc__), *taking_part]
+    return "\n\n".join(["## Hooks", *looking, *training, "## What hooks receive", *given])
 
 
 def _sections(specification: type) -> list[str]:
