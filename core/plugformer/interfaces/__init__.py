@@ -20,6 +20,7 @@ from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
+from plugformer.interfaces.hook import Hook
 from plugformer.interfaces.initialization import Initialization, ParameterContext
 from plugformer.interfaces.level import Level
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
@@ -63,6 +64,7 @@ __all__ = [
     "Generative",
     "Head",
     "HeadContext",
+    "Hook",
     "Hypothesis",
     "Initialization",
     "Level",
