@@ -15,8 +15,12 @@ from plugformer.interfaces.position import NoPositions, Padding, PositionalEncod
 from plugformer.interfaces.real_tokens import take_tokens
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
-from plugformer.interfaces.softmax_attention import softmax_attention
-from plugformer.interfaces.state import PerPosition, State
+from plugformer.interfaces.softmax_attention import (
+    attention_scores,
+    attention_weights,
+    softmax_attention,
+)
+from plugformer.interfaces.state import PerPosition, Recurrent, State
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 __all__ = [
@@ -45,6 +49,7 @@ __all__ = [
     "PerPosition",
     "PositionalEncoding",
     "Positions",
+    "Recurrent",
     "Schedule",
     "Scope",
     "Session",
@@ -53,6 +58,8 @@ __all__ = [
     "Table",
     "TaskType",
     "Tokenizer",
+    "attention_scores",
+    "attention_weights",
     "linear_cross_entropy",
     "softmax_attention",
     "take_tokens",

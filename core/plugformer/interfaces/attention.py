@@ -24,8 +24,9 @@ class Attention(nn.Module, ABC):
     def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
         """Returns what queries read of `memory`, whose tokens stand at the positions `at`.
 
-        `project(cat(a, b))` must equal `project(a).append(project(b))`. Keys are rotated here with
-        `at.rotate(heads)`.
+        What is read of `project(cat(a, b))` must equal what is read of `project(a).append(project(b))`.
+        It may depend on each token and its position, not on the tokens around it, which `attend` sees. Keys
+        are rotated here with `at.rotate(heads)`.
         """
 
     @abstractmethod
