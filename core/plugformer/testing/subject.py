@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import nn
 
-from plugformer.errors import RegistryError
-from plugformer.interfaces import HeadContext, ModelContext
+from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.interfaces import HeadContext, ModelContext, Place
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry import Registry
 from plugformer.registry.loading import load_attribute
@@ -20,6 +20,17 @@ T = TypeVar("T")
 
 MODEL = ModelContext(width=24, heads=4, hidden_width=20, max_length=16)
 """Sizes that the checks use unless they try others: small, and no two of them equal."""
+
+ENCODER, DECODER = Place(), Place(stack="decoder", causal=True)
+CROSS = Place(stack="decoder", layer=1, layers=2, cross=True)
+PLACES = (
+    ENCODER,
+    Place(layer=3, layers=4),
+    DECODER,
+    Place(stack="decoder", layer=11, layers=12, causal=True),
+    CROSS,
+)
+"""First and last layers of stacks of different depth, causal or not, and cross-attention."""
 
 OUTPUTS = 7
 """Classes that a head predicts."""
@@ -36,7 +47,8 @@ class Subject:
         name: Its name; of a class that is not registered, the class's.
         component: Its class.
         options: Its own options, as a task file would give them.
-        model: Sizes of the model that it becomes a part of.
+        model: The model that it becomes a part of: sizes, and a place that it may refuse for another.
+        fixed: The place that it is constructed for; None for the first that it serves.
         expected_failures: Names of checks that its author knows to fail, with the reasons.
         distribution: Who offers it.
         version: That distribution's version.
@@ -48,6 +60,7 @@ class Subject:
     component: type
     options: Mapping[str, Any] = field(default_factory=dict)
     model: ModelContext = MODEL
+    fixed: Place | None = None
     expected_failures: Mapping[str, str] = field(default_factory=dict)
     distribution: str = "local"
     version: str = ""
@@ -111,6 +124,44 @@ class Subject:
             _memo={},
         )
 
+    def at(self, place: Place) -> "Subject":
+        """Returns the same component, to be constructed for a place."""
+        return replace(self, fixed=place, _memo={})
+
+    def serving(self, *places: Place) -> list["Subject"]:
+        """Returns the component at those of the places that it serves.
+
+        Raises:
+            ConfigurationError: It refuses them all.
+        """
+        served = [self.at(place) for place in places if self._refusal(place) is None]
+        if not served and (refusal := self._refusal(places[-1])):
+            raise refusal
+        return served
+
+    @property
+    def place(self) -> Place:
+        """The place that the component is constructed for; the model's if it refuses all."""
+        if self.fixed is not None:
+            return self.fixed
+        places = (self.model.place, *PLACES)
+        return next((place for place in places if self._refusal(place) is None), self.model.place)
+
+    def _refusal(self, place: Place) -> ConfigurationError | None:
+        """Returns how the component refuses a place, or None; other errors are for whoever constructs it."""
+
+        def refusal() -> ConfigurationError | None:
+            try:
+                with torch.device("meta"):
+                    self.at(place).create()
+            except ConfigurationError as error:
+                return error
+            except Exception:
+                return None
+            return None
+
+        return self.once(("refusal", place), refusal)
+
     def create(self, **sizes: Any) -> Any:
         """Constructs the component.
 
@@ -121,10 +172,13 @@ class Subject:
             ConfigurationError: It refuses its options or the sizes.
         """
         context: tuple[ModelContext, ...] = ()
-        if self.kind is Kind.HEAD:
-            context = (HeadContext(**{**vars(self.model), "outputs": OUTPUTS, **sizes}),)
-        elif self.kind in _NEURAL:
-            context = (replace(self.model, **sizes),)
+        if self.kind in _NEURAL:
+            told = {**vars(self.model), "place": self.place, **sizes}
+            context = (
+                HeadContext(**{"outputs": OUTPUTS, **told})
+                if self.kind is Kind.HEAD
+                else ModelContext(**told),
+            )
         return self.component(*context, **checked_options(self.component, self.options, self.name))
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:

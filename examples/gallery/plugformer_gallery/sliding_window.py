@@ -4,6 +4,7 @@ from typing import Annotated, cast
 
 import torch
 from jaxtyping import Float
+from plugformer_gallery.heads import merged, require_divisible, split
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -16,7 +17,6 @@ from plugformer.interfaces import (
     State,
     softmax_attention,
 )
-from plugformer_gallery.heads import merged, require_divisible, split
 
 
 class Recent(PerPosition):
@@ -56,7 +56,9 @@ class SlidingWindowAttention(Attention):
         self,
         model: ModelContext,
         *,
-        window: Annotated[int, Field(ge=2, description="Tokens seen to each side, the own one counted.")] = 64,
+        window: Annotated[
+            int, Field(ge=2, description="Tokens seen to each side, the own one counted.")
+        ] = 64,
     ) -> None:
         super().__init__()
         require_divisible(model)
