@@ -4,7 +4,6 @@ from typing import Annotated, cast
 
 import torch
 from jaxtyping import Float
-from plugformer_gallery.heads import merged, require_divisible, split
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -17,6 +16,7 @@ from plugformer.interfaces import (
     State,
     softmax_attention,
 )
+from plugformer_gallery.heads import merged, require_divisible, split
 
 
 class Recent(PerPosition):
@@ -26,7 +26,7 @@ class Recent(PerPosition):
         super().__init__(*tensors)
         self.window = window
 
-    def append(self, new: "Recent") -> "Recent":  # type: ignore[override]  # states of one attention only
+    def append(self, new: "Recent") -> "Recent":
         """Appends; now and then drops what no later query sees, so that few steps move old tokens."""
         *_, real = self.tensors
         if real.shape[1] < 2 * self.window:
