@@ -94,7 +94,7 @@ def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> str | 
             module = there.create()
         except ConfigurationError as refusal:
             error = refusal
-            refused.setdefault(str(refusal), []).append(str(place))
+            refused.setdefault("; ".join(str(refusal).splitlines()), []).append(str(place))
             continue
         except Exception as fault:
             fail(f"constructed for {place} it raises {type(fault).__name__}: {fault}")

@@ -49,8 +49,8 @@ class Retention(Attention):
         require_divisible(model)
         if not model.place.causal:
             raise ConfigurationError(
-                "retention reads what came before in its own sequence, which only the self-attention of a "
-                "decoder does: choose another attention here"
+                "retention reads what came before in its own sequence, as only a causal stack does\n"
+                "choose another attention here"
             )
         self.heads = model.heads
         self.query, self.key, self.value, self.gate, self.output = (
