@@ -1,5 +1,7 @@
 """Mixers with a running state serve causal places alone, and are checked there; faults in them are caught."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -7,7 +9,8 @@ from torch import nn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, Recurrent
 from plugformer.testing import Status, run
-from plugformer.testing.subject import DECODER, Subject
+from plugformer.testing.subject import CROSS, DECODER, ENCODER, MODEL, Subject
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
 
 
 class Sums(Recurrent):
@@ -143,3 +146,9 @@ def test_a_component_that_serves_no_place_does_not_pass():
 
 def test_the_place_of_a_component_is_the_first_that_it_serves():
     assert Subject.of_class(RunningMean).place == DECODER
+
+
+@pytest.mark.parametrize("place", [ENCODER, CROSS])
+def test_a_place_that_is_asked_for_comes_first(place):
+    subject = Subject.of_class(MultiHeadAttention).given(model=replace(MODEL, place=place))
+    assert subject.place == place
