@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, cast
 from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, Scope
-from plugformer.model.layer import DecoderLayer, EncoderLayer
+from plugformer.model.layer import Layer
 from plugformer.model.models import EncoderDecoder, Model
 
 
@@ -42,12 +42,13 @@ class Record(NamedTuple):
 
 def attentions(model: Model) -> dict[Place, Attention]:
     """Returns the attentions of a model by their places: the encoder's, then layer by layer the decoder's."""
-    encoder = cast("Sequence[EncoderLayer]", model.encoder.layers)
+    encoder = cast("Sequence[Layer]", model.encoder.layers)
     found = {Place("encoder", number, "self"): layer.attention for number, layer in enumerate(encoder)}
     if isinstance(model, EncoderDecoder):
-        for number, layer in enumerate(cast("Sequence[DecoderLayer]", model.decoder.layers)):
+        for number, layer in enumerate(cast("Sequence[Layer]", model.decoder.layers)):
             found[Place("decoder", number, "self")] = layer.attention
-            found[Place("decoder", number, "cross")] = layer.cross_attention
+            if layer.cross_attention is not None:
+                found[Place("decoder", number, "cross")] = layer.cross_attention
     return found
 
 

@@ -7,12 +7,14 @@ from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Head
+from plugformer.interfaces.initialization import Initialization, ParameterContext
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
 from plugformer.interfaces.real_tokens import take_tokens
+from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
 from plugformer.interfaces.softmax_attention import (
@@ -37,6 +39,7 @@ __all__ = [
     "Head",
     "HeadContext",
     "Hypothesis",
+    "Initialization",
     "LikelihoodMetric",
     "Metric",
     "ModelContext",
@@ -46,16 +49,20 @@ __all__ = [
     "Optimizer",
     "OutputMetric",
     "Padding",
+    "ParameterContext",
     "PerPosition",
     "Place",
     "PositionalEncoding",
     "Positions",
     "Recurrent",
+    "Residual",
+    "ResidualContext",
     "Schedule",
     "Scope",
     "Session",
     "SourceMetric",
     "State",
+    "Sublayer",
     "Table",
     "TaskType",
     "Tokenizer",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from plugformer.configuration.task import Component, LayerOverrides, Model, StackOverrides
+from plugformer.configuration.task import Component, CrossAttention, LayerOverrides, Model, StackOverrides
 from plugformer.interfaces import Place
 
 Path = tuple[str | int, ...]
@@ -25,12 +25,23 @@ class Choice:
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """The components of one layer; an encoder's has no cross-attention."""
+    """The components of one layer; one that reads no other stack has no cross-attention."""
 
     attention: Choice
-    cross_attention: Choice
+    cross_attention: Choice | None
     feed_forward: Choice
     norm: Choice
+    residual: Choice
+
+    @property
+    def sublayers(self) -> dict[str, Choice]:
+        """The components of its sublayers by name, from below."""
+        sublayers = {
+            "attention": self.attention,
+            "cross_attention": self.cross_attention,
+            "feed_forward": self.feed_forward,
+        }
+        return {name: choice for name, choice in sublayers.items() if choice is not None}
 
 
 @dataclass(frozen=True)
@@ -39,14 +50,14 @@ class StackPlan:
 
     Attributes:
         position: The encoding of self-attention.
-        cross_position: The encoding of cross-attention.
+        cross_position: The encoding of cross-attention, if it reads another stack.
         layers: From the first to the last.
         norm: The final norm.
         top: Above the last layer, where a head stands.
     """
 
     position: Choice
-    cross_position: Choice
+    cross_position: Choice | None
     layers: tuple[LayerPlan, ...]
     norm: Choice
     top: Place
@@ -57,27 +68,29 @@ NO_POSITION = Component(name="none")
 
 def plan_encoder(settings: Model) -> StackPlan:
     """Returns the plan of the encoder."""
-    return _plan(settings, "encoder", settings.encoder, None, NO_POSITION, causal=False)
+    layers = settings.encoder.layers or settings.layers
+    read_by = 0
+    if settings.architecture == "encoder-decoder":
+        read_by = settings.decoder.layers or settings.layers
+    return _plan(settings, settings.encoder, Place(stack="encoder", layers=layers, read_by=read_by), None)
 
 
 def plan_decoder(settings: Model) -> StackPlan:
     """Returns the plan of the decoder; cross-attention has no positions unless the task says so."""
-    cross = settings.decoder.cross_attention
-    position = cross.position or NO_POSITION
-    return _plan(settings, "decoder", settings.decoder, cross.attention, position, causal=True)
+    place = Place(stack="decoder", layers=settings.decoder.layers or settings.layers, causal=True)
+    return _plan(settings, settings.decoder, place, settings.decoder.cross_attention)
 
 
-def _plan(
-    settings: Model,
-    name: str,
-    stack: StackOverrides,
-    cross: Component | None,
-    cross_position: Component,
-    *,
-    causal: bool,
-) -> StackPlan:
-    path = ("model", name)
-    bottom = Place(stack=name, layers=stack.layers or settings.layers, causal=causal)
+def _plan(settings: Model, stack: StackOverrides, bottom: Place, cross: CrossAttention | None) -> StackPlan:
+    """Returns the plan of a stack.
+
+    Args:
+        settings: Of the model.
+        stack: Of the stack.
+        bottom: Where the stack begins.
+        cross: How the stack reads another one, if it does.
+    """
+    path = ("model", bottom.stack)
     top = replace(bottom, layer=bottom.layers)
 
     def choose(part: str, layer: LayerOverrides, place: Place) -> Choice:
@@ -88,23 +101,34 @@ def _plan(
             (("model", part), getattr(settings, part)),
         )
 
+    def reader(own: Choice) -> Choice | None:
+        if cross is None:
+            return None
+        chosen = ((*path, "cross_attention", "attention"), cross.attention)
+        return _first(_crossing(own.place), chosen, (own.path, own.block))
+
     def layer_plan(index: int) -> LayerPlan:
         layer, place = stack.per_layer.get(index, LayerOverrides()), replace(bottom, layer=index)
-        own = choose("attention", layer, place)
+        attention = choose("attention", layer, place)
         return LayerPlan(
-            attention=own,
-            cross_attention=_first(
-                _crossing(place), ((*path, "cross_attention", "attention"), cross), (own.path, own.block)
-            ),
+            attention=attention,
+            cross_attention=reader(attention),
             feed_forward=choose("feed_forward", layer, place),
             norm=choose("norm", layer, place),
+            residual=choose("residual", layer, place),
         )
+
+    def cross_position() -> Choice | None:
+        if cross is None:
+            return None
+        place = (*path, "cross_attention", "position")
+        return Choice(place, cross.position or NO_POSITION, _crossing(bottom))
 
     return StackPlan(
         position=_first(
             bottom, ((*path, "position"), stack.position), (("model", "position"), settings.position)
         ),
-        cross_position=Choice((*path, "cross_attention", "position"), cross_position, _crossing(bottom)),
+        cross_position=cross_position(),
         layers=tuple(layer_plan(index) for index in range(bottom.layers)),
         norm=choose("norm", LayerOverrides(), top),
         top=top,

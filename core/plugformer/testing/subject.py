@@ -3,18 +3,20 @@
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import HeadContext, ModelContext, Place
+from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry import Registry
 from plugformer.registry.loading import load_attribute
 from plugformer.registry.options import checked_options, options_model
 from plugformer.registry.source import source_hash
+from plugformer.testing.probes import RootMeanSquare
 
 T = TypeVar("T")
 
@@ -35,7 +37,17 @@ PLACES = (
 OUTPUTS = 7
 """Classes that a head predicts."""
 
-_NEURAL = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.HEAD)
+SUBLAYERS = ("attention", "cross_attention", "feed_forward")
+"""What a residual connection joins."""
+
+_NEURAL = (
+    Kind.POSITION,
+    Kind.ATTENTION,
+    Kind.FEED_FORWARD,
+    Kind.NORM,
+    Kind.HEAD,
+    Kind.RESIDUAL,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,19 +178,20 @@ class Subject:
         """Constructs the component.
 
         Args:
-            **sizes: Fields of its ModelContext (or HeadContext) that differ.
+            **sizes: Fields of its context that differ.
 
         Raises:
             ConfigurationError: It refuses its options or the sizes.
         """
         context: tuple[ModelContext, ...] = ()
-        if self.kind in _NEURAL:
-            told = {**vars(self.model), "place": self.place, **sizes}
-            context = (
-                HeadContext(**{"outputs": OUTPUTS, **told})
-                if self.kind is Kind.HEAD
-                else ModelContext(**told),
-            )
+        told = {**vars(self.model), "place": self.place, **sizes} if self.kind in _NEURAL else {}
+        if self.kind is Kind.HEAD:
+            context = (HeadContext(**{"outputs": OUTPUTS, **told}),)
+        elif self.kind is Kind.RESIDUAL:
+            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, told["width"])}
+            context = (ResidualContext(**{**joined, **told}),)
+        elif told:
+            context = (ModelContext(**told),)
         return self.component(*context, **checked_options(self.component, self.options, self.name))
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:

@@ -16,7 +16,7 @@ from plugformer.configuration.task import Training
 from plugformer.data.batches import Batch
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
-from plugformer.model.layer import DecoderLayer, EncoderLayer
+from plugformer.model.layer import Layer
 from plugformer.model.models import Loss, Model
 from plugformer.runs.weights import own_tensors
 from plugformer.training.parallel import Parallel
@@ -49,7 +49,7 @@ class Sharded(Parallel):
         self._processes = processes
         self.model = deepcopy(model)
         mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
-        layers = [each for each in self.model.modules() if isinstance(each, EncoderLayer | DecoderLayer)]
+        layers = [each for each in self.model.modules() if isinstance(each, Layer)]
         for unit in [*layers, self.model]:
             fully_shard(unit, mesh=mesh)
         for layer in layers:  # after torch's own hooks
