@@ -26,6 +26,7 @@ class RunningMean(Attention):
     """Reads the mean of the values so far, gated by the query."""
 
     state = Sums
+    residual_path = ("value",)
 
     def __init__(self, model):
         super().__init__()
