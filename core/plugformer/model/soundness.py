@@ -447,7 +447,7 @@ def _filled(encoding: PositionalEncoding) -> set[str]:
     """Returns the slots that an encoding overrides."""
     return {
         slot
-        for slot in ("embed", "rotate", "bias")
+        for slot in ("embed", "rotate", "bias", "content_bias")
         if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
     }
 
@@ -479,3 +479,13 @@ class _Watched(PositionalEncoding):
     def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch maps query key"] | None:
         self.read.add("bias")
         return self.encoding.bias(query, key)
+
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],
+        key_heads: Float[Tensor, "batch groups key head_width"],
+        query: Positions,
+        key: Positions,
+    ) -> Float[Tensor, "#batch #heads query key"] | None:
+        self.read.add("content_bias")
+        return self.encoding.content_bias(query_heads, key_heads, query, key)
