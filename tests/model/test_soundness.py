@@ -396,11 +396,8 @@ class Largest(TorchDispatchMode):
 
 def test_initial_values_that_cannot_be_scaled(check):
     message = refused(check, "feed_forward: unnamed", "model.residual=deepnorm")
-    assert message == (
-        "--set model.residual=deepnorm  model.residual: residual 'deepnorm' scales the initial values of what "
-        "adds to the stream, but feed_forward 'unnamed' has no matrix called 'down'\n"
-        "  its author must name its maps in `residual_path`"
-    )
+    assert message.startswith("--set model.residual=deepnorm  model.residual: residual 'deepnorm' scales ")
+    assert "but feed_forward 'unnamed' has no matrix called 'down'\n  its author must name" in message
     check("feed_forward: unnamed")
     check("feed_forward: moe", "model.residual=deepnorm", "model.attention=mla")
 
