@@ -3,18 +3,19 @@
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
 import pytest
+from tests.columns import LABELS, PAIRS
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer.registry import Registry
 
 REGISTRY = Registry.discover()
-PAIRS, LABELS = TaskType.SEQUENCE_TO_SEQUENCE, TaskType.CLASSIFICATION
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +33,8 @@ def folder(tmp_path: Path, **splits: list[dict[str, Any]]) -> str:
     return str(place)
 
 
-def load(task_type: TaskType, **options: Any) -> datasets.DatasetDict:
-    data: datasets.DatasetDict = REGISTRY.create("data", "hub", **options).load(task_type)
+def load(columns: Sequence[Column], **options: Any) -> datasets.DatasetDict:
+    data: datasets.DatasetDict = REGISTRY.create("data", "hub", **options).load(columns)
     return data
 
 

@@ -4,8 +4,11 @@ import pytest
 
 from plugformer.configuration.task import Length
 from plugformer.data.inputs import Inputs
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, LengthError
 from plugformer.interfaces import Tokenizer
+from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
+from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.words import Words
 
@@ -19,7 +22,8 @@ def read(tiny_task):
     def read(*texts, **length):
         task = tiny_task("model.max_length=40")
         data = task.data.model_copy(update={"length": Length(**length)})
-        return Inputs.of(texts, tokenizer, task.model_copy(update={"data": data}))
+        vocabularies = Vocabularies(tokenizer, tokenizer, SequenceToSequence())
+        return Inputs.of(texts, vocabularies, task.model_copy(update={"data": data}), EncoderDecoder())
 
     return read
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import DatasetDict
+from tests.columns import LABELS, PAIRS
 
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.data import table_reader
 
-PAIRS, LABELS = TaskType.SEQUENCE_TO_SEQUENCE, TaskType.CLASSIFICATION
 REGISTRY = Registry.discover()
 
 
-def load(task_type: TaskType, files: dict[str, Any], **options: Any) -> DatasetDict:
+def load(columns: Sequence[Column], files: dict[str, Any], **options: Any) -> DatasetDict:
     """Reads through the registry, as a task does: options are checked."""
-    data: DatasetDict = REGISTRY.create("data", "table", files=files, **options).load(task_type)
+    data: DatasetDict = REGISTRY.create("data", "table", files=files, **options).load(columns)
     return data
 
 
@@ -267,9 +268,11 @@ def test_a_split_has_a_proper_name(tmp_path: Path) -> None:
         load(PAIRS, {"trian": written(tmp_path, "pairs.tsv", "a\t1\n")})
 
 
-def skipping(task_type: TaskType, files: dict[str, Any], **options: Any) -> tuple[DatasetDict, list[str]]:
+def skipping(
+    columns: Sequence[Column], files: dict[str, Any], **options: Any
+) -> tuple[DatasetDict, list[str]]:
     table = REGISTRY.create("data", "table", files=files, bad_rows="skip", **options)
-    return table.load(task_type), table.notices()
+    return table.load(columns), table.notices()
 
 
 def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None:
