@@ -41,8 +41,8 @@ def test_too_long_a_text_has_a_fault_and_the_others_none(read, over):
 def test_a_task_that_truncates_truncates_to_its_own_limit(read):
     inputs = read("ab", "c" * 40, over="truncate")
     assert (inputs.faults, inputs.truncated) == ({}, {1})
-    assert inputs.split.lengths.tolist() == [[3], [40]]
-    assert read("abcd", over="truncate", max=3).split.lengths.tolist() == [[4]]
+    assert inputs.split.lengths.tolist() == [[3, 0], [40, 0]]
+    assert read("abcd", over="truncate", max=3).split.lengths.tolist() == [[4, 0]]
 
 
 def test_a_limit_of_training_examples_refuses_no_text(read):

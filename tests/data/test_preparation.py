@@ -152,7 +152,7 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
 
 
 def test_refused_examples_are_named(tmp_path: Path, registry: Registry) -> None:
-    with pytest.raises(DataError, match=r"test, example 7: its source has 11 tokens, the limit is 8 \(2 "):
+    with pytest.raises(DataError, match=r"test, example 7: its input has 11 tokens, the limit is 8 \(2 "):
         prepare(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}), registry)
 
 
@@ -193,7 +193,7 @@ def test_texts_to_be_answered(tmp_path: Path, registry: Registry) -> None:
     task = pairs(tmp_path)
     vocabularies = prepare(task, registry).vocabularies
     split = Inputs.of(["1+1", ""], vocabularies, task, create_architecture(task, registry)).split
-    assert split.lengths.tolist() == [[4], [1]]
+    assert split.lengths.tolist() == [[4, 0], [1, 0]]
     assert split.batch([1, 0]).source.ids[0].tolist()[0] == END
     assert split.batch([0]).target.ids.numel() == 0
 

@@ -12,7 +12,7 @@ import pytest
 from datasets import DatasetDict
 
 from plugformer.cache import cache_folder
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import Component, Task
 from plugformer.data import preparation, prepared_entry
 from plugformer.data.cache_key import cache_key
 from plugformer.data.preparation import PreparedData, prepare
@@ -143,7 +143,7 @@ def test_what_decides_the_examples_makes_them_anew(
 def test_another_type_has_another_key(file: Path, registry: Registry) -> None:
     pairs = task(file)
     assert cache_key(pairs, registry, "") == cache_key(task(file), registry, "")
-    texts = pairs.model_copy(update={"type": "classification"})
+    texts = pairs.model_copy(update={"type": Component(name="classification")})
     assert cache_key(texts, registry, "") != cache_key(pairs, registry, "")
 
 

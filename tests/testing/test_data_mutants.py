@@ -4,9 +4,9 @@ import random
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDatasetDict, Value
-from tests.columns import LABELS
+from tests.columns import LABELS, PAIRS
 
-from plugformer.errors import DataError
+from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data
 from plugformer.kinds import Kind
 from plugformer.testing import run
@@ -23,8 +23,10 @@ class Pairs(Data):
         if columns == LABELS:
             features = Features(text=Value("string"), label=ClassLabel(names=["no", "yes"]))
             rows = Dataset.from_dict({"text": ["a", "b"], "label": [0, 1]}, features=features)
-        else:
+        elif columns == PAIRS:
             rows = Dataset.from_dict({"source": ["a"], "target": [self.target], "references": [["b", "c"]]})
+        else:
+            raise ConfigurationError("there are pairs and labels alone")
         return DatasetDict(dict.fromkeys(self.splits, rows))
 
 
