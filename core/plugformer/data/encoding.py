@@ -3,22 +3,24 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, Dataset
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from plugformer.data.columns import TokenColumn
+from plugformer.data.columns import Texts, TokenColumn
+from plugformer.data.packing import Packed
 from plugformer.interfaces import (
+    BEGIN,
+    IGNORED,
     Architecture,
     Batch,
     Encoded,
     Example,
-    Form,
     Level,
     Ragged,
     Side,
@@ -42,7 +44,8 @@ class EncodedSplit:
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Length that every batch is padded to at least; None for that of its longest example.
-        form: What the outputs are.
+        asking: Whether the outputs are prompts, to be continued.
+        piece: Tokens of the pieces into which outputs are joined and cut; then they are the examples.
 
     Attributes:
         lengths: Tokens of each example's sequences in a batch, special tokens and fixed padding included; a
@@ -58,17 +61,21 @@ class EncodedSplit:
         rows: Int[ndarray, " rows"] | None = None,
         limits: Mapping[str, int] | None = None,
         padding: int | None = None,
-        form: Form = "whole",
+        asking: bool = False,
+        piece: int | None = None,
     ) -> None:
         self._type = task_type
         self._architecture = architecture
         self._rows = np.arange(len(data)) if rows is None else rows
         self._padding = padding
-        self._form = form
+        self._asking = asking
         self._columns = token_columns(data, limits or {})
+        self._packed = None if piece is None else Packed(self._columns.pop("output"), self._rows, piece)
         self._targets = _targets(data, task_type.level, (limits or {}).get("input", sys.maxsize))
         self._texts = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
-        sequences = architecture.positions(_lengths(self._columns, self._rows), task_type.level)
+        if self._packed is not None:
+            self._rows = np.arange(len(self._packed))
+        sequences = architecture.positions(self._lengths(), task_type.level)
         self.lengths: Int[ndarray, "examples sequences"] = np.where(
             sequences > 0, sequences.clip(min=padding or 0), sequences
         )
@@ -93,25 +100,45 @@ class EncodedSplit:
             epoch: Seed and number of the epoch in training, which random parts depend on.
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
-        encoded = Encoded(
-            **{name: column.take(chosen) for name, column in self._columns.items()},
-            targets=self._targets.take(chosen, axis=0)
-            if isinstance(self._targets, ndarray)
-            else None
-            if self._targets is None
-            else self._targets.take(chosen),
-            form=self._form,
-        )
+        encoded = self._encoded(chosen)
         if type(self._type).draw is not TaskType.draw:
             seeds = [0] if epoch is None else [1, *epoch]
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
         if outputs is not None:
-            encoded = replace(encoded, output=Ragged.of(outputs), form="whole")
+            encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         batch = self._architecture.arrange(encoded, self._type.level, side=side, length=self._padding)
         return replace(batch, rows=list(rows))
 
+    def _encoded(self, chosen: Int[ndarray, " chosen"]) -> Encoded:
+        """Returns some rows as their task type has encoded them."""
+        if self._packed is not None:
+            return Encoded(
+                output=self._packed.take(chosen), start=self._packed.before(chosen), complete=False
+            )
+        columns = {name: column.take(chosen) for name, column in self._columns.items()}
+        if self._asking and "output" in columns:  # a prompt
+            columns["start"] = Ragged.repeated(BEGIN, len(chosen)).followed_by(columns.pop("output"))
+        targets = self._targets
+        if isinstance(targets, ndarray):
+            targets = targets[chosen]
+        found = targets.take(chosen) if isinstance(targets, TokenColumn) else targets
+        return Encoded(columns.get("input"), columns.get("output"), found, columns.get("start"))
+
+    def _lengths(self) -> Int[ndarray, "rows 2"]:
+        """Returns the tokens of each example's input and output, -1 of what there is not."""
+        if self._packed is not None:
+            return np.stack([np.full(len(self._rows), -1), self._packed.lengths], axis=1)
+        absent = np.full(len(self._rows), -1)
+        sides = [
+            self._columns[name].lengths[self._rows] if name in self._columns else absent
+            for name in ("input", "output")
+        ]
+        return np.stack(sides, axis=1)
+
     def example(self, row: int) -> Example:
-        """Returns what an example says, by column; a label by its name."""
+        """Returns what an example says, by column, a label by its name; nothing of a piece."""
+        if self._packed is not None:
+            return {}
         found = dict(self._texts[int(self._rows[row])])
         for name, feature in self._texts.features.items():
             if isinstance(feature, ClassLabel):
@@ -121,12 +148,45 @@ class EncodedSplit:
     def input(self, row: int) -> str:
         """Returns the input of an example, as people read it."""
         example = self.example(row)
+        if not example:
+            return f"piece {row + 1}"
         names = [column.name for column in self._type.columns if column.role == "input"]
         return "\t".join(as_text(example[name]) for name in names or list(example)[:1])
 
     def references(self, row: int) -> list[Any]:
         """Returns the right answers to an example: texts, labels, tags or numbers."""
-        return self._type.references(self.example(row))
+        example = self.example(row)
+        if not example:
+            return [""]
+        found: list[Any] = self._type.references(example)
+        if isinstance(self._targets, TokenColumn) and isinstance(found[0], list):  # cut with their words
+            kept = self._targets.take(self._rows[[row]]).values != IGNORED
+            found = [list(each)[: int(kept.sum())] for each in found]
+        return found
+
+    def units(
+        self, unit: Literal["characters", "bytes"], targets: Int[ndarray, " examples"]
+    ) -> Float[ndarray, " examples"]:
+        """Returns how many characters or bytes each example's output texts have.
+
+        Args:
+            unit: Which of the two.
+            targets: Number of each example's targets, by which pieces of texts share theirs.
+        """
+
+        def size(text: str) -> int:
+            return len(text if unit == "characters" else text.encode())
+
+        names = [column.name for column in self._type.columns if column.holds == "text"]
+        if self._packed is not None:
+            total = sum(size(text) for text in Texts(self._texts, *names))
+            shares: Float[ndarray, " examples"] = targets * (total / targets.sum())
+            return shares
+        outputs = [column.name for column in self._type.columns if column.role == "output"]
+        own = [name for name in names if name in outputs] or names
+        return np.array(
+            [sum(size(self.example(row)[name]) for name in own) for row in range(len(self))], float
+        )
 
     def described(self, row: int) -> str:
         """Returns an example for people: the input and the right answer, the beginning of each."""
@@ -142,13 +202,6 @@ def token_columns(data: Dataset, limits: Mapping[str, int]) -> dict[str, TokenCo
         for name in ("input", "output")
         if ENCODED + name in table.column_names
     }
-
-
-def _lengths(columns: Mapping[str, TokenColumn], rows: Int[ndarray, " rows"]) -> Int[ndarray, "rows 2"]:
-    """Returns the tokens of each row's input and output, -1 of what there is not."""
-    absent = np.full(len(rows), -1)
-    sides = [columns[name].lengths[rows] if name in columns else absent for name in ("input", "output")]
-    return np.stack(sides, axis=1)
 
 
 def _targets(data: Dataset, level: Level, limit: int) -> Targets:

@@ -76,7 +76,7 @@ class Inputs:
         }
         if not truncating:
             faults |= {row: _too_long(texts[row], *found) for row, found in long.items() if row not in faults}
-        split = EncodedSplit(data, task_type, architecture, limits=limits, form="prompt")
+        split = EncodedSplit(data, task_type, architecture, limits=limits, asking=True)
         return cls(
             split,
             faults,

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Length, Task
+from plugformer.data.columns import TokenColumn
 from plugformer.data.encoding import EncodedSplit, token_columns
 from plugformer.errors import DataError
 from plugformer.interfaces import Architecture, TaskType
@@ -57,6 +58,8 @@ def limited(
         DataError: An example is too long and the task refuses it.
     """
     columns = token_columns(data, {})
+    if task_type.packed:
+        return _packed(data, task, task_type, architecture, columns["output"])
     room = architecture.limits(task.model.max_length, task_type.level)
     longest = task.data.length.max or task.model.max_length
     limits = {name: min(getattr(room, name), longest) for name in columns}
@@ -65,6 +68,15 @@ def limited(
     padding = None if task.data.padding == "batch" else task.data.padding
     split = EncodedSplit(data, task_type, architecture, rows=kept, limits=limits, padding=padding)
     return split, count
+
+
+def _packed(
+    data: Dataset, task: Task, task_type: TaskType, architecture: Architecture, texts: TokenColumn
+) -> tuple[EncodedSplit, LengthCount]:
+    """Returns pieces as long as the model reads; no text is too long for them."""
+    length = min(task.data.length.max or task.model.max_length, task.model.max_length)
+    split = EncodedSplit(data, task_type, architecture, piece=length)
+    return split, LengthCount(len(data), dropped=0, truncated=0, longest=int(texts.lengths.max(initial=0)))
 
 
 def _limit(

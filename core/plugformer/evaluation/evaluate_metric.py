@@ -93,8 +93,12 @@ class OfflineLikelihoodMetric(OfflineMetric):
     @property
     def columns(self) -> Mapping[str, object]:
         """Numbers."""
-        integer = Value("int64")
-        return {"log_probabilities": Value("float64"), "targets": integer, "correct": integer}
+        real, integer = Value("float64"), Value("int64")
+        return {
+            "log_probabilities": real,
+            "targets": integer if self.metric.unit == "targets" else real,
+            "correct": integer,
+        }
 
     def _compute(
         self,

@@ -27,11 +27,18 @@ from plugformer.interfaces import (
 )
 
 
+def _in_units(metric: LikelihoodMetric, split: EncodedSplit, right: "SplitLikelihoods") -> "SplitLikelihoods":
+    """Returns likelihoods with the number of units that a metric counts as targets."""
+    return (
+        right if metric.unit == "targets" else right._replace(targets=split.units(metric.unit, right.targets))
+    )
+
+
 class SplitLikelihoods(NamedTuple):
     """How probable the right answers are, example by example; see `LikelihoodMetric.statistics`."""
 
     log_probabilities: Float[ndarray, " examples"]
-    targets: Int[ndarray, " examples"]
+    targets: Int[ndarray, " examples"] | Float[ndarray, " examples"]
     correct: Int[ndarray, " examples"]
 
     @property
@@ -107,7 +114,10 @@ class Evaluator:
         def aggregates() -> dict[str, float]:
             statistics = {
                 **{name: texts.statistics(each) for name, each in self.output_metrics.items()},
-                **{name: each.statistics(*right) for name, each in self.likelihood_metrics.items()},
+                **{
+                    name: each.statistics(*_in_units(each, split, right))
+                    for name, each in self.likelihood_metrics.items()
+                },
             }
             return {name: metric.aggregate(statistics[name]) for name, metric in self.metrics.items()}
 
@@ -137,7 +147,10 @@ class Evaluator:
             if (broken := np.isnan(right.log_probabilities)).any():
                 raise not_finite(int(broken.argmax()))
             found |= self.processes.on_main(
-                lambda: {name: measure_likelihoods(metric, *right) for name, metric in by_likelihood.items()}
+                lambda: {
+                    name: measure_likelihoods(metric, *_in_units(metric, split, right))
+                    for name, metric in by_likelihood.items()
+                }
             )
         return {name: found[name] for name in self.metrics}
 

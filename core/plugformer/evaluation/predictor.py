@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint, ModelSession, not_finite
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
@@ -14,7 +15,6 @@ from plugformer.interfaces import (
     Hypothesis,
     Model,
     Prediction,
-    TaskType,
     Tokenizer,
     evaluating,
 )
@@ -121,15 +121,15 @@ class Reader(Predictor):
 
     Args:
         model: The model.
-        task_type: Of the task.
+        vocabularies: Of the task.
         batch_tokens: Positions of a batch.
         n_best: Answers to each example.
     """
 
-    def __init__(self, model: Model, task_type: TaskType, batch_tokens: int, n_best: int = 1) -> None:
+    def __init__(self, model: Model, vocabularies: Vocabularies, batch_tokens: int, n_best: int = 1) -> None:
         super().__init__(batch_tokens)
         self.model = model
-        self.task_type = task_type
+        self.vocabularies = vocabularies
         self.n_best = n_best
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
@@ -139,7 +139,8 @@ class Reader(Predictor):
             ConfigurationError: There are not so many.
             NotFiniteError: The model's scores are not finite.
         """
-        answers = self.task_type.answer(self.model, batch, self.n_best)
+        known = self.vocabularies
+        answers = known.task_type.answer(self.model, batch, known.tokenizers, self.n_best)
         numbers = [each.output if each.score is None else each.score for each in answers]
         if broken := [row for row, each in zip(batch.rows, numbers, strict=True) if each != each]:
             raise not_finite(first + min(broken))

@@ -14,7 +14,6 @@ from plugformer.interfaces.position import Padding
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING
 
 Side = Literal["right", "left"]
-Form = Literal["whole", "piece", "prompt"]
 
 IGNORED = -100
 """The target of a token that has none, as in PyTorch's `cross_entropy`."""
@@ -113,6 +112,20 @@ class Ragged:
     lengths: NDArray[np.integer[Any]]
 
     @classmethod
+    def repeated(cls, value: int, count: int) -> "Ragged":
+        """Returns so many sequences of one token."""
+        return cls(np.full(count, value, dtype=np.int64), np.ones(count, dtype=np.int64))
+
+    def followed_by(self, other: "Ragged") -> "Ragged":
+        """Returns each sequence with the other's of the same number behind it."""
+        lengths = self.lengths + other.lengths
+        row = np.concatenate(
+            [np.repeat(np.arange(len(each.lengths)), each.lengths) for each in (self, other)]
+        )
+        order = np.argsort(row, kind="stable")
+        return Ragged(np.concatenate([self.values, other.values])[order], lengths)
+
+    @classmethod
     def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
         """Returns sequences of token numbers, such as a tokenizer gives."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
@@ -128,18 +141,19 @@ class Encoded:
         output: Token numbers of what is to follow it; None if nothing is, or when predicting.
         targets: What is to be predicted of the input: numbers for each example, (examples,) or
             (examples, outputs), or one for each of its tokens, IGNORED where a token has none.
-        form: What the outputs are: whole ones, from BEGIN to END; pieces of a text, of which all tokens but
-            the first are to be predicted; or prompts, which are given and to be continued.
+        start: Token numbers that each output begins with and that are given, in place of BEGIN alone.
+        complete: Whether an output ends where its tokens do, so that END is to follow.
     """
 
     input: Ragged | None = None
     output: Ragged | None = None
     targets: Ragged | NDArray[Any] | None = None
-    form: Form = "whole"
+    start: Ragged | None = None
+    complete: bool = True
 
     def __len__(self) -> int:
         """Returns the number of examples."""
-        one = self.input or self.output
+        one = self.input or self.output or self.start
         return 0 if one is None else len(one.lengths)
 
 

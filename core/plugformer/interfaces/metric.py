@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -146,19 +146,22 @@ class LikelihoodMetric(Metric):
     It needs no decoding. A sequence's targets are its tokens and END; a classified text has one, its label.
     """
 
-    accepts = frozenset({Answer.TEXT, Answer.LABEL, Answer.LABELS, Answer.TAGS})
+    accepts = frozenset(Answer) - {Answer.NUMBER}
+
+    unit: ClassVar[Literal["targets", "characters", "bytes"]] = "targets"
+    """What is counted as `targets`: those of the model, or characters or bytes of what they spell."""
 
     @abstractmethod
     def statistics(
         self,
         log_probabilities: Float[ndarray, " examples"],
-        targets: Int[ndarray, " examples"],
+        targets: Int[ndarray, " examples"] | Float[ndarray, " examples"],
         correct: Int[ndarray, " examples"],
     ) -> Float[ndarray, "examples statistics"]:
         """Returns each example's statistics.
 
         Args:
             log_probabilities: Natural logarithm of the probability of all the example's targets together.
-            targets: Number of the example's targets.
+            targets: Number of the example's targets, or of its characters or bytes, as `unit` says.
             correct: How many of them are the model's most probable answer.
         """

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from plugformer.interfaces.batch import IGNORED, Batch, Tokens
-from plugformer.interfaces.head import Head, Likelihoods
+from plugformer.interfaces.head import Best, Head, Likelihoods
 
 
 class Loss(NamedTuple):
@@ -65,6 +65,10 @@ class Model(nn.Module, ABC):
     def likelihoods(self, batch: Batch) -> Likelihoods:
         """Returns how probable each example's targets are, given the right answers so far."""
         return self.head.likelihoods(self.hidden(batch), *self.targets(batch))
+
+    def best(self, batch: Batch) -> Best:
+        """Returns the most probable outputs."""
+        return self.head.best(self.hidden(batch), self.targets(batch)[1])
 
     def _collect_auxiliary_losses(self, total: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Adds up what components left in `auxiliary_loss`, and clears it."""

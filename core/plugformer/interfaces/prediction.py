@@ -9,13 +9,17 @@ Value = str | float | Sequence[str]
 
 
 class Answer(StrEnum):
-    """What an answer is; task types say which they give, and metrics which they measure."""
+    """What an answer is; task types say which they give, and metrics which they measure.
+
+    Tokens are those of a text that has no one right continuation: only their probability is measured.
+    """
 
     TEXT = "text"
     LABEL = "label"
     LABELS = "labels"
     TAGS = "tags"
     NUMBER = "number"
+    TOKENS = "tokens"
 
 
 @dataclass(frozen=True)

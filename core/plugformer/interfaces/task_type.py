@@ -64,12 +64,15 @@ class TaskType(ABC):
 
     Attributes:
         level: What it predicts from.
+        packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the
+            model reads at once; every token is predicted once, the first of a piece from the one before it.
         answer_type: What its answers are.
         learned_type: What `learn` returns, as pydantic knows it: a run's JSON is checked against it.
         learned: What `learn` has returned, set by the core.
     """
 
     level: ClassVar[Level]
+    packed: ClassVar[bool] = False
     answer_type: ClassVar[Answer]
     learned_type: ClassVar[Any] = None
     learned: Any = None
@@ -109,8 +112,10 @@ class TaskType(ABC):
         """
         return encoded
 
-    def answer(self, model: "Model", batch: "Batch", n_best: int) -> list[Prediction]:
+    def answer(self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the answer to each example of a batch, the model in evaluation mode.
+
+        A score that is no number says that the model's are none.
 
         Not called at level `next-token`, where the core decodes text.
 

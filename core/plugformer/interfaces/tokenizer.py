@@ -44,6 +44,10 @@ class Tokenizer(ABC):
     def tokens(self, row: Sequence[int]) -> list[str]:
         """Returns how each token of a row is spelled, for people to read."""
 
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Returns the tokens of each word of a text that is cut into words; by default each encoded alone."""
+        return self.encode(words)
+
     def unknown(self, text: str) -> list[str]:
         """Returns the parts of a text that become UNKNOWN, in their order.
 

@@ -91,7 +91,7 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
             ("model", "embeddings", "shared"),
             f"an {kind} model has one embedding, which nothing can share; set it to false",
         )
-    if embeddings.tied and task_type.answer_type is not Answer.TEXT:
+    if embeddings.tied and task_type.answer_type not in (Answer.TEXT, Answer.TOKENS):
         yield (
             ("model", "embeddings", "tied"),
             f"the outputs of a {task.type.name} task are no tokens, which an embedding could be tied to; "

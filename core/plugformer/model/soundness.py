@@ -248,7 +248,12 @@ def _run(component: nn.Module, width: int, task_type: TaskType | None) -> Any:
     x, real = torch.ones(2, 3, width), torch.ones(2, 3, dtype=torch.bool)
     if isinstance(component, Head):
         scores = component.logits(x, real)
-        if task_type is not None and task_type.answer_type in (Answer.TEXT, Answer.LABEL, Answer.TAGS):
+        if task_type is not None and task_type.answer_type in (
+            Answer.TEXT,
+            Answer.TOKENS,
+            Answer.LABEL,
+            Answer.TAGS,
+        ):
             shape = (2,) if task_type.level is Level.SEQUENCE else (2, 3)
             component.loss(x, torch.zeros(shape, dtype=torch.int64), real)
         return scores

@@ -232,7 +232,7 @@ class TrainedModel:
                 BATCH_TOKENS,
                 n_best,
             )
-        return Reader(self.model, task_type, BATCH_TOKENS, n_best)
+        return Reader(self.model, self.vocabularies, BATCH_TOKENS, n_best)
 
 
 def load(

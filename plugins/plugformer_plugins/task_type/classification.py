@@ -70,7 +70,13 @@ class Classification(TaskType):
             encoded["targets"] = [self._number(row, label) for row, label in enumerate(examples["label"])]
         return encoded
 
-    def answer(self, model: Model, batch: Batch, n_best: int) -> list[Prediction]:
+    def answer(
+        self,
+        model: Model,
+        batch: Batch,
+        tokenizers: Tokenizers,  # noqa: ARG002
+        n_best: int,
+    ) -> list[Prediction]:
         """Returns the most probable classes."""
         if n_best > len(self.learned):
             raise ConfigurationError(

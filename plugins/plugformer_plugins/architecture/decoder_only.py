@@ -1,0 +1,139 @@
+"""A decoder alone: one causal stack continues a text, whose beginning may be an input."""
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from numpy import ndarray
+from torch import Tensor
+
+from plugformer.interfaces import (
+    BEGIN,
+    END,
+    Architecture,
+    Batch,
+    Encoded,
+    Generative,
+    Head,
+    Level,
+    Limits,
+    Padding,
+    Ragged,
+    Side,
+    Sizes,
+    Stack,
+    Tokens,
+    next_tokens,
+    pad,
+)
+from plugformer.model import Builder, Cache, Decoder
+from plugformer_plugins.architecture.targets import example_targets
+
+
+class DecoderOnly(Architecture):
+    """Reads BEGIN, the input and END, and continues with the output; the loss is that of the output alone.
+
+    Texts without an input follow BEGIN. Where a task predicts from the whole input, that is all it reads.
+    Radford et al. 2018, Improving Language Understanding by Generative Pre-Training, sections 3.1 to 3.3:
+    https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf.
+    """
+
+    levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
+    stacks = (Stack("decoder", causal=True),)
+
+    def arrange(
+        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
+    ) -> Batch:
+        """Returns what is given and the outputs behind it as the target."""
+        if level is Level.SEQUENCE:
+            assert encoded.input is not None  # noqa: S101 (task types of this level have one)
+            target = pad(encoded.input, begin=True, side=side, length=length)
+            return Batch(target=target, targets=example_targets(encoded.targets))
+        given = encoded.start or Ragged.repeated(BEGIN, len(encoded))
+        if encoded.input is not None:
+            end = Ragged.repeated(END, len(encoded))
+            given = given.followed_by(encoded.input).followed_by(end)
+        whole = given if encoded.output is None else given.followed_by(encoded.output)
+        end_follows = encoded.output is not None and encoded.complete
+        return Batch(
+            target=pad(whole, end=end_follows, side=side, length=length),
+            given=torch.from_numpy(given.lengths.copy()),
+        )
+
+    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
+        """Returns the lengths of the sequences, BEGIN and END counted."""
+        whole: ndarray = 1 + (lengths + 1).sum(axis=1, keepdims=True)
+        return whole
+
+    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
+        """Returns what BEGIN, and END behind an input, leave."""
+        return Limits(max_length - 2, max_length - 1, max_length - 1)
+
+    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
+        """Returns a decoder and a head."""
+        embedding = builder.embedding(sizes.source, tied=builder.settings.embeddings.tied)
+        head = builder.head(sizes.outputs, embedding)
+        return DecoderModel(builder.decoder(embedding), head, level, builder.settings.max_length)
+
+
+class DecoderModel(Generative):
+    """Continues a sequence."""
+
+    def __init__(self, decoder: Decoder, head: Head, level: Level, max_length: int) -> None:
+        super().__init__()
+        self.decoder = decoder
+        self.head = head
+        self._level = level
+        self._max_length = max_length
+
+    def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
+        """Returns the tokens behind what is given, each predicted from those before it; or the classes."""
+        if self._level is not Level.NEXT_TOKEN:
+            return batch.targets, batch.target.real
+        following, real = next_tokens(batch.target)
+        return following, real & (_read(batch.target)[:, :-1] >= _given(batch)[:, None])
+
+    def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
+        """Returns the hidden states."""
+        target = batch.target
+        if self._level is Level.NEXT_TOKEN:
+            target = Tokens(target.ids[:, :-1], next_tokens(target)[1], target.padding)
+        hidden: Tensor = self.decoder(target, self.decoder.start())
+        return hidden
+
+    def begin(self, batch: Batch) -> tuple[Cache, Int[Tensor, " batch"]]:
+        """Returns what the decoder keeps of all that is given but the last token, and that token."""
+        cache, target, given = self.decoder.start(), batch.target, _given(batch)[:, None]
+        read = _read(target)
+        last = target.ids[target.real & (read == given)]
+        before = target.real & (read < given)
+        columns = before.any(dim=0).nonzero()
+        if len(columns):
+            width = int(columns.max()) + 1
+            real = before[:, :width]
+            padding = Padding.NONE if real.all() else Padding.ANYWHERE
+            self.decoder(Tokens(target.ids[:, :width], real, padding), cache)
+        return cache, last
+
+    def step(self, tokens: Tokens, past: Cache) -> Float[Tensor, "rows new width"]:
+        """Returns the hidden states of the next tokens."""
+        hidden: Tensor = self.decoder(tokens, past)
+        return hidden
+
+    def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns how many of the given tokens are not special."""
+        target, given = batch.target, _given(batch)
+        last = target.ids[target.real & (_read(target) == given[:, None])]
+        return given - 1 - (last == END).long()
+
+    def room(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns what is left behind what is given."""
+        return self._max_length - _given(batch)
+
+
+def _given(batch: Batch) -> Int[Tensor, " batch"]:
+    """Returns the number of each row's tokens that are given."""
+    return torch.ones_like(batch.target.ids[:, 0]) if batch.given is None else batch.given
+
+
+def _read(target: Tokens) -> Int[Tensor, "batch length"]:
+    """Returns for each token how many real ones there are up to it."""
+    return target.real.long().cumsum(dim=1)

@@ -1,0 +1,42 @@
+"""The multi-label head: for each label whether it applies to a sequence, from its pooled hidden states."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from plugformer.interfaces import Likelihoods
+from plugformer_plugins.head.pooled import Pooled
+
+
+class MultiLabelClassifier(Pooled):
+    """A linear map of the pooled hidden states, and a binary cross-entropy for each label."""
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "batch length width"],
+        targets: Float[Tensor, "batch outputs"],
+        real: Bool[Tensor, "batch length"],
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the cross-entropies summed over labels and sequences, and the number of sequences.
+
+        In training mode targets are smoothed towards one half.
+        """
+        smoothing = self.label_smoothing if self.training else 0.0
+        smoothed = targets * (1 - smoothing) + smoothing / 2
+        loss = functional.binary_cross_entropy_with_logits(
+            self.logits(hidden, real), smoothed, reduction="sum"
+        )
+        return loss, torch.tensor(len(targets), device=targets.device)
+
+    def likelihoods(
+        self,
+        hidden: Float[Tensor, "batch length width"],
+        targets: Float[Tensor, "batch outputs"],
+        real: Bool[Tensor, "batch length"],
+    ) -> Likelihoods:
+        """Returns how probable the labels of each sequence are together, and whether all are right."""
+        logits = self.logits(hidden, real).float()
+        losses = functional.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")
+        right = ((logits >= 0) == (targets > 0.5)).all(dim=-1).long()
+        return Likelihoods(-losses.sum(dim=-1), torch.ones_like(right), right)

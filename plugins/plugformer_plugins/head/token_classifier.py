@@ -1,0 +1,58 @@
+"""The token classifier: a label for each token, from its hidden state."""
+
+from typing import Annotated
+
+from jaxtyping import Bool, Float, Int
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from plugformer.interfaces import Head, HeadContext, Level
+
+
+class TokenClassifier(Head):
+    """A linear map of each token's hidden state: Devlin et al. 2019, section 5.3.
+
+    https://arxiv.org/abs/1810.04805
+
+    Args:
+        model: Sizes of the model and number of labels.
+        dropout: Rate on the hidden states.
+    """
+
+    levels = frozenset({Level.TOKEN})
+
+    def __init__(
+        self,
+        model: HeadContext,
+        *,
+        dropout: Annotated[float, Field(ge=0, lt=1, description="Rate on the hidden states.")] = 0.0,
+    ) -> None:
+        super().__init__()
+        self.label_smoothing = model.label_smoothing
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(model.width, model.outputs)
+
+    def logits(
+        self,
+        hidden: Float[Tensor, "batch length width"],
+        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (every token is scored by itself)
+    ) -> Float[Tensor, "batch length outputs"]:
+        """Returns the scores of every label at every token."""
+        logits: Tensor = self.output(self.dropout(hidden))
+        return logits
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "batch length width"],
+        targets: Int[Tensor, "batch length"],
+        real: Bool[Tensor, "batch length"],
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the cross-entropy summed over the tokens with a target, and their number."""
+        loss = functional.cross_entropy(
+            self.output(self.dropout(hidden[real])),
+            targets[real],
+            reduction="sum",
+            label_smoothing=self.label_smoothing if self.training else 0.0,
+        )
+        return loss, real.sum()

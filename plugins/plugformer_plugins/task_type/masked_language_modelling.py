@@ -1,0 +1,112 @@
+"""Masked language modelling: hidden tokens of a text, predicted from those around them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import (
+    IGNORED,
+    UNKNOWN,
+    Answer,
+    Batch,
+    Column,
+    Encoded,
+    Example,
+    Examples,
+    Level,
+    Model,
+    Prediction,
+    Ragged,
+    TaskType,
+    Tokenizers,
+)
+
+MASK = "[MASK]"
+"""What stands in a question for a token to be predicted."""
+
+
+class MaskedLanguageModelling(TaskType):
+    """Predicts a share of a text's tokens, drawn anew in every epoch and always the same in evaluation.
+
+    Of those drawn, 80 % are replaced by UNKNOWN, which is the mask, 10 % by another token of the text, and
+    10 % stay: Devlin et al. 2019, section 3.1, https://arxiv.org/abs/1810.04805.
+
+    Args:
+        share: Of the tokens; at least one of each text is drawn.
+    """
+
+    level = Level.TOKEN
+    answer_type = Answer.TOKENS
+
+    def __init__(
+        self,
+        *,
+        share: Annotated[
+            float, Field(gt=0, lt=1, description="Of a text's tokens, drawn to be predicted.")
+        ] = 0.15,
+    ) -> None:
+        self._share = share
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """A text."""
+        return (Column("text", "text", "input", tokenizer="source"),)
+
+    def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
+        """Returns the tokens of texts; which are to be predicted is drawn later, but for masks of questions."""
+        rows: list[list[int]] = []
+        for text in examples["text"]:
+            first, *others = tokenizers.source.encode(text.split(MASK))
+            rows.append([*first, *(token for part in others for token in (UNKNOWN, *part))])
+        asked = [MASK in text for text in examples["text"]]
+        targets = [
+            [0 if masked and token == UNKNOWN else IGNORED for token in row]
+            for masked, row in zip(asked, rows, strict=True)
+        ]
+        return {"input": rows, "targets": targets}
+
+    def draw(self, encoded: Encoded, generators: Sequence[np.random.Generator]) -> Encoded:
+        """Returns texts with masks, and the tokens that are behind them as targets."""
+        assert encoded.input is not None  # noqa: S101 (it always is)
+        assert isinstance(encoded.targets, Ragged)  # noqa: S101
+        if (encoded.targets.values != IGNORED).any():  # questions have masks of their own
+            return encoded
+        tokens, targets = encoded.input.values.copy(), np.full_like(encoded.targets.values, IGNORED)
+        end = 0
+        for length, generator in zip(encoded.input.lengths.tolist(), generators, strict=True):
+            start, end = end, end + length
+            count = min(length, max(1, round(length * self._share)))
+            drawn = start + generator.choice(length, size=count, replace=False)
+            targets[drawn] = encoded.input.values[drawn]
+            kind = generator.random(count)
+            tokens[drawn[kind < 0.8]] = UNKNOWN
+            others = drawn[(kind >= 0.8) & (kind < 0.9)]
+            tokens[others] = encoded.input.values[generator.integers(start, end, len(others))]
+        return replace(
+            encoded,
+            input=Ragged(tokens, encoded.input.lengths),
+            targets=Ragged(targets, encoded.targets.lengths),
+        )
+
+    def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
+        """Returns each text with the most probable tokens in place of its masks."""
+        if n_best > 1:
+            raise ConfigurationError(
+                f"{n_best} outputs are asked for, but masks have no alternatives; ask for one"
+            )
+        best, (_, real) = model.best(batch), model.targets(batch)
+        filled = batch.source.ids.where(~real, best.outputs)
+        rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.real, strict=True)]
+        texts = tokenizers.source.decode(rows)
+        return [
+            Prediction(text, score)
+            for text, score in zip(texts, best.log_probabilities.tolist(), strict=True)
+        ]
+
+    def references(self, example: Example) -> list[Any]:
+        """Returns the text."""
+        return [example["text"]]

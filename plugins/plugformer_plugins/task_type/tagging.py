@@ -1,0 +1,107 @@
+"""Tagging: a tag for each word of a text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from plugformer.errors import ConfigurationError, ExampleError, nearest
+from plugformer.interfaces import (
+    IGNORED,
+    UNKNOWN,
+    Answer,
+    Batch,
+    Column,
+    Example,
+    Examples,
+    Level,
+    Model,
+    Prediction,
+    TaskType,
+    Tokenizers,
+)
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+class Tagging(TaskType):
+    """Labels words, such as with parts of speech or the names of entities.
+
+    A word's tag is predicted from its first token: Devlin et al. 2019, section 5.3,
+    https://arxiv.org/abs/1810.04805. Words and tags of too long a text are cut together.
+    """
+
+    level = Level.TOKEN
+    answer_type = Answer.TAGS
+    learned_type = list[str]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Words, and as many tags."""
+        return (
+            Column("words", "words", "input", tokenizer="source"),
+            Column("tags", "tags", "output", along="words"),
+        )
+
+    def learn(self, train: "Dataset") -> list[str]:
+        """Returns the tags, sorted."""
+        return sorted(set(chain.from_iterable(train["tags"])))
+
+    @property
+    def outputs(self) -> int:
+        """Number of tags."""
+        return len(self.learned)
+
+    def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
+        """Returns the tokens of the words, and the number of a tag at each word's first one.
+
+        Raises:
+            ExampleError: A tag is none of the training examples'.
+        """
+        different = list(dict.fromkeys(chain.from_iterable(examples["words"])))
+        cut = dict(zip(different, tokenizers.source.encode_words(different), strict=True))
+        words = [[cut[word] or [UNKNOWN] for word in each] for each in examples["words"]]
+        numbers = [[0] * len(each) for each in words]
+        if "tags" in examples:
+            numbers = [self._numbers(row, tags) for row, tags in enumerate(examples["tags"])]
+        return {
+            "input": [list(chain.from_iterable(each)) for each in words],
+            "targets": [list(_at_first(*each)) for each in zip(words, numbers, strict=True)],
+        }
+
+    def answer(
+        self,
+        model: Model,
+        batch: Batch,
+        tokenizers: Tokenizers,  # noqa: ARG002
+        n_best: int,
+    ) -> list[Prediction]:
+        """Returns the tags of each text."""
+        if n_best > 1:
+            raise ConfigurationError(
+                f"{n_best} outputs are asked for, but tags have no alternatives; ask for one"
+            )
+        best, (_, real) = model.best(batch), model.targets(batch)
+        return [
+            Prediction([self.learned[tag] for tag in tags[words].tolist()], score)
+            for tags, words, score in zip(best.outputs, real, best.log_probabilities.tolist(), strict=True)
+        ]
+
+    def question(self, text: str) -> Example:
+        """Returns the words between white space."""
+        return {"words": text.split()}
+
+    def _numbers(self, row: int, tags: Sequence[str]) -> list[int]:
+        for tag in tags:
+            if tag not in self.learned:
+                raise ExampleError(
+                    row, f"unknown tag {tag!r}{nearest(tag, self.learned)}; the tags are {self.learned}"
+                )
+        return [self.learned.index(tag) for tag in tags]
+
+
+def _at_first(words: Sequence[Sequence[int]], numbers: Sequence[int]) -> Iterator[int]:
+    """Yields for each token its word's number if it is the first, else IGNORED."""
+    for word, number in zip(words, numbers, strict=True):
+        yield number
+        yield from [IGNORED] * (len(word) - 1)
