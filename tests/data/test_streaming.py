@@ -261,7 +261,7 @@ def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_pa
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a", "b")] * 40 + [("a b c d e f", "b")])
     data = prepare(task, REGISTRY)
-    with pytest.raises(DataError, match=r"train0.de:41: its source has 6 tokens, the limit is 5 \(1 of 9 "):
+    with pytest.raises(DataError, match=r"train0.de:41: its input has 6 tokens, the limit is 5 \(1 of 9 "):
         a_pass(data, reader(data, task))
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.batches import labelled, pairs
 
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint
 from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.decoding.limit import LengthLimit, LengthRange
@@ -15,6 +16,7 @@ from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
 from plugformer_plugins.task_type.classification import Classification
+from plugformer_plugins.tokenizer.characters import Characters
 
 VOCABULARY = 12  # of tiny models
 
@@ -85,4 +87,4 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         task_type = Classification()
         task_type.learned = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            Reader(model, task_type, 100).answer(batch, 20)
+            Reader(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)

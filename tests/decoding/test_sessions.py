@@ -67,7 +67,8 @@ def decoding_of(registry, search):
 
 
 def session(kind, model, source, keys=(0, 1, 2)):
-    return kind(model, Batch(source), AtMost([LIMITS[key] for key in keys]), list(keys))
+    batch = Batch(source, rows=list(range(len(keys))))
+    return kind(model, batch, AtMost([LIMITS[key] for key in keys]), list(keys))
 
 
 class AtMost(Constraint):

@@ -10,6 +10,7 @@ from plugformer.configuration.task import DecodingBlock
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, LengthError
 from plugformer.evaluation.evaluator import Evaluator
@@ -22,6 +23,7 @@ from plugformer_plugins.metric.exact_match import ExactMatch
 from plugformer_plugins.metric.perplexity import Perplexity
 from plugformer_plugins.metric.token_accuracy import TokenAccuracy
 from plugformer_plugins.task_type.classification import Classification
+from plugformer_plugins.tokenizer.characters import Characters
 
 TEXTS = ["May 1, 2001", "1/2/99", "Sunday, October 14, 2029", "3/4/2005", "5 May 2020"]
 
@@ -120,19 +122,20 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     model = tiny_model("model.position=rope", task=str(file)).eval()
     task_type = Classification()
     task_type.learned = names = [f"class {number}" for number in range(12)]
+    vocabularies = Vocabularies(Characters(), Characters(), task_type)
     batch = Batch(sentences("right", begin=True), rows=[0, 1, 2])
-    answers = Reader(model, task_type, 100).answer(batch, 0)
+    answers = Reader(model, vocabularies, 100).answer(batch, 0)
     with torch.no_grad():
         probabilities = model.logits(batch).softmax(dim=-1)
     assert [answer.output for answer in answers] == [names[each] for each in probabilities.argmax(1)]
     assert np.exp([answer.score for answer in answers]) == pytest.approx(probabilities.amax(1).numpy())
 
-    ranked = Reader(model, task_type, 100, n_best=3).answer(batch, 0)
+    ranked = Reader(model, vocabularies, 100, n_best=3).answer(batch, 0)
     assert [replace(answer, alternatives=()) for answer in ranked] == answers
     scores = [[answer.score, *(each.score for each in answer.alternatives)] for answer in ranked]
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
     with pytest.raises(ConfigurationError, match="13 outputs are asked for, but there are 12 labels"):
-        Reader(model, task_type, 100, n_best=13).answer(batch, 0)
+        Reader(model, vocabularies, 100, n_best=13).answer(batch, 0)
 
 
 def test_several_outputs_for_each_example(run, registry, predictor, split):
