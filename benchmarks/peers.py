@@ -49,7 +49,7 @@ def plugformer() -> nn.Module:
         "model.embeddings={shared: true, tied: true, scaled: true}",
         "model.position=sinusoidal",
         "model.feed_forward=relu",
-        "model.placement=post",
+        "model.residual=post",
     ]
     task = validate(resolve("dates", settings))
     return assemble(task.task, Sizes(VOCABULARY, VOCABULARY), task.registry).train()

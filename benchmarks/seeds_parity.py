@@ -27,7 +27,7 @@ SIZES = Sizes(source=40, outputs=40)
 SMALL = ("model.width=16", "model.heads=4", "model.hidden_width=32", "data={name: dates}")
 SLOTS = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM)
 OPTIONS = {
-    "post-norm": ("model.placement=post",),
+    "post-norm": ("model.residual=post",),
     "tied, scaled embeddings": ("model.embeddings={shared: true, tied: true, scaled: true}",),
     "label smoothing": ("training.label_smoothing=0.1",),
     "gradient checkpointing": ("training.gradient_checkpointing=true",),

@@ -111,7 +111,7 @@ def registered(kind: Kind) -> list[str]:
 
 def combined_parts() -> Iterator[list[str]]:
     """Yields settings with a part of each kind, as few as show every part."""
-    model = (Kind.ATTENTION, Kind.POSITION, Kind.FEED_FORWARD, Kind.NORM)
+    model = (Kind.ATTENTION, Kind.POSITION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL, Kind.INITIALIZATION)
     places = [f"model.{kind}" for kind in model] + ["training.schedule", "training.optimizer"]
     names = [registered(kind) for kind in (*model, Kind.SCHEDULE, Kind.OPTIMIZER)]
     for number in range(max(map(len, names))):

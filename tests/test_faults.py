@@ -183,7 +183,7 @@ def test_the_place_in_the_model_and_the_line_are_named(fault):
         ),
         (
             ["model.norm=short"],
-            "norm 'short' (local) at model.encoder.layers.0.attention_residual.norm: "
+            "norm 'short' (local) at model.encoder.layers.0.residual.norms.attention: "
             "it returns the shape (3, 1, 16), expected (3, 6, 16)",
         ),
         (

@@ -94,6 +94,14 @@ def test_every_norm_learns(losses, tiny_task, pairs, any_norm):
     assert_falls(losses(tiny_task(f"model.norm={any_norm}"), pairs))
 
 
+def test_every_residual_learns(losses, tiny_task, pairs, any_residual):
+    assert_falls(losses(tiny_task(f"model.residual={any_residual}"), pairs))
+
+
+def test_every_initialization_learns(losses, tiny_task, pairs, any_initialization):
+    assert_falls(losses(tiny_task(f"model.initialization={any_initialization}"), pairs))
+
+
 def test_every_optimizer_learns(losses, tiny_task, pairs, any_optimizer):
     assert_falls(losses(tiny_task(f"training.optimizer={any_optimizer}"), pairs))
 
@@ -110,10 +118,7 @@ def test_every_pair_of_attention_and_position_learns(losses, tiny_task, pairs, a
 @pytest.mark.parametrize(
     "override",
     [
-        "model.placement=pre",
-        "model.placement=post",
         "model.final_norm=false",
-        "model.initialization=xavier",
         "model.embeddings={shared: false, tied: false, scaled: false}",
         "model.embeddings={shared: true, tied: true, scaled: true}",
         "model.embeddings={shared: false, tied: true, scaled: false}",
@@ -175,7 +180,9 @@ def test_every_neural_kind_is_learned_with():
         Kind.POSITION,
         Kind.FEED_FORWARD,
         Kind.NORM,
+        Kind.RESIDUAL,
         Kind.HEAD,
+        Kind.INITIALIZATION,
         Kind.SCHEDULE,
         Kind.OPTIMIZER,
     }

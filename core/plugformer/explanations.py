@@ -126,6 +126,8 @@ def _problems(
     elif kinds & _UNKNOWN_KEY:
         known = sorted({*_known_keys(model, path[:-1]), *also})
         message = f"unknown key {path[-1]!r}{nearest(str(path[-1]), known)}"
+        if now := getattr(model_at(model, path[:-1]), "renamed", {}).get(path[-1]):
+            message = f"unknown key {path[-1]!r}: it is called {now!r} now"
         yield Problem(None, path, message, f"known: {', '.join(known) or 'none'}", at_key=True)
     elif details[0]["loc"][-1] == _KEY:
         yield Problem(None, path, _mismatch(details, path[-1], None, " as the key"), at_key=True)

@@ -19,7 +19,9 @@ class Kind(StrEnum):
     ATTENTION = "attention"
     FEED_FORWARD = "feed_forward"
     NORM = "norm"
+    RESIDUAL = "residual"
     HEAD = "head"
+    INITIALIZATION = "initialization"
     DATA = "data"
     METRIC = "metric"
     SCHEDULE = "schedule"
@@ -35,7 +37,9 @@ INTERFACES: dict[Kind, str] = {
     Kind.ATTENTION: "plugformer.interfaces.attention:Attention",
     Kind.FEED_FORWARD: "plugformer.interfaces.feed_forward:FeedForward",
     Kind.NORM: "plugformer.interfaces.norm:Norm",
+    Kind.RESIDUAL: "plugformer.interfaces.residual:Residual",
     Kind.HEAD: "plugformer.interfaces.head:Head",
+    Kind.INITIALIZATION: "plugformer.interfaces.initialization:Initialization",
     Kind.DATA: "plugformer.interfaces.data:Data",
     Kind.METRIC: "plugformer.interfaces.metric:Metric",
     Kind.SCHEDULE: "plugformer.interfaces.schedule:Schedule",

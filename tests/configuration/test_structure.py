@@ -77,8 +77,12 @@ from plugformer.errors import ConfigurationError, PlugformerError
         ("data: {split: {test: 0}}", "data.split.test: expected more than 0 or at least 1, found 0"),
         # Closed choices, and what may be one of two things.
         (
-            "model: {placement: pro}",
-            "model.placement: expected 'pre' or 'post', found 'pro' (did you mean 'pre'?)",
+            "training: {not_finite: skipp}",
+            "training.not_finite: expected 'stop' or 'skip', found 'skipp' (did you mean 'skip'?)",
+        ),
+        (
+            "model: {placement: pre}",
+            "model.placement: unknown key 'placement': it is called 'residual' now",
         ),
         (
             "type: translation",

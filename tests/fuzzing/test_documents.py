@@ -102,6 +102,8 @@ BLOCKS = {
     Kind.ATTENTION: "model.attention",
     Kind.FEED_FORWARD: "model.feed_forward",
     Kind.HEAD: "model.head",
+    Kind.RESIDUAL: "model.residual",
+    Kind.INITIALIZATION: "model.initialization",
     Kind.TOKENIZER: "tokenizer",
     Kind.SCHEDULE: "training.schedule",
     Kind.DECODING: "decoding",

@@ -43,7 +43,7 @@ def test_weights_are_those_of_the_formula(tiny_model, batch):
     encoder, layer = model.encoder, model.encoder.layers[0]
     with torch.no_grad():
         x = encoder.embedding(batch.source.ids) + encoder.position.table.weight[: batch.source.ids.shape[1]]
-        h = layer.attention_residual.norm(x)
+        h = layer.residual.norms["attention"](x)
         query, key = (
             projection(h).unflatten(-1, (2, 8)).transpose(1, 2)
             for projection in (layer.attention.query, layer.attention.key)

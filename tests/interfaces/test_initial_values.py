@@ -1,11 +1,15 @@
 """Every built-in module that holds parameters can draw them again."""
 
+from functools import partial
+
 import pytest
 import torch
 
-from plugformer.interfaces import HeadContext, ModelContext
+from plugformer.interfaces import HeadContext, ModelContext, ResidualContext
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
+from plugformer.testing.probes import RootMeanSquare
+from plugformer.testing.subject import SUBLAYERS
 
 MODEL = ModelContext(width=8, heads=2, hidden_width=8)
 CONTEXTS = {
@@ -13,6 +17,7 @@ CONTEXTS = {
     Kind.ATTENTION: MODEL,
     Kind.FEED_FORWARD: MODEL,
     Kind.NORM: MODEL,
+    Kind.RESIDUAL: ResidualContext(**vars(MODEL), sublayers=SUBLAYERS, norm=partial(RootMeanSquare, 8)),
     Kind.HEAD: HeadContext(**vars(MODEL), outputs=5),
 }
 REGISTRY = Registry.discover()
@@ -34,7 +39,7 @@ def test_reset_parameters_draws_every_value_from_the_stream(kind, name):
                 parameter.fill_(spoilt)
         torch.manual_seed(1)
         for module in reversed(list(component.modules())):
-            if list(module.parameters(recurse=False)):
+            if hasattr(module, "reset_parameters"):
                 module.reset_parameters()
         draws.append({key: value.clone() for key, value in component.state_dict().items()})
     for key, value in draws[0].items():

@@ -2,14 +2,14 @@
 
 ATTENTION = [f"{part}.{kind}" for part in ("key", "output", "query", "value") for kind in ("bias", "weight")]
 FEED_FORWARD = [f"{part}.{kind}" for part in ("down", "up") for kind in ("bias", "weight")]
-NORM = ["norm.bias", "norm.weight"]
+NORM = ["bias", "weight"]
 LAYER = {
     "attention": ATTENTION,
-    "attention_residual": NORM,
     "feed_forward": FEED_FORWARD,
-    "feed_forward_residual": NORM,
+    "residual.norms.attention": NORM,
+    "residual.norms.feed_forward": NORM,
 }
-CROSS = {"cross_attention": ATTENTION, "cross_attention_residual": NORM}
+CROSS = {"cross_attention": ATTENTION, "residual.norms.cross_attention": NORM}
 
 
 def names(stack: str, layer: dict[str, list[str]]) -> list[str]:

@@ -11,14 +11,14 @@ from plugformer.interfaces import Batch
 WIDTH, HEADS, HIDDEN, LAYERS = 16, 2, 32, 2
 VARIANTS = list(product(["pre", "post"], ["relu", "gelu"], [True, False]))
 
-variants = pytest.mark.parametrize(("placement", "activation", "final_norm"), VARIANTS)
+variants = pytest.mark.parametrize(("residual", "activation", "final_norm"), VARIANTS)
 modes = pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
 
 
 @pytest.fixture
-def model(tiny_model, placement, activation, final_norm, training):
+def model(tiny_model, residual, activation, final_norm, training):
     overrides = [
-        f"model.placement={placement}",
+        f"model.residual={residual}",
         f"model.feed_forward={activation}",
         f"model.final_norm={str(final_norm).lower()}",
         f"model.layers={LAYERS}",
@@ -29,14 +29,14 @@ def model(tiny_model, placement, activation, final_norm, training):
 
 
 @pytest.fixture
-def reference(placement, activation, final_norm, training):
+def reference(residual, activation, final_norm, training):
     arguments = {
         "nhead": HEADS,
         "dim_feedforward": HIDDEN,
         "dropout": 0.0,
         "activation": activation,
         "batch_first": True,
-        "norm_first": placement == "pre",
+        "norm_first": residual == "pre",
         "dtype": torch.float64,
     }
     norms = [nn.LayerNorm(WIDTH, dtype=torch.float64) if final_norm else None for _ in range(2)]
@@ -62,7 +62,7 @@ def pairs(ours: nn.Module, theirs: nn.Module) -> list[tuple[list[Tensor], Tensor
     found = []
     for own, other in zip(ours.layers, theirs.layers, strict=True):
         attentions = [("attention", "self_attn", "norm1")]
-        if hasattr(own, "cross_attention"):
+        if own.cross_attention is not None:
             attentions.append(("cross_attention", "multihead_attn", "norm2"))
         for name, torch_name, norm in attentions:
             attention, torch_attention = getattr(own, name), getattr(other, torch_name)
@@ -70,11 +70,11 @@ def pairs(ours: nn.Module, theirs: nn.Module) -> list[tuple[list[Tensor], Tensor
             found.append(([part.weight for part in parts], torch_attention.in_proj_weight))
             found.append(([part.bias for part in parts], torch_attention.in_proj_bias))
             found += modules(attention.output, torch_attention.out_proj)
-            found += modules(getattr(own, f"{name}_residual").norm, getattr(other, norm))
+            found += modules(own.residual.norms[name], getattr(other, norm))
         found += modules(own.feed_forward.up, other.linear1)
         found += modules(own.feed_forward.down, other.linear2)
         last = getattr(other, f"norm{len(attentions) + 1}")
-        found += modules(own.feed_forward_residual.norm, last)
+        found += modules(own.residual.norms["feed_forward"], last)
     return found + (modules(ours.final_norm, theirs.norm) if theirs.norm else [])
 
 

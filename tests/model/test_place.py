@@ -95,16 +95,16 @@ def test_each_part_is_told_its_place(check, parts):
     own = "model.decoder.cross_attention.position=noting"
     task = check(*NOTING, own, "model.decoder.layers=2").task
     found = places(task, parts)
-    assert found["encoder.position"] == Place(layers=3)
-    assert found["encoder.layers.2.attention"] == Place(layer=2, layers=3)
-    assert found["encoder.layers.1.feed_forward"] == Place(layer=1, layers=3)
-    assert found["encoder.final_norm"] == Place(layer=3, layers=3)
+    assert found["encoder.position"] == Place(layers=3, read_by=2)
+    assert found["encoder.layers.2.attention"] == Place(layer=2, layers=3, read_by=2)
+    assert found["encoder.layers.1.feed_forward"] == Place(layer=1, layers=3, read_by=2)
+    assert found["encoder.final_norm"] == Place(layer=3, layers=3, read_by=2)
     decoder = {"stack": "decoder", "layers": 2}
     assert found["decoder.position"] == Place(causal=True, **decoder)
     assert found["decoder.cross_position"] == Place(cross=True, **decoder)
     assert found["decoder.layers.1.attention"] == Place(layer=1, causal=True, **decoder)
     assert found["decoder.layers.1.cross_attention"] == Place(layer=1, cross=True, **decoder)
-    assert found["decoder.layers.0.feed_forward_residual.norm"] == Place(causal=True, **decoder)
+    assert found["decoder.layers.0.residual.norms.feed_forward"] == Place(causal=True, **decoder)
     assert found["head"] == found["decoder.final_norm"] == Place(layer=2, causal=True, **decoder)
     # three norms and networks in each layer of the decoder, two in the encoder's
     assert len(found) == 3 * 4 + 2 * 6 + len(("position", "final_norm")) * 2 + len(("cross", "head"))

@@ -23,7 +23,8 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import (
-    Attention, FeedForward, Head, Norm, Optimizer, PositionalEncoding, Schedule, State
+    Attention, FeedForward, Head, Initialization, Norm, Optimizer, PositionalEncoding, Residual, Schedule,
+    State
 )
 
 
@@ -104,6 +105,30 @@ class Evil(Raises):
         raise ValueError("not mine")
 
 
+class Shrinking(Residual):
+    def __init__(self, model):
+        super().__init__()
+
+    def forward(self, x, sublayers):
+        return x[..., :1]
+
+
+class Unnamed(FeedForward):
+    """Its maps have other names than those that schemes of initial values look for."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.map = nn.Linear(model.width, model.width)
+
+    def forward(self, x):
+        return self.map(x)
+
+
+class Clumsy(Initialization):
+    def draw(self, values, parameter):
+        values.fill_(parameter.depth)
+
+
 class Turned(PositionalEncoding):
     def __init__(self, model):
         super().__init__()
@@ -143,6 +168,9 @@ components:
     wide: {class: "parts_of_soundness_tests:Wide"}
     routed: {class: "parts_of_soundness_tests:Routed"}
     evil: {class: "parts_of_soundness_tests:Evil"}
+    unnamed: {class: "parts_of_soundness_tests:Unnamed"}
+  residual: {shrinking: {class: "parts_of_soundness_tests:Shrinking"}}
+  initialization: {clumsy: {class: "parts_of_soundness_tests:Clumsy"}}
   norm: {scalar: {class: "parts_of_soundness_tests:Scalar"}}
   position: {turned: {class: "parts_of_soundness_tests:Turned"}}
   head: {pooled: {class: "parts_of_soundness_tests:Pooled"}}
@@ -300,6 +328,14 @@ def test_nothing_is_read(check, monkeypatch):
             "norm: scalar",
             "model.norm: parts_of_soundness_tests:Scalar: it returns the shape (2, 3, 1), expected",
         ),
+        (
+            "residual: shrinking",
+            "model.residual: parts_of_soundness_tests:Shrinking: it returns the shape (2, 3, 1), expected",
+        ),
+        (
+            "initialization: clumsy",
+            "model.initialization: initialization 'clumsy' (local) failed: AttributeError",
+        ),
         ("position: turned", "parts_of_soundness_tests:Turned: `rotate`: it returns the shape (2, 2, 3, 1)"),
         ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
     ],
@@ -333,6 +369,17 @@ class Largest(TorchDispatchMode):
             if isinstance(tensor, torch.Tensor) and not tensor.is_meta:
                 self.numbers = max(self.numbers, tensor.numel())
         return output
+
+
+def test_initial_values_that_cannot_be_scaled(check):
+    message = refused(check, "feed_forward: unnamed", "model.residual=deepnorm")
+    assert message == (
+        "--set model.residual=deepnorm  model.residual: residual 'deepnorm' scales the initial values of what "
+        "adds to the stream, but feed_forward 'unnamed' has no matrix called 'down'\n"
+        "  its author must name its maps in `residual_path`"
+    )
+    check("feed_forward: unnamed")
+    check("feed_forward: moe", "model.residual=deepnorm", "model.attention=mla")
 
 
 def test_a_large_model_is_validated_without_its_memory(check):

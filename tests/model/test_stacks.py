@@ -58,9 +58,9 @@ def test_networks_see_real_tokens_alone(tiny_model, sentences, padding):
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("placement", ["pre", "post"])
-def test_what_stands_at_padding_does_not_matter(tiny_model, sentences, any_attention, padding, placement):
-    model = tiny_model(f"model.attention={any_attention}", f"model.placement={placement}").double()
+@pytest.mark.parametrize("residual", ["pre", "post"])
+def test_what_stands_at_padding_does_not_matter(tiny_model, sentences, any_attention, padding, residual):
+    model = tiny_model(f"model.attention={any_attention}", f"model.residual={residual}").double()
     source, target = sentences(padding), sentences(padding, begin=True)
     losses = [model(Batch(source, target)).total]
     for tokens in (source, target):

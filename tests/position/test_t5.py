@@ -1,12 +1,13 @@
 """t5 against its bucket formula, written once more with whole numbers and math.log."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import ModelContext, Padding, Positions
+from plugformer.interfaces import ModelContext, Padding, Place, Positions
 from plugformer_plugins.position.t5 import T5
 
 MODEL = ModelContext(width=9, heads=3, hidden_width=1)
@@ -54,12 +55,21 @@ def test_buckets_known_from_the_papers_defaults():
     assert torch.equal(ahead[1:], past[1:] + 16)
 
 
-def test_twice_the_buckets_give_a_decoder_t5s_causal_variant():
-    encoding = T5(MODEL, buckets=64)
+CAUSAL = replace(MODEL, place=Place(stack="decoder", causal=True))
+
+
+def test_where_attention_is_causal_all_buckets_are_for_the_past():
+    encoding = T5(CAUSAL)
     with torch.no_grad():
-        encoding.table.copy_(torch.arange(64.0)[:, None].expand(64, 3))
+        encoding.table.copy_(torch.arange(32.0)[:, None].expand(32, 3))
     past = bias(encoding, 200)[0, 0, -1].flip(0)
     assert past.tolist() == [one_direction(distance, 32, 128) for distance in range(200)]
+
+
+def test_an_option_goes_before_the_place():
+    decoder, encoder = T5(CAUSAL, bidirectional=True), T5(MODEL)
+    decoder.load_state_dict(encoder.state_dict())
+    assert torch.equal(bias(decoder, 50), bias(encoder, 50))
 
 
 def test_distance_counts_real_tokens():

@@ -90,6 +90,8 @@ def test_components_of_every_place(tiny_task):
         "model.decoder.feed_forward=relu",
         "model.decoder.cross_attention={attention: gqa, position: rope}",
         "model.decoder.norm=rms_norm",
+        "model.encoder.residual=parallel",
+        "model.initialization=normal",
     )
     expected = {
         (Kind.ATTENTION, "mqa"),
@@ -97,6 +99,9 @@ def test_components_of_every_place(tiny_task):
         (Kind.ATTENTION, "gqa"),
         (Kind.POSITION, "rope"),
         (Kind.NORM, "rms_norm"),
+        (Kind.RESIDUAL, "pre"),
+        (Kind.RESIDUAL, "parallel"),
+        (Kind.INITIALIZATION, "normal"),
         (Kind.SCHEDULE, "constant"),
         (Kind.METRIC, "exact_match"),
     }

@@ -231,7 +231,13 @@ class ReadsTwoKeys(Altered):
         )
 
 
+class NormalisesItsOutput(MultiHeadAttention):
+    def attend(self, query, state, scope):
+        return torch.nn.functional.normalize(super().attend(query, state, scope), dim=-1)
+
+
 MUTANTS = [
+    (NormalisesItsOutput, "last_map_is_linear", "output, the last of residual_path, is not what"),
     (NeedsEqualLengths, "shapes", "the output has shape"),
     (ReadsTwoKeys, "every_real_token_is_read", "does not read every token"),
     (DropsForever, "dropout_ends_with_training", "dropout goes on in evaluation mode"),

@@ -47,6 +47,10 @@ class UnbalancedWithoutTokens(MixtureOfExperts):
         return probabilities.mean()
 
 
+class MapsTwice(GELU):
+    residual_path = ("down", "up")
+
+
 class DropsItself(GELU):
     def forward(self, x):
         return functional.dropout(super().forward(x), 0.5, self.training)
@@ -104,6 +108,7 @@ MUTANTS = [
         "an_auxiliary_loss_is_a_scalar",
         "of 0 tokens is not finite",
     ),
+    (Kind.FEED_FORWARD, MapsTwice, "last_map_is_linear", "up, the last of residual_path, is not what"),
     (Kind.FEED_FORWARD, DropsItself, "training_mode_changes_nothing", "other outputs than evaluation mode"),
     (Kind.NORM, MatricesOnly, "shapes", r"raised ValueError.*\[smallest case: \(24,\)\]"),
     (Kind.NORM, WrongAxis, "each_token_is_alone", "the norm is not over the last axis only"),

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from plugformer.configuration.blocks import default_blocks
 from plugformer.configuration.components import check_components
-from plugformer.configuration.layers import read_layers, with_manifest
+from plugformer.configuration.layers import Layers, read_layers, with_manifest
 from plugformer.configuration.merging import merge_layers
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolved import ResolvedTask
@@ -56,7 +56,17 @@ def resolve_changed(
         RegistryError: There is no such task.
         ConfigurationError: A file or a change is wrong; all problems together, each with its place.
     """
-    layers = read_layers(name_or_file, registry or Registry.discover())
+    return resolve_layers(read_layers(name_or_file, registry or Registry.discover()), changes, kinds)
+
+
+def resolve_layers(
+    layers: Layers, changes: Iterable[Mapping] = (), kinds: Container[str] = tuple(Kind)
+) -> ResolvedTask:
+    """Does what `resolve_changed` does, with the files of a task that have been read already.
+
+    Raises:
+        ConfigurationError: As of `resolve_changed`.
+    """
     known, above = layers.registry, []
     for change in changes:
         tree, known = with_manifest(change, known)

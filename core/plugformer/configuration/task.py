@@ -5,6 +5,7 @@ elsewhere) and, for some kinds, settings that belong to the core. Reading files,
 user where a mistake stands is the rest of this package.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -27,11 +28,13 @@ class Settings(BaseModel):
 
     Attributes:
         exclusive: Pairs of keys of which at most one may be given; a later layer's key clears the other.
+        renamed: Keys of earlier versions, and what they are called now.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
@@ -176,6 +179,7 @@ class LayerOverrides(Overrides):
     attention: Component | None = None
     feed_forward: Component | None = None
     norm: Component | None = None
+    residual: Component | None = None
 
 
 class CrossAttention(Overrides):
@@ -206,6 +210,8 @@ class DecoderOverrides(StackOverrides):
 class Model(Settings):
     """The model: its sizes, and the names of its parts."""
 
+    renamed = {"placement": "residual"}
+
     architecture: Component = Field(
         description="encoder-decoder or decoder-only to generate text, encoder-only to label it."
     )
@@ -216,20 +222,16 @@ class Model(Settings):
     dropout: Rate = Field(default=0.1, description="Rate on embeddings and on the output of each sublayer.")
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
     max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
-    placement: Literal["pre", "post"] = Field(
-        default="pre", description="Norms before each sublayer, or after its residual connection."
-    )
     final_norm: bool | None = Field(
-        default=None, description="A norm after the last layer; follows placement: pre has one."
+        default=None, description="A norm after the last layer; as the residual needs it, if not given."
     )
     embeddings: Embeddings = Embeddings()
-    initialization: Literal["default", "xavier"] = Field(
-        default="default", description="Each component's own initial values, or Xavier's for all matrices."
-    )
+    initialization: Component = Component(name="default")
     position: Component = Component(name="rope")
     attention: Component = Component(name="mha")
     feed_forward: Component = Component(name="gelu")
     norm: Component = Component(name="layer_norm")
+    residual: Component = Component(name="pre")
     head: Component
     encoder: StackOverrides = StackOverrides()
     decoder: DecoderOverrides = DecoderOverrides()

@@ -20,6 +20,7 @@ from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
+from plugformer.interfaces.initialization import Initialization, ParameterContext
 from plugformer.interfaces.level import Level
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
@@ -29,6 +30,7 @@ from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Answer, Prediction, Value, as_text
 from plugformer.interfaces.real_tokens import take_tokens
+from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
 from plugformer.interfaces.softmax_attention import softmax_attention
@@ -62,6 +64,7 @@ __all__ = [
     "Head",
     "HeadContext",
     "Hypothesis",
+    "Initialization",
     "Level",
     "LikelihoodMetric",
     "Likelihoods",
@@ -76,6 +79,7 @@ __all__ = [
     "Optimizer",
     "OutputMetric",
     "Padding",
+    "ParameterContext",
     "Past",
     "PerPosition",
     "Place",
@@ -83,6 +87,8 @@ __all__ = [
     "Positions",
     "Prediction",
     "Ragged",
+    "Residual",
+    "ResidualContext",
     "Schedule",
     "Scope",
     "Session",
@@ -91,6 +97,7 @@ __all__ = [
     "SourceMetric",
     "Stack",
     "State",
+    "Sublayer",
     "Table",
     "TaskType",
     "Tokenizer",

@@ -18,7 +18,13 @@ class Attention(nn.Module, ABC):
 
     A component is constructed as `SomeAttention(model, **options)` with a `ModelContext` and its own keyword
     options, which are validated from the constructor's annotations.
+
+    Attributes:
+        residual_path: Names of the linear maps that values pass through to the residual stream, the last one
+            last. Schemes of initial values that go by the depth scale their matrices.
     """
+
+    residual_path: tuple[str, ...] = ("value", "output")
 
     @abstractmethod
     def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:

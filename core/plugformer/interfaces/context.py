@@ -24,6 +24,7 @@ class Place:
         layers: Number of layers of the stack.
         causal: Whether a token may read only itself and what stands before it; not true of cross-attention.
         cross: Whether the part reads another stack: cross-attention, and the encoding that it is given.
+        read_by: Number of layers of the stack that reads this one's output; 0 where none does.
     """
 
     stack: str = "encoder"
@@ -31,6 +32,7 @@ class Place:
     layers: int = 1
     causal: bool = False
     cross: bool = False
+    read_by: int = 0
 
     def __str__(self) -> str:
         """Returns the place in words, such as `layer 2 of the decoder` (numbered from 0)."""

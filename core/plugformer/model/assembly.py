@@ -1,5 +1,6 @@
 """Assembly: from a task's `model:` settings and the registry to a model with initial values."""
 
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -7,27 +8,37 @@ from torch import nn
 from plugformer.configuration.task import Model as ModelSettings
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
-from plugformer.interfaces import Architecture, Head, HeadContext, Model, ModelContext, Norm, Place, Sizes
+from plugformer.interfaces import (
+    Architecture,
+    Head,
+    HeadContext,
+    Model,
+    ModelContext,
+    NoPositions,
+    Place,
+    ResidualContext,
+    Sizes,
+)
 from plugformer.kinds import Kind
 from plugformer.model.decoder import Decoder
 from plugformer.model.embedding import TokenEmbedding
 from plugformer.model.encoder import Encoder
-from plugformer.model.initialization import Initialization, initialize, random_stream
-from plugformer.model.layer import DecoderLayer, EncoderLayer, PostNorm, PreNorm, Residual
+from plugformer.model.initialization import draw_own_values, initialize, random_stream
+from plugformer.model.layer import Layer
 from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_stacks
 from plugformer.model.vector_functions import settle_vector_functions
 from plugformer.registry import Registry
 
-RESIDUALS: dict[str, type[Residual]] = {"pre": PreNorm, "post": PostNorm}
 
-
-def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
+def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True) -> Model:
     """Returns the model that a task describes, its initial values drawn from the task's seed and stream.
 
     Args:
-        task: Fully resolved.
-        sizes: Of the vocabularies.
-        registry: Knows the components.
+        task: Its settings.
+        sizes: Of its vocabularies.
+        registry: Creates its components.
+        fresh: False if other values are put into its place: those of the task's initialization are not drawn,
+            and its component need not be there.
 
     Raises:
         ConfigurationError: A component refuses its options or the model's sizes.
@@ -39,7 +50,11 @@ def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
         architecture = create_architecture(task, registry)
         level = create_task_type(task, registry).level
         model = architecture.build(Builder(task, architecture, registry), sizes, level)
-    initialize(model, seed, Initialization(task.model.initialization))
+    if not fresh:
+        draw_own_values(model, seed)
+        return model
+    block = task.model.initialization
+    initialize(model, seed, registry.create(Kind.INITIALIZATION, block.name, **block.options))
     return model
 
 
@@ -88,8 +103,8 @@ class Builder:
         return Encoder(
             embedding=embedding,
             position=self.part(Kind.POSITION, plan.position),
-            layers=[self._encoder_layer(layer) for layer in plan.layers],
-            final_norm=self._final_norm(plan),
+            layers=(layers := [self._layer(layer) for layer in plan.layers]),
+            final_norm=self._final_norm(plan, layers[-1]),
             dropout=self.settings.dropout,
             recompute=self.task.training.gradient_checkpointing,
         )
@@ -97,12 +112,13 @@ class Builder:
     def decoder(self, embedding: TokenEmbedding) -> Decoder:
         """Returns the decoder."""
         plan = self.plans["decoder"]
+        cross = plan.cross_position
         return Decoder(
             embedding=embedding,
             position=self.part(Kind.POSITION, plan.position),
-            cross_position=self.part(Kind.POSITION, plan.cross_position),
-            layers=[self._decoder_layer(layer) for layer in plan.layers],
-            final_norm=self._final_norm(plan),
+            cross_position=NoPositions() if cross is None else self.part(Kind.POSITION, cross),
+            layers=(layers := [self._layer(layer) for layer in plan.layers]),
+            final_norm=self._final_norm(plan, layers[-1]),
             dropout=self.settings.dropout,
             recompute=self.task.training.gradient_checkpointing,
         )
@@ -120,27 +136,24 @@ class Builder:
         head: Head = self.registry.create(Kind.HEAD, block.name, head_context, **block.options)
         return head
 
-    def _encoder_layer(self, plan: LayerPlan) -> EncoderLayer:
-        return EncoderLayer(
+    def _layer(self, plan: LayerPlan) -> Layer:
+        cross = plan.cross_attention
+        model = ResidualContext(
+            **vars(context(self.settings, plan.residual.place)),
+            sublayers=tuple(plan.sublayers),
+            norm=partial(self.part, Kind.NORM, plan.norm),
+        )
+        block = plan.residual.block
+        return Layer(
             attention=self.part(Kind.ATTENTION, plan.attention),
+            cross_attention=None if cross is None else self.part(Kind.ATTENTION, cross),
             feed_forward=self.part(Kind.FEED_FORWARD, plan.feed_forward),
-            residuals=(self._residual(plan), self._residual(plan)),
+            residual=self.registry.create(Kind.RESIDUAL, block.name, model, **block.options),
+            dropout=self.settings.dropout,
         )
 
-    def _decoder_layer(self, plan: LayerPlan) -> DecoderLayer:
-        return DecoderLayer(
-            attention=self.part(Kind.ATTENTION, plan.attention),
-            cross_attention=self.part(Kind.ATTENTION, plan.cross_attention),
-            feed_forward=self.part(Kind.FEED_FORWARD, plan.feed_forward),
-            residuals=(self._residual(plan), self._residual(plan), self._residual(plan)),
-        )
-
-    def _residual(self, plan: LayerPlan) -> Residual:
-        norm: Norm = self.part(Kind.NORM, plan.norm)
-        return RESIDUALS[self.settings.placement](norm, self.settings.dropout)
-
-    def _final_norm(self, plan: StackPlan) -> nn.Module:
-        settings = self.settings
-        wanted = settings.placement == "pre" if settings.final_norm is None else settings.final_norm
+    def _final_norm(self, plan: StackPlan, last: Layer) -> nn.Module:
+        given = self.settings.final_norm
+        wanted = last.residual.final_norm if given is None else given
         norm: nn.Module = self.part(Kind.NORM, plan.norm) if wanted else nn.Identity()
         return norm

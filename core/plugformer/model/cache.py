@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import cast
 
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -13,17 +14,17 @@ class LayerCache:
     """One layer's states: of the source, projected once, and of the target tokens so far.
 
     Args:
-        project: Returns the state of the source.
+        project: Returns the state of the source; None where a layer reads no source.
     """
 
-    def __init__(self, project: Callable[[], State]) -> None:
+    def __init__(self, project: Callable[[], State] | None = None) -> None:
         self._project = project
         self.past: State | None = None
 
     @cached_property
     def source(self) -> State:
         """The state of the source, projected when a layer first reads it: forward does all the work."""
-        return self._project()
+        return cast("Callable[[], State]", self._project)()
 
     def with_empty_past(self) -> "LayerCache":
         """Returns a cache of the same source that holds no target token and no projection yet."""
@@ -36,7 +37,8 @@ class LayerCache:
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows of the batch."""
-        self.source = self.source.select(rows)
+        if self._project is not None:
+            self.source = self.source.select(rows)
         self.reorder(rows)
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
@@ -45,9 +47,9 @@ class LayerCache:
 
 
 class Cache:
-    """The states of all layers, and the positions of source and target tokens so far."""
+    """The states of all layers, and the positions of target tokens so far and of the source, if any."""
 
-    def __init__(self, layers: list[LayerCache], source: Positions) -> None:
+    def __init__(self, layers: list[LayerCache], source: Positions | None = None) -> None:
         self.layers = layers
         self.source = source
         self.target: Positions | None = None
@@ -67,7 +69,7 @@ class Cache:
         """Keeps these rows of the batch, in this order: beams, or sequences not finished yet."""
         for layer in self.layers:
             layer.select(rows)
-        self.source = self.source.select(rows)
+        self.source = None if self.source is None else self.source.select(rows)
         self.target = None if self.target is None else self.target.select(rows)
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:

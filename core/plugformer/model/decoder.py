@@ -1,18 +1,19 @@
 """The decoder: a stack of layers that continues a target sequence, in one piece or token by token."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import PositionalEncoding, Positions, Scope
+from plugformer.interfaces import Attention, PositionalEncoding, Scope
 from plugformer.interfaces.batch import Tokens
 from plugformer.model.cache import Cache, LayerCache
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding
 from plugformer.model.encoder import Memory
-from plugformer.model.layer import DecoderLayer
+from plugformer.model.layer import Layer
 from plugformer.model.recomputation import recomputed, wanted
 
 
@@ -37,7 +38,7 @@ class Decoder(nn.Module):
         embedding: TokenEmbedding,
         position: PositionalEncoding,
         cross_position: PositionalEncoding,
-        layers: Sequence[DecoderLayer],
+        layers: Sequence[Layer],
         final_norm: nn.Module,
         dropout: float,
         recompute: bool = False,
@@ -51,39 +52,47 @@ class Decoder(nn.Module):
         self.dropout = Dropout(dropout)
         self.recompute = recompute
 
-    def start(self, memory: Memory) -> Cache:
-        """Returns the cache of a batch of which no target token has been read."""
+    def start(self, memory: Memory | None = None) -> Cache:
+        """Returns the cache of a batch of which no target token has been read.
+
+        Args:
+            memory: What cross-attention reads; None of a decoder without.
+        """
+        if memory is None:
+            return Cache([LayerCache() for _ in self.layers])
         source = memory.positions.under(self.cross_position)
-        layers = cast("Iterable[DecoderLayer]", self.layers)
-        return Cache([layer.start(memory.hidden, source) for layer in layers], source)
+        readers = [cast("Attention", layer.cross_attention) for layer in self.layers]
+        return Cache([LayerCache(partial(each.project, memory.hidden, source)) for each in readers], source)
 
     def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of the next tokens; the cache then holds them too."""
         at, so_far = cache.extend(tokens.real, tokens.padding, self.position)
         scope = Scope(at, so_far, causal=True)
-        cross = Scope(at.under(self.cross_position), cache.source, causal=False)
+        cross = None
+        if cache.source is not None:
+            cross = Scope(at.under(self.cross_position), cache.source, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
-        layers = cast("Iterable[DecoderLayer]", self.layers)
+        layers = cast("Iterable[Layer]", self.layers)
         recompute = wanted(self, recompute=self.recompute)
         if recompute:
             scope.prepare()
-            cross.prepare()
+            if cross is not None:
+                cross.prepare()
         for layer, layer_cache in zip(layers, cache.layers, strict=True):
             if recompute:
-                x = recomputed(_with_empty_past, x, layer, layer_cache, at, scope, cross)
+                x = recomputed(_with_empty_past, x, layer, scope, layer_cache, cross)
             else:
-                x = layer(x, layer_cache, at, scope, cross)
+                x = layer(x, scope, layer_cache, cross)
         output: Tensor = self.final_norm(x)
         return output
 
 
 def _with_empty_past(
     x: Float[Tensor, "batch length width"],
-    layer: DecoderLayer,
-    cache: LayerCache,
-    at: Positions,
+    layer: Layer,
     scope: Scope,
-    cross: Scope,
+    cache: LayerCache,
+    cross: Scope | None,
 ) -> Float[Tensor, "batch length width"]:
-    output: Tensor = layer(x, cache.with_empty_past(), at, scope, cross)
+    output: Tensor = layer(x, scope, cache.with_empty_past(), cross)
     return output

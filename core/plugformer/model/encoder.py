@@ -11,7 +11,7 @@ from plugformer.interfaces import PositionalEncoding, Positions, Scope
 from plugformer.interfaces.batch import Tokens
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding
-from plugformer.model.layer import EncoderLayer
+from plugformer.model.layer import Layer
 from plugformer.model.recomputation import recomputed, wanted
 
 
@@ -40,7 +40,7 @@ class Encoder(nn.Module):
         *,
         embedding: TokenEmbedding,
         position: PositionalEncoding,
-        layers: Sequence[EncoderLayer],
+        layers: Sequence[Layer],
         final_norm: nn.Module,
         dropout: float,
         recompute: bool = False,
@@ -61,6 +61,6 @@ class Encoder(nn.Module):
         recompute = wanted(self, recompute=self.recompute)
         if recompute:
             scope.prepare()
-        for layer in cast("Iterable[EncoderLayer]", self.layers):
+        for layer in cast("Iterable[Layer]", self.layers):
             x = recomputed(layer, x, scope) if recompute else layer(x, scope)
         return Memory(self.final_norm(x), at)

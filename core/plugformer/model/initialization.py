@@ -1,29 +1,43 @@
 """Initial values: every module draws from a stream of its own, so that parts that two models share agree."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 
 import torch
 from torch import nn
 
 from plugformer.errors import RegistryError
-
-
-class Initialization(StrEnum):
-    """How initial values are drawn; a task's `model.initialization`."""
-
-    DEFAULT = "default"
-    XAVIER = "xavier"
+from plugformer.interfaces import Attention, FeedForward, Initialization, ParameterContext
+from plugformer.model.layer import Layer
 
 
 def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
     """Draws all initial values of a model; each depends on the seed and the parameter's path alone.
 
-    Every module that holds parameters draws them in `reset_parameters`, children before parents. The Xavier
-    scheme then redraws every matrix uniformly (Glorot and Bengio 2010, equation 16,
-    https://proceedings.mlr.press/v9/glorot10a.html).
+    After every module has drawn its own, the scheme is asked parameter by parameter; then the gains of the
+    layers' residual connections are applied.
+
+    Raises:
+        RegistryError: As of `draw_own_values`.
+    """
+    draw_own_values(model, seed)
+    counts, gains = _on_residual_paths(model)
+    modules = dict(model.named_modules())
+    for path, parameter in model.named_parameters():
+        parent, _, name = path.rpartition(".")
+        about = ParameterContext(
+            name=name, path=path, module=modules[parent], residual_layers=counts.get(path, 0)
+        )
+        with random_stream(seed, path), torch.no_grad():
+            scheme.draw(parameter, about)
+            if path in gains:
+                parameter.mul_(gains[path])
+
+
+def draw_own_values(model: nn.Module, seed: int) -> None:
+    """Lets every module that holds parameters draw them in `reset_parameters`, children before parents.
 
     Raises:
         RegistryError: A module holds parameters, but neither it nor a parent has `reset_parameters`.
@@ -34,11 +48,31 @@ def initialize(model: nn.Module, seed: int, scheme: Initialization) -> None:
         if reset is not None:
             with random_stream(seed, path):
                 reset()
-    if scheme is Initialization.XAVIER:
-        for path, parameter in model.named_parameters():
-            if parameter.dim() > 1:
-                with random_stream(seed, path):
-                    nn.init.xavier_uniform_(parameter)
+
+
+def residual_matrices(part: Attention | FeedForward) -> dict[str, bool]:
+    """Returns the matrices on a component's residual path by name, and whether each is of the last map."""
+    return {
+        name: part.residual_path[-1] in name.split(".")
+        for name, parameter in part.named_parameters()
+        if parameter.dim() > 1 and not set(part.residual_path).isdisjoint(name.split("."))
+    }
+
+
+def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, float]]:
+    """Returns, by the path of a parameter, how many sublayers add to its stream if it does, and its gain."""
+    layers = {path: module for path, module in model.named_modules() if isinstance(module, Layer)}
+    sublayers = Counter(path.rpartition(".")[0] for path, layer in layers.items() for _ in layer.parts)
+    counts, gains = {}, {}
+    for path, layer in layers.items():
+        for name, part in layer.parts.items():
+            for parameter, last in residual_matrices(part).items():
+                full = f"{path}.{name}.{parameter}"
+                if last:
+                    counts[full] = sublayers[path.rpartition(".")[0]]
+                if layer.residual.gain != 1:
+                    gains[full] = layer.residual.gain
+    return counts, gains
 
 
 @contextmanager

@@ -1,128 +1,113 @@
-"""The layers of encoder and decoder: sublayers, each inside a residual connection with its norm."""
+"""A layer: sublayers, and the residual connection that joins them."""
 
 from collections.abc import Callable
-from functools import partial
+from typing import cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, FeedForward, Norm, Padding, Positions, Scope, take_tokens
+from plugformer.interfaces import (
+    Attention,
+    FeedForward,
+    Padding,
+    Positions,
+    Residual,
+    Scope,
+    State,
+    Sublayer,
+    take_tokens,
+)
 from plugformer.model.cache import LayerCache
 from plugformer.model.dropout import Dropout
 
-Sublayer = Callable[[Float[Tensor, "batch length width"]], Float[Tensor, "batch length width"]]
 
-
-class PreNorm(nn.Module):
-    """x + dropout(sublayer(norm(x))): https://arxiv.org/abs/2002.04745, figure 1 (b)."""
-
-    def __init__(self, norm: Norm, dropout: float) -> None:
-        super().__init__()
-        self.norm = norm
-        self.dropout = Dropout(dropout)
-
-    def forward(
-        self, x: Float[Tensor, "batch length width"], sublayer: Sublayer
-    ) -> Float[Tensor, "batch length width"]:
-        """Adds to `x` what the sublayer makes of its normalised value."""
-        return self.dropout.added(x, sublayer(self.norm(x)))
-
-
-class PostNorm(PreNorm):
-    """norm(x + dropout(sublayer(x))): Attention Is All You Need, section 3.1."""
-
-    def forward(
-        self, x: Float[Tensor, "batch length width"], sublayer: Sublayer
-    ) -> Float[Tensor, "batch length width"]:
-        """Normalises the sum of `x` and what the sublayer makes of it."""
-        output: Tensor = self.norm(self.dropout.added(x, sublayer(x)))
-        return output
-
-
-Residual = PreNorm | PostNorm
-
-
-class EncoderLayer(nn.Module):
-    """Self-attention, then a feed-forward network.
+class Layer(nn.Module):
+    """Self-attention, attention to another stack if there is one to read, and a feed-forward network.
 
     Args:
         attention: Reads the sequence itself.
+        cross_attention: Reads another stack; None where there is none.
         feed_forward: Sees real tokens only.
-        residuals: The connections around the two sublayers, in this order.
-    """
-
-    def __init__(
-        self, *, attention: Attention, feed_forward: FeedForward, residuals: tuple[Residual, Residual]
-    ) -> None:
-        super().__init__()
-        self.attention = attention
-        self.feed_forward = feed_forward
-        self.attention_residual, self.feed_forward_residual = residuals
-
-    def forward(
-        self, x: Float[Tensor, "batch length width"], scope: Scope
-    ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states after this layer."""
-        x = self.attention_residual(
-            x, lambda h: self.attention.attend(h, self.attention.project(h, scope.key), scope)
-        )
-        output: Tensor = self.feed_forward_residual(
-            x, lambda h: at_real_tokens(self.feed_forward, h, scope.query)
-        )
-        return output
-
-
-class DecoderLayer(nn.Module):
-    """Causal self-attention, cross-attention to the encoder's output, then a feed-forward network.
-
-    Args:
-        attention: Reads the target so far.
-        cross_attention: Reads the source.
-        feed_forward: Sees real tokens only.
-        residuals: The connections around the three sublayers, in this order.
+        residual: Joins them.
+        dropout: Rate on the output of each.
     """
 
     def __init__(
         self,
         *,
         attention: Attention,
-        cross_attention: Attention,
+        cross_attention: Attention | None = None,
         feed_forward: FeedForward,
-        residuals: tuple[Residual, Residual, Residual],
+        residual: Residual,
+        dropout: float,
     ) -> None:
         super().__init__()
         self.attention = attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
-        self.attention_residual, self.cross_attention_residual, self.feed_forward_residual = residuals
+        self.residual = residual
+        self.dropout = Dropout(dropout)
 
-    def start(self, memory: Float[Tensor, "batch source width"], at: Positions) -> LayerCache:
-        """Returns an empty past beside the projection of the source, which the first call computes."""
-        return LayerCache(partial(self.cross_attention.project, memory, at))
+    @property
+    def parts(self) -> dict[str, Attention | FeedForward]:
+        """The sublayers' components by name, in the order of computation."""
+        parts = {
+            "attention": self.attention,
+            "cross_attention": self.cross_attention,
+            "feed_forward": self.feed_forward,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
 
     def forward(
         self,
         x: Float[Tensor, "batch length width"],
-        cache: LayerCache,
-        at: Positions,
         scope: Scope,
-        cross: Scope,
+        cache: LayerCache | None = None,
+        cross: Scope | None = None,
     ) -> Float[Tensor, "batch length width"]:
-        """Returns the hidden states of new tokens after this layer, and adds them to the cache.
+        """Returns the hidden states after this layer; the cache then holds the tokens too.
 
         Args:
-            x: Hidden states of the new tokens.
-            cache: What this layer keeps of the tokens before, and of the source.
-            at: Positions of the new tokens.
-            scope: From the new tokens to all target tokens so far.
-            cross: From the new tokens to the source.
+            x: Hidden states of new tokens.
+            scope: From the new tokens to all tokens of the sequence so far.
+            cache: What this layer keeps of the tokens before, and of the other stack; None where nothing is
+                kept or read.
+            cross: From the new tokens to those of the other stack, if there is one to read.
         """
-        x = self.attention_residual(
-            x, lambda h: self.attention.attend(h, cache.remember(self.attention.project(h, at)), scope)
+
+        def read_itself(hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+            new = self.attention.project(hidden, scope.query)
+            state: State = new if cache is None else cache.remember(new)
+            return self.attention.attend(hidden, state, scope)
+
+        sublayers: dict[str, Sublayer] = {"attention": _WithDropout(read_itself, self.dropout)}
+        if (reader := self.cross_attention) is not None:
+            kept, seen = cast("LayerCache", cache), cast("Scope", cross)
+            sublayers["cross_attention"] = _WithDropout(
+                lambda hidden: reader.attend(hidden, kept.source, seen), self.dropout
+            )
+        sublayers["feed_forward"] = _WithDropout(
+            lambda hidden: at_real_tokens(self.feed_forward, hidden, scope.query), self.dropout
         )
-        x = self.cross_attention_residual(x, lambda h: self.cross_attention.attend(h, cache.source, cross))
-        output: Tensor = self.feed_forward_residual(x, lambda h: at_real_tokens(self.feed_forward, h, at))
+        output: Tensor = self.residual(x, sublayers)
         return output
+
+
+class _WithDropout(Sublayer):
+    """A sublayer for one call of its layer."""
+
+    def __init__(self, compute: Callable[[Tensor], Tensor], dropout: Dropout) -> None:
+        self.compute = compute
+        self.dropout = dropout
+
+    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+        output: Tensor = self.dropout(self.compute(hidden))
+        return output
+
+    def added(
+        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
+    ) -> Float[Tensor, "batch length width"]:
+        return self.dropout.added(x, self.compute(hidden))
 
 
 def at_real_tokens(

@@ -1,9 +1,9 @@
 """The plan of a model: for every place in it the component chosen, and where the settings say so."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from plugformer.configuration.task import Component, LayerOverrides, Model, StackOverrides
+from plugformer.configuration.task import Component, CrossAttention, LayerOverrides, Model, StackOverrides
 from plugformer.interfaces import Place, Stack
 
 Path = tuple[str | int, ...]
@@ -26,21 +26,32 @@ class Choice:
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """The components of one layer; `cross_attention` is None where the stack has none."""
+    """The components of one layer; one that reads no other stack has no cross-attention."""
 
     attention: Choice
     cross_attention: Choice | None
     feed_forward: Choice
     norm: Choice
+    residual: Choice
+
+    @property
+    def sublayers(self) -> dict[str, Choice]:
+        """The components of its sublayers by name, from below."""
+        sublayers = {
+            "attention": self.attention,
+            "cross_attention": self.cross_attention,
+            "feed_forward": self.feed_forward,
+        }
+        return {name: choice for name, choice in sublayers.items() if choice is not None}
 
 
 @dataclass(frozen=True)
 class StackPlan:
-    """The components of a stack.
+    """The components of the encoder or the decoder.
 
     Attributes:
         position: The encoding of self-attention.
-        cross_position: The encoding of cross-attention; None where there is none.
+        cross_position: The encoding of cross-attention, if it reads another stack.
         layers: From the first to the last.
         norm: The final norm.
         top: Above the last layer, where a head stands.
@@ -56,19 +67,33 @@ class StackPlan:
 NO_POSITION = Component(name="none")
 
 
-def plan_stacks(settings: Model, stacks: Iterable[Stack]) -> dict[str, StackPlan]:
+def plan_stacks(settings: Model, stacks: Sequence[Stack]) -> dict[str, StackPlan]:
     """Returns the plans of an architecture's stacks, by name."""
-    return {stack.name: _plan(settings, stack) for stack in stacks}
+    sizes = {stack.name: getattr(settings, stack.name).layers or settings.layers for stack in stacks}
+    readers = sum(sizes[stack.name] for stack in stacks if stack.cross)
+    plans: dict[str, StackPlan] = {}
+    for stack in stacks:
+        place = Place(
+            stack=stack.name,
+            layers=sizes[stack.name],
+            causal=stack.causal,
+            read_by=0 if stack.cross else readers,
+        )
+        cross = settings.decoder.cross_attention if stack.cross else None
+        plans[stack.name] = _plan(settings, getattr(settings, stack.name), place, cross)
+    return plans
 
 
-def _plan(settings: Model, described: Stack) -> StackPlan:
-    name, causal = described.name, described.causal
-    stack: StackOverrides = getattr(settings, name)
-    # Cross-attention has no positions unless the task says so.
-    crossing = settings.decoder.cross_attention
-    cross, cross_position = crossing.attention, crossing.position or NO_POSITION
-    path = ("model", name)
-    bottom = Place(stack=name, layers=stack.layers or settings.layers, causal=causal)
+def _plan(settings: Model, stack: StackOverrides, bottom: Place, cross: CrossAttention | None) -> StackPlan:
+    """Returns the plan of a stack.
+
+    Args:
+        settings: Of the model.
+        stack: Of the stack.
+        bottom: Where the stack begins.
+        cross: How the stack reads another one, if it does.
+    """
+    path = ("model", bottom.stack)
     top = replace(bottom, layer=bottom.layers)
 
     def choose(part: str, layer: LayerOverrides, place: Place) -> Choice:
@@ -79,27 +104,34 @@ def _plan(settings: Model, described: Stack) -> StackPlan:
             (("model", part), getattr(settings, part)),
         )
 
+    def reader(own: Choice) -> Choice | None:
+        if cross is None:
+            return None
+        chosen = ((*path, "cross_attention", "attention"), cross.attention)
+        return _first(_crossing(own.place), chosen, (own.path, own.block))
+
     def layer_plan(index: int) -> LayerPlan:
         layer, place = stack.per_layer.get(index, LayerOverrides()), replace(bottom, layer=index)
-        own = choose("attention", layer, place)
+        attention = choose("attention", layer, place)
         return LayerPlan(
-            attention=own,
-            cross_attention=_first(
-                _crossing(place), ((*path, "cross_attention", "attention"), cross), (own.path, own.block)
-            )
-            if described.cross
-            else None,
+            attention=attention,
+            cross_attention=reader(attention),
             feed_forward=choose("feed_forward", layer, place),
             norm=choose("norm", layer, place),
+            residual=choose("residual", layer, place),
         )
+
+    def cross_position() -> Choice | None:
+        if cross is None:
+            return None
+        place = (*path, "cross_attention", "position")
+        return Choice(place, cross.position or NO_POSITION, _crossing(bottom))
 
     return StackPlan(
         position=_first(
             bottom, ((*path, "position"), stack.position), (("model", "position"), settings.position)
         ),
-        cross_position=Choice((*path, "cross_attention", "position"), cross_position, _crossing(bottom))
-        if described.cross
-        else None,
+        cross_position=cross_position(),
         layers=tuple(layer_plan(index) for index in range(bottom.layers)),
         norm=choose("norm", LayerOverrides(), top),
         top=top,

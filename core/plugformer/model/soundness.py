@@ -25,23 +25,27 @@ from plugformer.interfaces import (
     FeedForward,
     Head,
     HeadContext,
+    Initialization,
     Level,
     ModelContext,
     Norm,
     Optimizer,
     Padding,
+    ParameterContext,
     Place,
     PositionalEncoding,
     Positions,
+    ResidualContext,
     Schedule,
     Scope,
+    Sublayer,
     TaskType,
 )
 from plugformer.kinds import Kind
 from plugformer.model.assembly import context
 from plugformer.model.compatibility import incompatibilities
-from plugformer.model.initialization import random_stream, refuse_hidden_values
-from plugformer.model.plan import Choice, Path, StackPlan, plan_stacks
+from plugformer.model.initialization import random_stream, refuse_hidden_values, residual_matrices
+from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, plan_stacks
 from plugformer.model.watching import unlike
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded, label
@@ -49,6 +53,9 @@ from plugformer.registry.options import options_model
 
 Problem = tuple[Path, str]
 """A place in the task file, and what is wrong there."""
+
+_NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
+"""Answers whose targets are numbers of outputs."""
 
 _MODERATE = 2**22
 """Numbers in a part, 16 MB of them, up to which it is built with memory."""
@@ -68,7 +75,9 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
     with random_stream(0, "trial"):
         problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
-        return problems or [problem for plan in plans for problem in _mismatches(task, plan, registry)]
+        for compared in (_mismatches, _without_a_path):
+            problems = problems or [each for plan in plans for each in compared(task, plan, registry)]
+        return problems
 
 
 def data_problems(task: Task, registry: Registry) -> list[Problem]:
@@ -97,6 +106,7 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
         (Kind.OPTIMIZER, ("training", "optimizer"), task.training.optimizer),
         (Kind.SCHEDULE, ("training", "schedule"), task.training.schedule),
         (Kind.DECODING, ("decoding",), task.decoding),
+        (Kind.INITIALIZATION, ("model", "initialization"), task.model.initialization),
     ]
     blocks += [
         (Kind.METRIC, ("evaluation", "metrics", index), block)
@@ -115,18 +125,18 @@ def _neural_builds(
     task: Task, plans: list[StackPlan], registry: Registry
 ) -> Iterator[tuple[Path, Callable[[], object]]]:
     """Yields how to build and run what the task file says of the parts of the model."""
-    chosen: dict[tuple[Kind, Path], list[Choice]] = {}
+    chosen: dict[tuple[Kind, Path], list[tuple[Choice, ModelContext]]] = {}
     for plan in plans:
-        for kind, choice in _choices(plan):
-            chosen.setdefault((kind, choice.path), []).append(choice)
+        for kind, choice, told in _choices(task, plan):
+            chosen.setdefault((kind, choice.path), []).append((choice, told))
     for (kind, path), choices in chosen.items():
-        yield path, partial(_try_places, task, registry, kind, choices)
+        yield path, partial(_try_places, registry, kind, choices)
     model = HeadContext(**vars(context(task.model, plans[-1].top)), outputs=2)
     head = _Trial(registry, Kind.HEAD, task.model.head, model)
-    yield ("model", "head"), partial(head.run, model.width, create_task_type(task, registry))
+    yield ("model", "head"), partial(head.run, create_task_type(task, registry))
 
 
-def _try_places(task: Task, registry: Registry, kind: Kind, choices: list[Choice]) -> None:
+def _try_places(registry: Registry, kind: Kind, choices: list[tuple[Choice, ModelContext]]) -> None:
     """Builds a component for each place that it is chosen for, and runs it once for each role in a stack.
 
     Raises:
@@ -134,14 +144,14 @@ def _try_places(task: Task, registry: Registry, kind: Kind, choices: list[Choice
     """
     refused: dict[Place, PlugformerError] = {}
     roles: set[tuple[str, bool]] = set()
-    for choice in choices:
-        place = choice.place
-        trial = _Trial(registry, kind, choice.block, context(task.model, place))
+    for choice, told in choices:
+        place = told.place
+        trial = _Trial(registry, kind, choice.block, told)
         try:
             if (place.stack, place.cross) in roles:
                 trial.shaped()
             else:
-                trial.run(task.model.width)
+                trial.run()
         except PlugformerError as error:
             refused[place] = error
         else:
@@ -153,17 +163,46 @@ def _try_places(task: Task, registry: Registry, kind: Kind, choices: list[Choice
         raise ConfigurationError(f"{sentence} ({place})" + newline + hint) from refusal
 
 
-def _choices(plan: StackPlan) -> Iterator[tuple[Kind, Choice]]:
-    yield Kind.POSITION, plan.position
-    yield Kind.NORM, plan.norm
+def _choices(task: Task, plan: StackPlan) -> Iterator[tuple[Kind, Choice, ModelContext]]:
+    """Yields what is chosen for each place of a stack, and what it is told there."""
+
+    def told(kind: Kind, choice: Choice) -> tuple[Kind, Choice, ModelContext]:
+        return kind, choice, context(task.model, choice.place)
+
+    yield told(Kind.POSITION, plan.position)
+    yield told(Kind.NORM, plan.norm)
     if plan.cross_position is not None:
-        yield Kind.POSITION, plan.cross_position
+        yield told(Kind.POSITION, plan.cross_position)
     for layer in plan.layers:
-        yield Kind.ATTENTION, layer.attention
-        yield Kind.FEED_FORWARD, layer.feed_forward
-        yield Kind.NORM, layer.norm
-        if layer.cross_attention is not None:
-            yield Kind.ATTENTION, layer.cross_attention
+        for name, choice in layer.sublayers.items():
+            yield told(Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION, choice)
+        yield told(Kind.NORM, layer.norm)
+        yield Kind.RESIDUAL, layer.residual, _residual_context(task, layer)
+
+
+def _residual_context(task: Task, layer: LayerPlan) -> ResidualContext:
+    """Returns what a residual connection is told; its norms are tried by themselves."""
+    model = context(task.model, layer.residual.place)
+    return ResidualContext(**vars(model), sublayers=tuple(layer.sublayers), norm=_Unchanged)
+
+
+class _Unchanged(Norm):
+    """Stands for any norm."""
+
+    def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
+        return x
+
+
+class _Same(Sublayer):
+    """Stands for any sublayer."""
+
+    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+        return hidden
+
+    def added(
+        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
+    ) -> Float[Tensor, "batch length width"]:
+        return x + hidden
 
 
 class _Trial:
@@ -176,30 +215,32 @@ class _Trial:
         model: What it is told about the model, if it is a part of one.
     """
 
-    def __init__(self, registry: Registry, kind: Kind, block: Component, *model: Any) -> None:
+    def __init__(self, registry: Registry, kind: Kind, block: Component, *model: ModelContext) -> None:
         self.entry = registry.find(kind, block.name)
         self.create = partial(registry.create, kind, block.name, *model, **block.options)
         self.kind = kind
+        self.model = model
 
     def made(self, width: int) -> None:
-        """Builds a component that is not part of the model; runs an optimizer and a schedule."""
+        """Builds a component that is not part of the model; runs one that needs nothing else."""
         component = self.create()
         if self.kind is Kind.OPTIMIZER:
             self.attempt(lambda: _make_an_update(component, type(component)))
+        elif self.kind is Kind.INITIALIZATION:
+            self.attempt(lambda: _draw_values(component))
         elif self.kind is Kind.SCHEDULE:
             self.attempt(lambda: _require_factor(component, width))
 
-    def run(self, width: int, task_type: TaskType | None = None) -> Any:
+    def run(self, task_type: TaskType | None = None) -> Any:
         """Builds a part of the model and, unless it needs others beside it, runs it on six tokens.
 
         Args:
-            width: Of the model.
-            task_type: What a head is to predict.
+            task_type: Says what a head is to predict.
         """
         component = self.built()
-        return self.attempt(lambda: _run(component, width, task_type), component)
+        return self.attempt(lambda: _run(component, self.model[0], task_type), component)
 
-    def shaped(self) -> nn.Module:
+    def shaped(self) -> Any:
         """Returns a part of the model without memory for its parameters."""
         with torch.device("meta"):
             component: nn.Module = self.create()
@@ -239,24 +280,21 @@ def _needs_values(error: BaseException | None) -> bool:
     return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
 
 
-def _run(component: nn.Module, width: int, task_type: TaskType | None) -> Any:
+def _run(component: nn.Module, model: ModelContext, task_type: TaskType | None) -> Any:
     """Runs a part of the model; positions and attention are run together, later.
 
     Raises:
         RegistryError: It does not return what its contract says.
     """
-    x, real = torch.ones(2, 3, width), torch.ones(2, 3, dtype=torch.bool)
+    x, real = torch.ones(2, 3, model.width), torch.ones(2, 3, dtype=torch.bool)
     if isinstance(component, Head):
         scores = component.logits(x, real)
-        if task_type is not None and task_type.answer_type in (
-            Answer.TEXT,
-            Answer.TOKENS,
-            Answer.LABEL,
-            Answer.TAGS,
-        ):
+        if task_type is not None and task_type.answer_type in _NUMBERED:
             shape = (2,) if task_type.level is Level.SEQUENCE else (2, 3)
             component.loss(x, torch.zeros(shape, dtype=torch.int64), real)
         return scores
+    if isinstance(model, ResidualContext):
+        _require_like(component(x, {name: _Same() for name in model.sublayers}), x, component)
     if isinstance(component, FeedForward):
         x = x.flatten(0, 1)
     if isinstance(component, FeedForward | Norm):
@@ -288,6 +326,12 @@ def _make_an_update(component: Optimizer, kind: type) -> None:
     component.build(linear.named_parameters()).step()
 
 
+def _draw_values(component: Initialization) -> None:
+    linear = nn.Linear(2, 2)
+    for name, parameter in linear.named_parameters():
+        component.draw(parameter, ParameterContext(name=name, path=name, module=linear))
+
+
 def _require_factor(component: Schedule, width: int) -> None:
     factor = component.factor(1, steps=100, width=width)
     if not (isinstance(factor, int | float) and isfinite(factor)):
@@ -307,10 +351,31 @@ def _mismatches(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Pro
     own = {layer.attention.path: layer.attention for layer in plan.layers}
     for attention in own.values():
         yield from _mismatch(task, attention, plan.position, registry, embedded=True)
-    if plan.cross_position is not None:
-        cross = {each.path: each for layer in plan.layers if (each := layer.cross_attention) is not None}
-        for attention in cross.values():
+    cross = {each.path: each for layer in plan.layers if (each := layer.cross_attention) is not None}
+    for attention in cross.values():
+        if plan.cross_position is not None:
             yield from _mismatch(task, attention, plan.cross_position, registry, embedded=False)
+
+
+def _without_a_path(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+    """Yields what is wrong between residual connections that scale initial values and their sublayers."""
+    seen: set[tuple[Path, Path]] = set()
+    for layer in plan.layers:
+        residual = layer.residual
+        told = _residual_context(task, layer)
+        if _Trial(registry, Kind.RESIDUAL, residual.block, told).shaped().gain == 1:
+            continue
+        for name, choice in layer.sublayers.items():
+            kind = Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION
+            part = _Trial(registry, kind, choice.block, context(task.model, choice.place)).shaped()
+            if (residual.path, choice.path) not in seen and not any(residual_matrices(part).values()):
+                yield (
+                    residual.path,
+                    f"residual {residual.block.name!r} scales the initial values of what adds to the stream, "
+                    f"but {kind} {choice.block.name!r} has no matrix called {part.residual_path[-1]!r}\n"
+                    "its author must name its maps in `residual_path`",
+                )
+            seen.add((residual.path, choice.path))
 
 
 def _mismatch(

@@ -1,16 +1,22 @@
 """What a model consists of and costs: its modules with shapes, parameters and floating-point operations."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from plugformer.interfaces import Attention, PositionalEncoding
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Model, evaluating
 from plugformer.model.dropout import Dropout
 from plugformer.model.encoder import Memory
+from plugformer.model.watching import replaced, watched
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,8 @@ def summarize(model: Model, batch: Batch) -> list[Row]:
         model: Any model; it is left in the mode that it was in.
         batch: The batch that shapes and operations are given for.
     """
-    shapes, body, head = _measure(model, batch)
-    flops = _flops_by_path(model, body) | {"head": head.get_total_flops()}
+    shapes, body, head, attentions = _measure(model, batch)
+    flops = _flops_by_path(model, body) | attentions | {"head": head.get_total_flops()}
     flops[""] = body.get_total_flops() + flops["head"]
     shapes[""] = shapes["head"]
     return [_row(path, module, shapes, flops) for path, module in _shown(model)]
@@ -48,22 +54,45 @@ def summarize(model: Model, batch: Batch) -> list[Row]:
 
 def _measure(
     model: Model, batch: Batch
-) -> tuple[dict[str, tuple[int, ...]], FlopCounterMode, FlopCounterMode]:
-    """Runs a forward pass; returns the shapes of all outputs, and counts of the stacks and the head."""
+) -> tuple[dict[str, tuple[int, ...]], FlopCounterMode, FlopCounterMode, Counter[str]]:
+    """Runs a forward pass; returns shapes of outputs, and counts of the stacks, the head and attentions."""
     shapes: dict[str, tuple[int, ...]] = {}
-    handles = [module.register_forward_hook(_note(shapes, path)) for path, module in model.named_modules()]
     body, head = FlopCounterMode(display=False), FlopCounterMode(display=False)
-    try:
-        # The counter does not know the CPU's fused attention; matrix products count the same everywhere.
-        with evaluating(model), sdpa_kernel(SDPBackend.MATH):
-            with body:
-                hidden = model.hidden(batch)
-            with head:
-                shapes["head"] = tuple(model.head.logits(hidden, model.targets(batch)[1]).shape)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return shapes, body, head
+    attentions: Counter[str] = Counter()
+
+    def note(path: str, module: nn.Module, _: object, output: object) -> None:
+        tensor = output.hidden if isinstance(output, Memory) else output
+        if isinstance(tensor, Tensor) and not isinstance(module, PositionalEncoding):
+            shapes.setdefault(path, tuple(tensor.shape))
+
+    # The counter does not know the CPU's fused attention; matrix products count the same everywhere.
+    with evaluating(model), sdpa_kernel(SDPBackend.MATH):
+        with watched(model, note), _counting(model, body, attentions), body:
+            hidden = model.hidden(batch)
+        with head:
+            shapes["head"] = tuple(model.head.logits(hidden, model.targets(batch)[1]).shape)
+    return shapes, body, head, attentions
+
+
+@contextmanager
+def _counting(model: Model, counter: FlopCounterMode, found: Counter[str]) -> Iterator[None]:
+    """Inside, what attentions compute is added up by path: the counter sees calls of `forward` alone."""
+
+    def counted(path: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def wrapper(*arguments: Any) -> Any:
+            before = counter.get_total_flops()
+            output = method(*arguments)
+            found[path] += counter.get_total_flops() - before
+            return output
+
+        return wrapper
+
+    with ExitStack() as undo:
+        for path, module in model.named_modules():
+            for name in ("project", "attend") if isinstance(module, Attention) else ():
+                undo.enter_context(replaced(module, name, counted(path, getattr(module, name))))
+        yield
 
 
 def _flops_by_path(model: Model, counter: FlopCounterMode) -> dict[str, int]:
@@ -78,14 +107,12 @@ def _flops_by_path(model: Model, counter: FlopCounterMode) -> dict[str, int]:
 
 
 def _row(path: str, module: nn.Module, shapes: dict[str, tuple[int, ...]], flops: dict[str, int]) -> Row:
-    # Attention is entered through project and attend: its work is counted in the connection around it.
-    measured = path if path in shapes else f"{path}_residual"
     return Row(
         path=path,
         module=type(module).__name__,
-        shape=shapes.get(measured, ()),
+        shape=shapes.get(path, ()),
         parameters=sum(parameter.numel() for parameter in module.parameters()),
-        flops=flops.get(measured, 0),
+        flops=flops.get(path, 0),
     )
 
 
@@ -97,16 +124,5 @@ def _shown(model: nn.Module) -> list[tuple[str, nn.Module]]:
         if path.count(".") <= 3
         and not path.startswith(("encoder.position.", "decoder.position."))
         and not isinstance(module, nn.ModuleList | Dropout | nn.Identity)
-        and not path.endswith("_residual")
+        and not path.endswith(".residual")
     ]
-
-
-def _note(shapes: dict[str, tuple[int, ...]], path: str) -> Callable[[nn.Module, object, object], None]:
-    """Returns a forward hook that notes the shape of a module's output."""
-
-    def hook(module: nn.Module, inputs: object, output: object) -> None:  # noqa: ARG001 (torch's signature)
-        tensor = output.hidden if isinstance(output, Memory) else output
-        if isinstance(tensor, Tensor):
-            shapes.setdefault(path, tuple(tensor.shape))
-
-    return hook

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding
+from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding, Residual
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Model, evaluating
 
@@ -22,7 +22,7 @@ _CONTRACTS: dict[type[nn.Module], tuple[str, ...]] = {
 }
 """Methods that compute what other modules compute in `forward`."""
 
-_SHAPE_KEPT = (Attention, FeedForward, Norm, PositionalEncoding)
+_SHAPE_KEPT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
 """Components whose outputs have the shape of their first input."""
 
 
@@ -84,7 +84,7 @@ def unlike(output: object, given: Tensor) -> str:
 @contextmanager
 def _wrapped(module: nn.Module, method: str, name: str, look: Look) -> Iterator[None]:
     """Inside, what a method of this one module returns is looked at."""
-    original, own = getattr(module, method), method in module.__dict__
+    original = getattr(module, method)
 
     @wraps(original)
     def wrapper(*arguments: Any, **keywords: Any) -> Any:
@@ -92,7 +92,15 @@ def _wrapped(module: nn.Module, method: str, name: str, look: Look) -> Iterator[
         look(name, module, arguments, output)
         return output
 
-    module.__dict__[method] = wrapper
+    with replaced(module, method, wrapper):
+        yield
+
+
+@contextmanager
+def replaced(module: nn.Module, method: str, function: Callable[..., Any]) -> Iterator[None]:
+    """Inside, a function stands in for a method of this one module."""
+    original, own = getattr(module, method), method in module.__dict__
+    module.__dict__[method] = function
     try:
         yield
     finally:

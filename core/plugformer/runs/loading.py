@@ -259,6 +259,6 @@ def load(
     directory = RunDirectory.open(Path(run))
     resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
     vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
-    model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
+    model = assemble(resolved.task, vocabularies.sizes, resolved.registry, fresh=False)
     restore(model, load_tensors(directory.model), directory.model)
     return TrainedModel(directory.path, resolved.task, model.eval(), vocabularies, resolved.registry)

@@ -92,12 +92,13 @@ def _blocks(task: Task) -> Iterator[tuple[Kind, Component]]:
     yield Kind.SCHEDULE, task.training.schedule
     yield Kind.DECODING, task.decoding
     yield Kind.HEAD, model.head
+    yield Kind.INITIALIZATION, model.initialization
     yield Kind.POSITION, model.decoder.cross_attention.position or NO_POSITION
     yield from ((Kind.METRIC, block) for block in task.evaluation.metrics)
     stacks = (model, model.encoder, model.decoder, model.decoder.cross_attention)
     layers = (*model.encoder.per_layer.values(), *model.decoder.per_layer.values())
     for place in (*stacks, *layers):
-        for kind in (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM):
+        for kind in (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL):
             if (block := getattr(place, kind, None)) is not None:
                 yield kind, block
 

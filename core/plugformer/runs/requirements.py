@@ -5,20 +5,24 @@ from collections.abc import Collection, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from plugformer.configuration import ResolvedTask, Task, check_components, resolve
-from plugformer.documents import read_file
+from plugformer.configuration import ResolvedTask, Task, check_components
+from plugformer.configuration.layers import Layers
+from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.resolving import resolve_layers
+from plugformer.documents import Mapping, read_file
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.kinds import Kind
 from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
+from plugformer.runs.migration import migrated_task
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9.!+]+")
 
 
-ANSWERING = frozenset(Kind) - {Kind.DATA, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
+ANSWERING = frozenset(Kind) - {Kind.DATA, Kind.INITIALIZATION, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
 """Kinds of the components that a trained model answers with."""
 
 EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}
@@ -46,9 +50,10 @@ def resolve_run(
         ConfigurationError: The task cannot be used for another reason.
     """
     known = registry or Registry.discover()
-    _refuse_references(directory)
+    layers = Layers((migrated_task(_without_references(directory)),), known)
+    last = read_overrides(overrides)
     try:
-        return check_components(resolve(str(directory.task), overrides, known, kinds), kinds)
+        return check_components(resolve_layers(layers, [last] if last.items else [], kinds), kinds)
     except ConfigurationError:
         if absent := _absent(directory.lock()["components"], known, kinds):
             raise RunError(_message(directory, absent)) from None
@@ -75,13 +80,15 @@ def require_installed(
         raise RunError(_message(directory, missing))
 
 
-def _refuse_references(directory: RunDirectory) -> None:
+def _without_references(directory: RunDirectory) -> Mapping:
+    """Returns the task of a run as it is written; raises RunError if it names other files."""
     tree = read_file(directory.task, str(directory.task))
     if named := sorted({"extends", "registry"} & {str(key) for key in tree.items}):
         raise RunError(
             f"{directory.task} has the key {named[0]!r}, which Plugformer never writes into a run\n"
             "do not trust the run; if it is yours, remove the line and name the manifest with --registry FILE"
         )
+    return tree
 
 
 def _absent(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind]) -> dict[str, Owner]:

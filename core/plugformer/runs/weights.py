@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import RunError
 from plugformer.runs.files import RESTORE, replacing, require_file
+from plugformer.runs.migration import migrated_tensors
 
 _NOTE = "note"
 _CHECKSUM = "sha256"
@@ -75,7 +76,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
             f"{path} is damaged: its tensors have the SHA-256 {found[:12]}..., expected {expected[:12]}...; "
             f"{RESTORE}"
         )
-    return tensors
+    return migrated_tensors(tensors)
 
 
 def _about(path: Path) -> dict[str, str]:

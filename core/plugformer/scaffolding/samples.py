@@ -56,11 +56,23 @@ SAMPLES: Mapping[Kind, Sample] = {
         _MODULE,
         "model.norm=new_component",
     ),
+    Kind.RESIDUAL: Sample(
+        "Pre-norm with a learned number for each sublayer.",
+        "https://arxiv.org/abs/2002.10444",
+        _MODULE,
+        "model.residual=new_component",
+    ),
     Kind.HEAD: Sample(
         "The next token at every position.",
         "https://arxiv.org/abs/1608.05859",
         _MODULE,
         "model.head=new_component",
+    ),
+    Kind.INITIALIZATION: Sample(
+        "Every matrix normal, with a deviation by its number of inputs.",
+        "https://arxiv.org/abs/1502.01852",
+        _MODULE,
+        "model.initialization=new_component",
     ),
     Kind.DATA: Sample(
         "Random sequences of numbers to be reversed.",

@@ -36,7 +36,7 @@ from plugformer.testing.attention_weights import (
 )
 from plugformer.testing.check import check, require, require_close, require_finite
 from plugformer.testing.layout import PADDED
-from plugformer.testing.module import example, module_checks
+from plugformer.testing.module import example, module_checks, residual_path_check
 from plugformer.testing.probes import Turning
 from plugformer.testing.subject import Subject
 
@@ -127,6 +127,7 @@ def _exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Ten
 
 CHECKS = (
     *module_checks(_exercise),
+    residual_path_check(_exercise),
     shapes,
     every_real_token_is_read,
     dropout_ends_with_training,

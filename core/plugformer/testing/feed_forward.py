@@ -5,7 +5,7 @@ from torch import Tensor
 
 from plugformer.interfaces import FeedForward
 from plugformer.testing.check import check, require, require_close, require_finite
-from plugformer.testing.module import example, module_checks
+from plugformer.testing.module import example, module_checks, residual_path_check
 from plugformer.testing.subject import Subject
 
 
@@ -100,6 +100,7 @@ def _exercise(subject: Subject, network: FeedForward, dtype: torch.dtype) -> Ten
 
 CHECKS = (
     *module_checks(_exercise),
+    residual_path_check(_exercise),
     shapes,
     each_token_is_alone,
     tokens_do_not_exchange_gradients,

@@ -18,11 +18,12 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import Place
-from plugformer.model.initialization import Initialization, initialize, refuse_hidden_values
+from plugformer.model.initialization import draw_own_values, refuse_hidden_values
 from plugformer.runs.weights import own_tensors, save_tensors
 from plugformer.testing.check import (
     Check,
     NotApplicable,
+    check,
     fail,
     require,
     require_close,
@@ -141,7 +142,7 @@ def initial_values_follow_the_seed(subject: Subject, exercise: Exercise) -> None
     module: nn.Module = subject.create()
     drawn = []
     for _ in range(2):
-        initialize(module, 1, Initialization.DEFAULT)
+        draw_own_values(module, 1)
         drawn.append([parameter.detach().clone() for parameter in module.parameters()])
         with torch.no_grad():
             for parameter in module.parameters():
@@ -251,6 +252,34 @@ def compiles(subject: Subject, exercise: Exercise) -> None:
         require_close(
             compiled_gradients[name], gradient, f"compiled, {name} has another gradient", tolerance=1e-3
         )
+
+
+def residual_path_check(exercise: Exercise) -> Check:
+    """Returns the check of components that add to the residual stream.
+
+    Args:
+        exercise: How a component of the kind is run.
+    """
+
+    @check()
+    def last_map_is_linear(subject: Subject) -> None:
+        """The output is proportional to the last map of `residual_path`, which some initial values scale."""
+        module = subject.shaken()
+        last = module.residual_path[-1]
+        parameters = [p for name, p in module.named_parameters() if last in name.split(".")]
+        if not parameters:
+            raise NotApplicable(f"no parameter is called {last!r}: say in `residual_path` what the maps are")
+        expected = 2 * exercise(subject, module, torch.float64)
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.mul_(2)
+        require_close(
+            exercise(subject, module, torch.float64),
+            expected,
+            f"{last}, the last of residual_path, is not what the output is a multiple of",
+        )
+
+    return last_map_is_linear
 
 
 def _agrees(subject: Subject, exercise: Exercise, dtype: torch.dtype, tolerance: float) -> None:

@@ -1,10 +1,12 @@
-"""Small encodings and observers by which the suite looks into attention."""
+"""Small encodings, observers, norms and sublayers by which the suite looks into components."""
+
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from plugformer.interfaces import PositionalEncoding, Positions
+from plugformer.interfaces import Norm, PositionalEncoding, Positions, Sublayer
 
 
 class Turning(PositionalEncoding):
@@ -63,3 +65,50 @@ class Eraser(Collector):
         """Overwrites a tensor in place."""
         super().record(name, value)
         value.detach().zero_()
+
+
+class RootMeanSquare(Norm):
+    """x / sqrt(mean(x^2)) * weight: https://arxiv.org/abs/1910.07467.
+
+    Args:
+        width: Size of the last axis.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets the weight to one."""
+        nn.init.ones_(self.weight)
+
+    def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
+        """Returns `x`, normalised over its last axis."""
+        return x * (x.square().mean(dim=-1, keepdim=True) + 1e-6).rsqrt() * self.weight
+
+
+class Function(Sublayer):
+    """A sublayer without dropout that keeps what it is called with.
+
+    Attributes:
+        given: What it was called with, call by call.
+
+    Args:
+        compute: What it computes.
+    """
+
+    def __init__(self, compute: Callable[[Tensor], Tensor]) -> None:
+        self.compute = compute
+        self.given: list[Tensor] = []
+
+    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+        """Returns what it computes."""
+        self.given.append(hidden)
+        return self.compute(hidden)
+
+    def added(
+        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns `x` and what it computes, added."""
+        return x + self(hidden)

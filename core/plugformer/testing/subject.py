@@ -3,18 +3,20 @@
 import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 
 from plugformer.errors import RegistryError
-from plugformer.interfaces import HeadContext, ModelContext
+from plugformer.interfaces import HeadContext, ModelContext, ResidualContext
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry import Registry
 from plugformer.registry.loading import load_attribute
 from plugformer.registry.options import checked_options, options_model
 from plugformer.registry.source import source_hash
+from plugformer.testing.probes import RootMeanSquare
 
 T = TypeVar("T")
 
@@ -23,6 +25,9 @@ MODEL = ModelContext(width=24, heads=4, hidden_width=20, max_length=16)
 
 OUTPUTS = 7
 """Classes that a head predicts."""
+
+SUBLAYERS = ("attention", "cross_attention", "feed_forward")
+"""What a residual connection joins."""
 
 _NEURAL = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.HEAD)
 
@@ -115,7 +120,7 @@ class Subject:
         """Constructs the component.
 
         Args:
-            **sizes: Fields of its ModelContext (or HeadContext) that differ.
+            **sizes: Fields of its context that differ.
 
         Raises:
             ConfigurationError: It refuses its options or the sizes.
@@ -123,6 +128,10 @@ class Subject:
         context: tuple[ModelContext, ...] = ()
         if self.kind is Kind.HEAD:
             context = (HeadContext(**{**vars(self.model), "outputs": OUTPUTS, **sizes}),)
+        elif self.kind is Kind.RESIDUAL:
+            width = sizes.get("width", self.model.width)
+            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, width)}
+            context = (ResidualContext(**{**vars(self.model), **joined, **sizes}),)
         elif self.kind in _NEURAL:
             context = (replace(self.model, **sizes),)
         return self.component(*context, **checked_options(self.component, self.options, self.name))

@@ -17,7 +17,7 @@ from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
-from plugformer.model.layer import DecoderLayer, EncoderLayer
+from plugformer.model.layer import Layer
 from plugformer.runs.weights import own_tensors
 from plugformer.training.parallel import Parallel
 from plugformer.training.precision import accelerator
@@ -49,7 +49,7 @@ class Sharded(Parallel):
         self._processes = processes
         self.model = deepcopy(model)
         mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
-        layers = [each for each in self.model.modules() if isinstance(each, EncoderLayer | DecoderLayer)]
+        layers = [each for each in self.model.modules() if isinstance(each, Layer)]
         for unit in [*layers, self.model]:
             fully_shard(unit, mesh=mesh)
         for layer in layers:  # after torch's own hooks

@@ -27,6 +27,7 @@ from plugformer.runs.environment import environment
 from plugformer.runs.files import refuse_links
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
+from plugformer.runs.migration import migrated_lock
 from plugformer.runs.overrides import duration
 from plugformer.runs.requirements import resolve_run
 from plugformer.runs.self_check import check_itself
@@ -133,7 +134,8 @@ def resume(
             vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
         data = _prepare(resolved, vocabularies, notify, processes)
         with processes.together():
-            before, now = directory.lock(), make_lock(resolved.task, resolved.registry, data.hashes)
+            now = make_lock(resolved.task, resolved.registry, data.hashes)
+            before = migrated_lock(directory.lock(), now)
             changed = refuse_changes(before, now, allow=allow_changes)
         if changed:
             notify("\n  ".join(["going on with other components:", *changed]))

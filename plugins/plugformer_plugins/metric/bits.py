@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces import LikelihoodMetric
+from plugformer.interfaces import Answer, LikelihoodMetric
 
 
 class BitsPerCharacter(LikelihoodMetric):
@@ -17,6 +17,7 @@ class BitsPerCharacter(LikelihoodMetric):
     Where texts are cut into pieces, the characters of a split are shared out among its tokens.
     """
 
+    accepts = frozenset({Answer.TEXT, Answer.TOKENS})
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "characters"
     higher_is_better = False
 

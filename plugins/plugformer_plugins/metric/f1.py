@@ -12,7 +12,7 @@ from plugformer.interfaces import OutputMetric
 
 
 class MicroF1(OutputMetric):
-    """2 hits / (found + right), over all examples together; 1 where nothing is to be found, and nothing is."""
+    """2 hits / (found + right), over all examples together; 1 where nothing is to be found nor found."""
 
     @abstractmethod
     def found(self, answer: Sequence[str]) -> set[Any]:

@@ -10,7 +10,7 @@ from plugformer.interfaces import Answer, OutputMetric
 
 
 class TagAccuracy(OutputMetric):
-    """The share of words whose tag is the right one; its interval resamples texts, whose words go together."""
+    """The share of words whose tag is the right one; its interval resamples whole texts."""
 
     accepts = frozenset({Answer.TAGS})
     check_examples = (("DET NOUN VERB", "DET VERB VERB"), ("PRON VERB", "NOUN NOUN"))

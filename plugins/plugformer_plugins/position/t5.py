@@ -20,18 +20,16 @@ class T5(PositionalEncoding):
     https://arxiv.org/abs/1910.10683; the buckets are those of Mesh TensorFlow's `_relative_position_bucket`
     (https://github.com/tensorflow/mesh). The table is (buckets, heads), shared by all layers of a stack.
 
-    Half of the buckets are for keys ahead of the query, half for the others. In each half of n buckets the
-    distances below n / 2 have a bucket each; longer ones share buckets whose width grows geometrically, and
-    the last holds everything from `max_distance` on.
-
-    T5's own decoder, which never looks ahead, spends all its 32 buckets on the past. An encoding does not
-    know whether attention is causal, and a flag could be set wrong: `buckets: 64` in a decoder gives exactly
-    T5's 32 for the past, and the other half is never read.
+    Where attention is causal, all buckets are for the past; elsewhere half of them are for keys ahead of the
+    query, half for the others. Of n buckets for one direction the distances below n / 2 have one each; longer
+    ones share buckets whose width grows geometrically, and the last holds everything from `max_distance` on.
 
     Args:
-        model: Sizes of the model.
+        model: Sizes of the model, and whether attention is causal.
         buckets: Number of buckets, both directions together.
-        max_distance: Distance from which all share the last bucket; more than a quarter of the buckets.
+        max_distance: Distance from which all share the last bucket; more than half the buckets of a
+            direction.
+        bidirectional: Whether half of the buckets are for keys ahead. None: unless attention is causal.
 
     Raises:
         ConfigurationError: max_distance is too small for the number of buckets.
@@ -47,14 +45,19 @@ class T5(PositionalEncoding):
         max_distance: Annotated[
             int, Field(ge=2, description="Distance from which all share the last bucket.")
         ] = 128,
+        bidirectional: Annotated[
+            bool | None,
+            Field(description="Half of the buckets are for keys ahead; if null, unless attention is causal."),
+        ] = None,
     ) -> None:
         super().__init__()
-        if max_distance <= buckets // 4:
+        self.bidirectional = not model.place.causal if bidirectional is None else bidirectional
+        self.each = buckets // 2 if self.bidirectional else buckets
+        if max_distance <= self.each // 2:
             raise ConfigurationError(
-                f"max_distance {max_distance} is too small for {buckets} buckets; expected at least "
-                f"{buckets // 4 + 1}, more than a quarter of them: raise max_distance or lower buckets"
+                f"max_distance {max_distance} is too small for {self.each} buckets of a direction; expected "
+                f"at least {self.each // 2 + 1}, more than half of them: raise max_distance or lower buckets"
             )
-        self.buckets = buckets
         self.max_distance = max_distance
         self.deviation = model.width**-0.5
         self.table = nn.Parameter(torch.empty(buckets, model.heads))
@@ -70,9 +73,9 @@ class T5(PositionalEncoding):
         return embedding(self._bucket(ahead), self.table).permute(0, 3, 1, 2)
 
     def _bucket(self, ahead: Int[Tensor, "#batch query key"]) -> Int[Tensor, "#batch query key"]:
-        half = self.buckets // 2
-        exact = half // 2
-        distance = ahead.abs()
+        exact = self.each // 2
+        distance = ahead.abs() if self.bidirectional else ahead.neg().clamp(min=0)
         growth = torch.log(distance.clamp(min=exact) / exact) / math.log(self.max_distance / exact)
-        shared = (exact + (growth * (half - exact)).long()).clamp(max=half - 1)
-        return torch.where(distance < exact, distance, shared) + half * (ahead > 0)
+        shared = (exact + (growth * (self.each - exact)).long()).clamp(max=self.each - 1)
+        bucket = torch.where(distance < exact, distance, shared)
+        return bucket + self.each * (ahead > 0) if self.bidirectional else bucket

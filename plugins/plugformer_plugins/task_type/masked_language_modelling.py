@@ -57,7 +57,7 @@ class MaskedLanguageModelling(TaskType):
         return (Column("text", "text", "input", tokenizer="source"),)
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
-        """Returns the tokens of texts; which are to be predicted is drawn later, but for masks of questions."""
+        """Returns the tokens of texts; which to predict is drawn later, but for the masks of questions."""
         rows: list[list[int]] = []
         for text in examples["text"]:
             first, *others = tokenizers.source.encode(text.split(MASK))

@@ -1,0 +1,67 @@
+"""Residual connections: how sublayers, norms and the residual stream are joined in a layer."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from plugformer.interfaces.context import ModelContext
+from plugformer.interfaces.norm import Norm
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualContext(ModelContext):
+    """What a residual connection learns besides: what it joins.
+
+    Attributes:
+        sublayers: Names of the layer's sublayers from below: `attention`, `cross_attention` if the layer
+            reads another stack, `feed_forward`.
+        norm: Makes a norm, the one that the task names; each call makes another.
+    """
+
+    sublayers: tuple[str, ...]
+    norm: Callable[[], Norm]
+
+
+class Sublayer(ABC):
+    """A sublayer of one layer, as a function of hidden states; its dropout is the core's."""
+
+    @abstractmethod
+    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+        """Returns what the sublayer makes of `hidden`, after dropout."""
+
+    @abstractmethod
+    def added(
+        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns `x + self(hidden)`, faster: dropout and addition are one pass over the numbers."""
+
+
+class Residual(nn.Module, ABC):
+    """How the sublayers of one layer act on the residual stream, and where its norms stand.
+
+    A component is constructed as `SomeResidual(model, **options)` with a `ResidualContext`, once for each
+    layer. Each sublayer is called exactly once in evaluation mode, where it may append to a cache, and at
+    most once in training. Only sublayers exchange anything between tokens.
+
+    Attributes:
+        final_norm: Whether a stack of such layers needs a norm above its last one; `model.final_norm` of the
+            task goes before it.
+        gain: Factor on the initial values of the matrices on the sublayers' `residual_path`.
+    """
+
+    final_norm: bool = True
+    gain: float = 1.0
+
+    @abstractmethod
+    def forward(
+        self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
+    ) -> Float[Tensor, "batch length width"]:
+        """Returns the stream after the layer.
+
+        Args:
+            x: The stream before it.
+            sublayers: By the names in the context, in that order.
+        """

@@ -1,0 +1,48 @@
+"""Pre-norm with a learned number for each sublayer."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import torch
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor, nn
+
+from plugformer.interfaces import Residual, ResidualContext, Sublayer
+
+
+class NewComponent(Residual):
+    """x + a f(norm(x)) for each sublayer f, with a learned number a that starts small.
+
+    Batch Normalization Biases Residual Blocks Towards the Identity Function in Deep Networks, De and Smith
+    2020, section 4 (SkipInit): https://arxiv.org/abs/2002.10444; here the norms stay.
+
+    Args:
+        model: Names the sublayers and makes their norms.
+        init: What the numbers start at.
+    """
+
+    def __init__(
+        self,
+        model: ResidualContext,
+        *,
+        init: Annotated[float, Field(ge=0, le=1, description="What the numbers start at.")] = 0.1,
+    ) -> None:
+        super().__init__()
+        self.init = init
+        self.norms = nn.ModuleDict({name: model.norm() for name in model.sublayers})
+        self.factors = nn.ParameterDict({name: nn.Parameter(torch.empty(1)) for name in model.sublayers})
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Sets the numbers; every module with parameters of its own says here how they start."""
+        for factor in self.factors.values():
+            nn.init.constant_(factor, self.init)
+
+    def forward(
+        self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
+    ) -> Float[Tensor, "batch length width"]:
+        """Adds to `x`, one after the other, what the sublayers make of its normalised value."""
+        for name, sublayer in sublayers.items():
+            x = x + self.factors[name] * sublayer(self.norms[name](x))
+        return x

@@ -1,0 +1,1 @@
+"""Schemes of initial values. Nothing is re-exported: importing one imports no other."""

@@ -1,0 +1,1 @@
+"""Residual connections. Nothing is re-exported: importing one, by its manifest entry, imports no other."""

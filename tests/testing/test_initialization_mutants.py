@@ -1,0 +1,69 @@
+"""Every check of initial values catches a fault that it is there for."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from plugformer.interfaces import Initialization
+from plugformer.kinds import Kind
+from plugformer.testing.runner import checks_of
+
+
+class DividesByAxes(Initialization):
+    """Takes every parameter for a matrix or a vector."""
+
+    def draw(self, values, parameter):
+        values.normal_().div_(values.dim())
+
+
+class Copies(Initialization):
+    """Puts another tensor into the parameter's place."""
+
+    def draw(self, values, parameter):
+        values.data = torch.randn(values.shape, dtype=torch.float64)
+
+
+class Freezes(Initialization):
+    def draw(self, values, parameter):
+        values.requires_grad_(False)
+
+
+class NumPy(Initialization):
+    def draw(self, values, parameter):
+        values.copy_(torch.from_numpy(np.random.standard_normal(tuple(values.shape))))
+
+
+class SmallerAndSmaller(Initialization):
+    """Counts calls instead of layers."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def draw(self, values, parameter):
+        self.calls += 1
+        nn.init.normal_(values, std=1 / self.calls)
+
+
+class Zeros(Initialization):
+    def draw(self, values, parameter):
+        nn.init.zeros_(values)
+
+
+MUTANTS = [
+    (DividesByAxes, "values_are_finite", r"number of shape \(\) is not finite"),
+    (Copies, "parameters_stay_what_they_are", "is another tensor afterwards"),
+    (Freezes, "parameters_stay_what_they_are", "is another tensor afterwards"),
+    (NumPy, "values_follow_the_seed", "has other values when drawn again from the same seed"),
+    (SmallerAndSmaller, "each_parameter_is_drawn_alone", "other values when drawn in another order"),
+    (Zeros, "a_small_network_learns", "after 100 updates the loss is"),
+]
+
+
+@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
+def test_is_caught(assert_caught, mutant, check, words):
+    assert_caught(mutant, check, words)
+
+
+def test_every_check_catches_one():
+    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.INITIALIZATION)}
