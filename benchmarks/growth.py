@@ -19,11 +19,10 @@ from pathlib import Path
 
 import torch
 from machine import peak_memory
-from plugformer.data.batches import Tokens
 from torch import Tensor, nn
 
 from plugformer.configuration import resolve, validate
-from plugformer.interfaces import Padding
+from plugformer.interfaces import Padding, Tokens
 from plugformer.model.assembly import Sizes, assemble
 
 HEADS, VOCABULARY = 4, 8000

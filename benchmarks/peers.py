@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
-from plugformer.data.batches import Batch, Tokens
 from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve, validate
-from plugformer.interfaces import PADDING, Padding
+from plugformer.interfaces import PADDING, Batch, Padding, Tokens
 from plugformer.model.assembly import Sizes, assemble
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, DROPOUT, LONGEST = 8000, 256, 3, 4, 1024, 0.1, 128

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from plugformer.data.batches import Batch, Ragged, collate_labelled, collate_pairs
 from stacked_seeds import Seed, StackedSeeds
 
 from plugformer.configuration import ResolvedTask, resolve, validate
+from plugformer.interfaces import Batch, Ragged
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes
 from plugformer.registry import Registry

@@ -20,11 +20,11 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 import torch
-from plugformer.data.batches import Batch
 from stacked_seeds import Seed, StackedSeeds
 
 from plugformer.configuration import resolve, validate
 from plugformer.data.preparation import prepare
+from plugformer.interfaces import Batch
 from plugformer.runs.vocabularies import Vocabularies
 from plugformer.training.fitting import order_of
 

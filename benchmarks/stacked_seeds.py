@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import torch
-from plugformer.data.batches import Batch, Tokens
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 from torch.nn.functional import cross_entropy
 from torch.nn.functional import pad as padded
 
 from plugformer.configuration.task import Task
-from plugformer.interfaces import FeedForward, Head, Padding, Positions, take_tokens
+from plugformer.interfaces import Batch, FeedForward, Head, Padding, Positions, Tokens, take_tokens
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry

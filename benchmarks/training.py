@@ -25,14 +25,13 @@ import numpy as np
 import torch
 from machine import matrix_rate, peak_memory
 from peers import LONGEST, VOCABULARY, WIDTH, Ids, System
-from plugformer.data.batches import Ragged, pad
 from systems import SYSTEMS
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.data.order import sized_batches, token_batches
 from plugformer.data.text_file import read_lines
-from plugformer.interfaces import PADDING
+from plugformer.interfaces import PADDING, Ragged, pad
 from plugformer.registry import Registry
 
 BATCH = 64

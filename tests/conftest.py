@@ -34,13 +34,11 @@ def annotated_modules() -> Iterator[str]:
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
 
-from plugformer.data.batches import Ragged, Tokens, pad
-from plugformer.model.models import Model
-
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
 from plugformer.hooks import hookimpl
+from plugformer.interfaces import Model, Ragged, Tokens, pad
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry

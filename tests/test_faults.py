@@ -4,13 +4,13 @@ import sys
 
 import pytest
 import torch
-from plugformer.data.batches import Batch
 
 from plugformer import distributed
 from plugformer.configuration import check_components, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
+from plugformer.interfaces import Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from plugformer.data.batches import Batch
 
 from plugformer.configuration import resolve, validate
 from plugformer.errors import ConfigurationError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
+from plugformer.interfaces import Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
@@ -147,13 +147,13 @@ def classification(tmp_path):
 @pytest.mark.parametrize("padding", ["right", "left"])
 def test_every_pooling_learns(losses, tiny_task, sentences, classification, pooling, padding):
     task = tiny_task(f"model.head={{name: classifier, pooling: {pooling}}}", task=classification)
-    batch = Batch(sentences(padding, begin=True), labels=torch.tensor([2, 0, 1]))
+    batch = Batch(sentences(padding, begin=True), targets=torch.tensor([2, 0, 1]))
     assert_falls(losses(task, batch))
 
 
 def test_every_head_learns(losses, tiny_task, sentences, pairs, classification, any_head):
     """A head fits one of the two architectures; which one, its scores tell."""
-    one_label = Batch(sentences("right", begin=True), labels=torch.tensor([2, 0, 1]))
+    one_label = Batch(sentences("right", begin=True), targets=torch.tensor([2, 0, 1]))
     learned = []
     for task, batch in ((classification, one_label), ("dates", pairs)):
         try:

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from plugformer.data.batches import Ragged, Side, collate_labelled, collate_pairs, pad
+from tests.batches import labelled, pairs
 
 from plugformer.data.columns import TokenColumn
-from plugformer.interfaces import BEGIN, END, PADDING, Padding
+from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side, pad
 
 ROWS = [[5, 6], [], [7, 8, 9]]
 
@@ -43,9 +43,9 @@ def test_padding_is_none_only_where_there_is_none() -> None:
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_batch_holds_the_same_tokens_as_its_rows_alone(side: Side) -> None:
-    whole = collate_pairs(Ragged.of(ROWS), Ragged.of(ROWS[::-1]), rows=[4, 5, 6], side=side)
+    whole = pairs(ROWS, ROWS[::-1], rows=[4, 5, 6], side=side)
     for number in range(3):
-        single = collate_pairs(Ragged.of([ROWS[number]]), Ragged.of([ROWS[2 - number]]))
+        single = pairs([ROWS[number]], [ROWS[2 - number]])
         for one, many in ((single.source, whole.source), (single.target, whole.target)):
             assert many.ids[number][many.real[number]].tolist() == one.ids[0].tolist()
     assert whole.rows == [4, 5, 6]
@@ -53,16 +53,18 @@ def test_a_batch_holds_the_same_tokens_as_its_rows_alone(side: Side) -> None:
 
 
 def test_targets_go_from_begin_to_end_and_classified_texts_too() -> None:
-    assert collate_pairs(Ragged.of([[5]]), Ragged.of([[6]])).target.ids.tolist() == [[BEGIN, 6, END]]
-    batch = collate_labelled(Ragged.of([[5], [6, 7]]), np.array([2, 0]))
+    assert pairs([[5]], [[6]]).target.ids.tolist() == [[BEGIN, 6, END]]
+    batch = labelled([[5], [6, 7]], [2, 0])
     assert batch.source.ids.tolist() == [[BEGIN, 5, END, PADDING], [BEGIN, 6, 7, END]]
-    assert batch.labels.dtype == torch.int64
-    assert batch.labels.tolist() == [2, 0]
+    assert batch.targets.dtype == torch.int64
+    assert batch.targets.tolist() == [2, 0]
 
 
 def test_a_batch_moves_as_a_whole() -> None:
-    batch = collate_pairs(Ragged.of(ROWS), Ragged.of(ROWS), rows=[1, 2, 3]).to("meta")
-    assert {batch.source.ids.device.type, batch.target.real.device.type, batch.labels.device.type} == {"meta"}
+    batch = pairs(ROWS, ROWS, rows=[1, 2, 3]).to("meta")
+    assert {batch.source.ids.device.type, batch.target.real.device.type, batch.targets.device.type} == {
+        "meta"
+    }
     assert batch.rows == [1, 2, 3]
 
 

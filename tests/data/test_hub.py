@@ -3,18 +3,19 @@
 import io
 import json
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
 import pytest
+from tests.columns import LABELS, PAIRS, asked_for
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer.registry import Registry
 
 REGISTRY = Registry.discover()
-PAIRS, LABELS = TaskType.SEQUENCE_TO_SEQUENCE, TaskType.CLASSIFICATION
 
 
 @pytest.fixture(autouse=True)
@@ -32,9 +33,8 @@ def folder(tmp_path: Path, **splits: list[dict[str, Any]]) -> str:
     return str(place)
 
 
-def load(task_type: TaskType, **options: Any) -> datasets.DatasetDict:
-    data: datasets.DatasetDict = REGISTRY.create("data", "hub", **options).load(task_type)
-    return data
+def load(asked: Sequence[Column], **options: Any) -> datasets.DatasetDict:
+    return asked_for(REGISTRY.create("data", "hub", **options).load(asked), asked)
 
 
 def test_pairs_in_a_nested_column(tmp_path: Path) -> None:
@@ -86,7 +86,8 @@ def test_the_version_follows_the_content(tmp_path: Path) -> None:
 def test_bad_rows_can_be_skipped(tmp_path: Path) -> None:
     place = folder(tmp_path, train=[{"source": "a", "target": "b"}, {"source": "", "target": "c"}])
     data = REGISTRY.create("data", "hub", dataset=place, bad_rows="skip")
-    assert data.load(PAIRS)["train"][:] == {"source": ["a"], "target": ["b"]}
+    train = data.load(PAIRS)["train"]
+    assert (train["source"][:], train["target"][:]) == (["a"], ["b"])
     assert "row 2: the source is empty" in data.notices()[0]
 
 

@@ -4,8 +4,11 @@ import pytest
 
 from plugformer.configuration.task import Length
 from plugformer.data.inputs import Inputs
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, LengthError
 from plugformer.interfaces import Tokenizer
+from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
+from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.words import Words
 
@@ -19,7 +22,8 @@ def read(tiny_task):
     def read(*texts, **length):
         task = tiny_task("model.max_length=40")
         data = task.data.model_copy(update={"length": Length(**length)})
-        return Inputs.of(texts, tokenizer, task.model_copy(update={"data": data}))
+        vocabularies = Vocabularies(tokenizer, tokenizer, SequenceToSequence())
+        return Inputs.of(texts, vocabularies, task.model_copy(update={"data": data}), EncoderDecoder())
 
     return read
 
@@ -37,8 +41,8 @@ def test_too_long_a_text_has_a_fault_and_the_others_none(read, over):
 def test_a_task_that_truncates_truncates_to_its_own_limit(read):
     inputs = read("ab", "c" * 40, over="truncate")
     assert (inputs.faults, inputs.truncated) == ({}, {1})
-    assert inputs.split.lengths.tolist() == [[3], [40]]
-    assert read("abcd", over="truncate", max=3).split.lengths.tolist() == [[4]]
+    assert inputs.split.lengths.tolist() == [[3, 0], [40, 0]]
+    assert read("abcd", over="truncate", max=3).split.lengths.tolist() == [[4, 0]]
 
 
 def test_a_limit_of_training_examples_refuses_no_text(read):

@@ -1,21 +1,22 @@
 """Parallel files."""
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from datasets import DatasetDict
+from tests.columns import LABELS, PAIRS, asked_for
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer.registry import Registry
 
 REGISTRY = Registry.discover()
 
 
-def load(files: object, task_type: TaskType = TaskType.SEQUENCE_TO_SEQUENCE) -> DatasetDict:
-    data: DatasetDict = REGISTRY.create("data", "lines", files=files).load(task_type)
-    return data
+def load(files: object, columns: Sequence[Column] = PAIRS) -> DatasetDict:
+    return asked_for(REGISTRY.create("data", "lines", files=files).load(columns), columns)
 
 
 def pair(folder: Path, name: str, source: str, target: str) -> dict[str, str]:
@@ -36,8 +37,8 @@ def test_lines_belong_together(tmp_path: Path) -> None:
 
 def test_spaces_are_removed_if_asked(tmp_path: Path) -> None:
     files = {"train": pair(tmp_path, "zh", "风 声 雨 声 \n", "读　书 声\n")}
-    data = REGISTRY.create("data", "lines", files=files, spaces="remove").load(TaskType.SEQUENCE_TO_SEQUENCE)
-    assert data["train"][:] == {"source": ["风声雨声"], "target": ["读书声"]}
+    data = REGISTRY.create("data", "lines", files=files, spaces="remove").load(PAIRS)
+    assert (data["train"]["source"][:], data["train"]["target"][:]) == (["风声雨声"], ["读书声"])
 
 
 @pytest.mark.parametrize(
@@ -61,8 +62,8 @@ def test_bad_lines_can_be_skipped_with_their_partners(tmp_path: Path) -> None:
     files = pair(tmp_path, "bad", "a\n \nc\nd\n", "1\n2\n\n4\n")
     (tmp_path / "bad.de").write_bytes((tmp_path / "bad.de").read_bytes().replace(b"d", b"\xe9"))
     data = REGISTRY.create("data", "lines", files={"train": files}, bad_rows="skip")
-    train = data.load(TaskType.SEQUENCE_TO_SEQUENCE)["train"]
-    assert train[:] == {"source": ["a"], "target": ["1"]}
+    train = data.load(PAIRS)["train"]
+    assert (train["source"][:], train["target"][:]) == (["a"], ["1"])
     first, empty, missing, encoding = data.notices()[0].splitlines()
     assert first == "WARNING: train: bad rows skipped: 3 of 4 (75.0%): do the options of data fit? The first:"
     assert "bad.de:2: the source is empty" in empty
@@ -71,8 +72,8 @@ def test_bad_lines_can_be_skipped_with_their_partners(tmp_path: Path) -> None:
 
 
 def test_labels_need_a_table(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"classification.*table"):
-        load({"train": pair(tmp_path, "one", "a\n", "b\n")}, TaskType.CLASSIFICATION)
+    with pytest.raises(ConfigurationError, match=r"has source and target, .* needs text and label"):
+        load({"train": pair(tmp_path, "one", "a\n", "b\n")}, LABELS)
 
 
 def test_a_pair_has_two_files(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_a_pair_has_two_files(tmp_path: Path) -> None:
 def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> None:
     files = {"train": [{**pair(tmp_path, "one", "a\n", "b\n"), "source": str(tmp_path / "gone.de")}]}
     data = REGISTRY.create("data", "lines", files=files)
-    ((path, message),) = data.problems(TaskType.SEQUENCE_TO_SEQUENCE)
+    ((path, message),) = data.problems(PAIRS)
     assert path == ("files", "train", 0, "source")
     assert "gone.de: no such file" in message
-    assert ("name",) in [path for path, _ in data.problems(TaskType.CLASSIFICATION)]
+    assert ("name",) in [path for path, _ in data.problems(LABELS)]

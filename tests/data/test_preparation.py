@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from plugformer.configuration.task import Task
-from plugformer.data.encoding import EncodedSplit
+from plugformer.creation import create_architecture
+from plugformer.data.inputs import Inputs
 from plugformer.data.order import evaluation_order
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError
-from plugformer.interfaces import BEGIN, END, TaskType
+from plugformer.interfaces import BEGIN, END
 from plugformer.registry import Registry
 
 ROWS = [(f"{a}+{b}", str(a + b)) for a in range(1, 10) for b in range(1, 10)]
@@ -59,8 +60,8 @@ def test_texts_can_be_read_back_from_batches(tmp_path: Path, registry: Registry)
     rows = [3, 0, 17]
     batch = train.batch(rows)
     assert batch.rows == rows
-    assert data.source_tokenizer.decode(batch.source.ids.tolist()) == [train.input(row) for row in rows]
-    assert data.target_tokenizer.decode(batch.target.ids.tolist()) == [
+    assert data.vocabularies.source.decode(batch.source.ids.tolist()) == [train.input(row) for row in rows]
+    assert data.vocabularies.target.decode(batch.target.ids.tolist()) == [
         train.references(row)[0] for row in rows
     ]
     assert (train.input(0), train.references(0)) == ("1+1", ["2"])
@@ -79,7 +80,7 @@ def test_lengths_are_those_of_batches(tmp_path: Path, registry: Registry) -> Non
 def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry: Registry) -> None:
     task = pairs(tmp_path, extra="".join(f"{i}-1\t雨\n" for i in range(9)))
     data = prepare(task, registry)
-    assert "雨" not in data.source_tokenizer.tokens(range(data.source_tokenizer.size))
+    assert "雨" not in data.vocabularies.source.tokens(range(data.vocabularies.source.size))
     assert data.splits["test"].references(len(data.splits["test"]) - 1) == ["雨"]
 
 
@@ -87,14 +88,14 @@ def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry
 def test_one_vocabulary_or_two(tmp_path: Path, registry: Registry, shared: bool, plus: bool) -> None:
     task = pairs(tmp_path, tokenizer={"name": "characters", "shared": shared})
     data = prepare(task, registry)
-    assert (data.source_tokenizer is data.target_tokenizer) is shared
-    assert ("+" in data.target_tokenizer.tokens(range(data.target_tokenizer.size))) is plus
+    assert (data.vocabularies.source is data.vocabularies.target) is shared
+    assert ("+" in data.vocabularies.target.tokens(range(data.vocabularies.target.size))) is plus
 
 
 def test_given_tokenizers_are_used(tmp_path: Path, registry: Registry) -> None:
     first = prepare(pairs(tmp_path), registry)
-    again = prepare(pairs(tmp_path), registry, (first.source_tokenizer, first.target_tokenizer))
-    assert again.source_tokenizer is first.source_tokenizer
+    again = prepare(pairs(tmp_path), registry, first.vocabularies)
+    assert again.vocabularies.source is first.vocabularies.source
     assert again.hashes == first.hashes
     assert again.splits["test"].batch([0]).source.ids.tolist() == (
         first.splits["test"].batch([0]).source.ids.tolist()
@@ -110,16 +111,16 @@ def test_hashes_tell_data_apart(tmp_path: Path, registry: Registry) -> None:
 def test_labels_become_classes(tmp_path: Path, registry: Registry) -> None:
     data = prepare(classes(tmp_path), registry)
     train = data.splits["train"]
-    assert data.labels == ("odd", "even")
+    assert data.vocabularies.learned == ["odd", "even"]
     rows = list(reversed(range(len(train))))
     batch = train.batch(rows)
-    assert [data.labels[label] for label in batch.labels.tolist()] == [
+    assert [data.vocabularies.learned[label] for label in batch.targets.tolist()] == [
         train.input(row).split()[1] for row in rows
     ]
     assert [train.references(row) for row in (0, 1)] == [[train.input(row).split()[1]] for row in (0, 1)]
     assert batch.source.ids[:, 0].tolist() == [BEGIN] * len(train)
     assert batch.target.ids.numel() == 0
-    assert data.source_tokenizer is data.target_tokenizer
+    assert data.vocabularies.source is data.vocabularies.target
 
 
 LONG = "123456789+1\t123456790\n" * 2
@@ -134,7 +135,7 @@ def test_dropped_examples_are_counted(tmp_path: Path, registry: Registry) -> Non
     texts = [test.input(row) for row in range(6)]
     assert texts[-2:] == ["5+6", "7+8"]
     assert all("123456789" not in text for text in texts)
-    assert data.source_tokenizer.decode(test.batch(range(6)).source.ids.tolist()) == texts
+    assert data.vocabularies.source.decode(test.batch(range(6)).source.ids.tolist()) == texts
     assert test.references(5) == ["15"]
     assert data.lengths["train"].dropped == 0
 
@@ -144,14 +145,14 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
     data = prepare(pairs(tmp_path, extra=LONG, data={"length": length}), registry)
     test, last = data.splits["test"], 7
     assert str(data.lengths["test"]) == "8 examples, longest side 11 tokens, 2 truncated"
-    assert data.source_tokenizer.decode(test.batch([last]).source.ids.tolist()) == ["12345678"]
+    assert data.vocabularies.source.decode(test.batch([last]).source.ids.tolist()) == ["12345678"]
     assert test.batch([last]).source.ids[0, -1] == END
     assert test.lengths[last].tolist() == [9, 10]
     assert test.references(last) == ["123456790"]
 
 
 def test_refused_examples_are_named(tmp_path: Path, registry: Registry) -> None:
-    with pytest.raises(DataError, match=r"test, example 7: its source has 11 tokens, the limit is 8 \(2 "):
+    with pytest.raises(DataError, match=r"test, example 7: its input has 11 tokens, the limit is 8 \(2 "):
         prepare(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}), registry)
 
 
@@ -189,9 +190,10 @@ def test_joint_references(tmp_path: Path, registry: Registry) -> None:
 
 
 def test_texts_to_be_answered(tmp_path: Path, registry: Registry) -> None:
-    tokenizer = prepare(pairs(tmp_path), registry).source_tokenizer
-    split = EncodedSplit.of_texts(["1+1", ""], tokenizer, TaskType.SEQUENCE_TO_SEQUENCE)
-    assert split.lengths.tolist() == [[4], [1]]
+    task = pairs(tmp_path)
+    vocabularies = prepare(task, registry).vocabularies
+    split = Inputs.of(["1+1", ""], vocabularies, task, create_architecture(task, registry)).split
+    assert split.lengths.tolist() == [[4, 0], [1, 0]]
     assert split.batch([1, 0]).source.ids[0].tolist()[0] == END
     assert split.batch([0]).target.ids.numel() == 0
 

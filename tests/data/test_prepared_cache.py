@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import pytest
 from datasets import DatasetDict
 
 from plugformer.cache import cache_folder
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import Component, Task
 from plugformer.data import preparation, prepared_entry
 from plugformer.data.cache_key import cache_key
 from plugformer.data.preparation import PreparedData, prepare
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.data.table import Table
 from plugformer_plugins.tokenizer.characters import Characters
@@ -82,8 +83,8 @@ def content(data: PreparedData) -> list[object]:
         [(batch.source.ids.tolist(), batch.target.ids.tolist()) for batch in batches],
         data.hashes,
         data.lengths,
-        data.labels,
-        data.source_tokenizer.encode(["12+7"]),
+        data.vocabularies.learned,
+        data.vocabularies.source.encode(["12+7"]),
     ]
 
 
@@ -102,19 +103,19 @@ def test_the_second_start_reads_and_trains_nothing(file: Path, registry: Registr
 
 def test_evaluation_finds_what_training_stored(file: Path, registry: Registry, made: list[str]) -> None:
     first = prepare(task(file), registry)
-    again = prepare(task(file), registry, (first.source_tokenizer, first.target_tokenizer))
+    again = prepare(task(file), registry, first.vocabularies)
     assert made == ["read", "trained"]
-    assert again.source_tokenizer is first.source_tokenizer
+    assert again.vocabularies.source is first.vocabularies.source
 
 
 def test_given_tokenizers_that_learned_something_else(
     file: Path, registry: Registry, made: list[str]
 ) -> None:
-    prepare(task(file), registry)
+    task_type = prepare(task(file), registry).vocabularies.task_type
     other = Characters(min_frequency=1)
     other.train(["987654321+"])
     for _ in range(2):  # the second time from the cache
-        data = prepare(task(file), registry, (other, other))
+        data = prepare(task(file), registry, Vocabularies(other, other, task_type))
         assert other.decode(data.splits["test"].batch([0]).source.ids.tolist()) == [
             data.splits["test"].input(0)
         ]
@@ -142,7 +143,7 @@ def test_what_decides_the_examples_makes_them_anew(
 def test_another_type_has_another_key(file: Path, registry: Registry) -> None:
     pairs = task(file)
     assert cache_key(pairs, registry, "") == cache_key(task(file), registry, "")
-    texts = pairs.model_copy(update={"type": "classification"})
+    texts = pairs.model_copy(update={"type": Component(name="classification")})
     assert cache_key(texts, registry, "") != cache_key(pairs, registry, "")
 
 
@@ -172,7 +173,7 @@ def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tm
         other.train(texts)
         other.save(tmp_path / "other.json")
         block = {"name": "pretrained", "path": str(tmp_path / "other.json")}
-        sizes.append(prepare(task(file, block), registry).source_tokenizer.size)
+        sizes.append(prepare(task(file, block), registry).vocabularies.source.size)
     assert sizes[1] - sizes[0] == len("=2")
 
 
@@ -267,8 +268,8 @@ def test_data_that_change_while_they_are_read(
 ) -> None:
     load = Table.load
 
-    def written_to(self: Table, task_type: TaskType) -> DatasetDict:
-        examples = load(self, task_type)
+    def written_to(self: Table, columns: Sequence[Column]) -> DatasetDict:
+        examples = load(self, columns)
         file.write_text(f"{ROWS}1+10\t11\n")
         return examples
 

@@ -2,13 +2,11 @@
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
+from tests.columns import LABELS, PAIRS
 
 from plugformer.configuration.task import Split
 from plugformer.data.splitting import split
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import TaskType
-
-PAIRS = TaskType.SEQUENCE_TO_SEQUENCE
 
 
 def examples(count: int = 100, sources: int = 1000) -> DatasetDict:
@@ -62,7 +60,7 @@ def test_groups_of_classified_texts_keep_their_labels() -> None:
     features = Features({"text": Value("string"), "label": ClassLabel(names=["a", "b"])})
     rows = {"text": ["x", "y", "z", "w"] * 5, "label": [0, 1, 1, 0] * 5}
     data = DatasetDict({"train": Dataset.from_dict(rows, features=features)})
-    splits = split(data, Split(validation=0.25, by="group"), TaskType.CLASSIFICATION)
+    splits = split(data, Split(validation=0.25, by="group"), LABELS)
     assert len(splits["validation"]) == 5
     assert not set(splits["validation"]["text"]) & set(splits["train"]["text"])
     assert splits["validation"].features == features

@@ -13,13 +13,13 @@ from typing import Any
 import datasets
 import pytest
 from pydantic import TypeAdapter
+from tests.columns import LABELS
 
 from plugformer.configuration.task import Task
 from plugformer.data.blocks import BlockReader, Place
 from plugformer.data.fingerprints import sampled_version
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import ConfigurationError, DataError, RunError
-from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
 
@@ -93,8 +93,8 @@ def reader(background: ThreadPoolExecutor) -> Any:
 
 
 def texts(data: PreparedData, batch: Any) -> Made:
-    sides = (data.source_tokenizer.decode(batch.source.ids.tolist()), batch.target.ids.tolist())
-    return list(zip(sides[0], data.target_tokenizer.decode(sides[1]), strict=True))
+    sides = (data.vocabularies.source.decode(batch.source.ids.tolist()), batch.target.ids.tolist())
+    return list(zip(sides[0], data.vocabularies.target.decode(sides[1]), strict=True))
 
 
 def a_pass(data: PreparedData, reader: Any) -> list[Made]:
@@ -261,7 +261,7 @@ def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_pa
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a", "b")] * 40 + [("a b c d e f", "b")])
     data = prepare(task, REGISTRY)
-    with pytest.raises(DataError, match=r"train0.de:41: its source has 6 tokens, the limit is 5 \(1 of 9 "):
+    with pytest.raises(DataError, match=r"train0.de:41: its input has 6 tokens, the limit is 5 \(1 of 9 "):
         a_pass(data, reader(data, task))
 
 
@@ -297,11 +297,11 @@ def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> Non
     task, _ = make(30, 30, data={"streaming": {"tokenizer_examples": 10}})
     data = prepare(task, REGISTRY)
     words = ["a0", "a4", "a5", "b0", "b4", "b5"]
-    encoded = data.source_tokenizer.encode(words)
+    encoded = data.vocabularies.source.encode(words)
     known = [
         word
         for word, numbers in zip(words, encoded, strict=True)
-        if data.source_tokenizer.decode([numbers]) == [word]
+        if data.vocabularies.source.decode([numbers]) == [word]
     ]
     assert known == ["a0", "a4", "b0", "b4"]
 
@@ -339,13 +339,13 @@ def labelled(tmp_path: Path, **data: Any) -> Task:
 def test_labels(tmp_path: Path, reader: Any) -> None:
     task = labelled(tmp_path)
     data = prepare(task, REGISTRY)
-    assert data.labels == ("yes", "no")
+    assert data.vocabularies.learned == ["yes", "no"]
     stream = reader(data, task)
     for _ in range(8):
         batch = stream.next()
-        words = data.source_tokenizer.decode(batch.source.ids.tolist())
+        words = data.vocabularies.source.decode(batch.source.ids.tolist())
         expected = [1 - int(words.split()[1]) % 2 for words in words]
-        assert batch.labels.tolist() == expected
+        assert batch.targets.tolist() == expected
 
 
 def test_labels_must_be_named(tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ def test_what_is_wrong_with_a_data_set_is_named(
 ) -> None:
     (tmp_path / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     with pytest.raises(error, match=message):
-        REGISTRY.create("data", "hub", dataset=str(tmp_path), **options).stream(TaskType.CLASSIFICATION)
+        REGISTRY.create("data", "hub", dataset=str(tmp_path), **options).stream(LABELS)
 
 
 def test_the_sampled_version_of_files(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import DatasetDict
+from tests.columns import LABELS, PAIRS, asked_for
 
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.data import table_reader
 
-PAIRS, LABELS = TaskType.SEQUENCE_TO_SEQUENCE, TaskType.CLASSIFICATION
 REGISTRY = Registry.discover()
 
 
-def load(task_type: TaskType, files: dict[str, Any], **options: Any) -> DatasetDict:
+def load(asked: Sequence[Column], files: dict[str, Any], **options: Any) -> DatasetDict:
     """Reads through the registry, as a task does: options are checked."""
-    data: DatasetDict = REGISTRY.create("data", "table", files=files, **options).load(task_type)
-    return data
+    return asked_for(REGISTRY.create("data", "table", files=files, **options).load(asked), asked)
 
 
 def written(folder: Path, name: str, content: str | bytes) -> str:
@@ -267,9 +267,9 @@ def test_a_split_has_a_proper_name(tmp_path: Path) -> None:
         load(PAIRS, {"trian": written(tmp_path, "pairs.tsv", "a\t1\n")})
 
 
-def skipping(task_type: TaskType, files: dict[str, Any], **options: Any) -> tuple[DatasetDict, list[str]]:
+def skipping(asked: Sequence[Column], files: dict[str, Any], **options: Any) -> tuple[DatasetDict, list[str]]:
     table = REGISTRY.create("data", "table", files=files, bad_rows="skip", **options)
-    return table.load(task_type), table.notices()
+    return asked_for(table.load(asked), asked), table.notices()
 
 
 def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None:
@@ -284,6 +284,14 @@ def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None
     ):
         assert f"{file}:{words}" in fault
     assert notices[1].startswith("WARNING: test: bad rows skipped: 4 of 6")
+
+
+def test_examples_say_where_they_stand(tmp_path: Path) -> None:
+    files = {"train": [written(tmp_path, "rows.tsv", "a\t1\nb\t2\n"), written(tmp_path, "more.csv", "c,3\n")]}
+    data = REGISTRY.create("data", "table", files=files, header=False).load(PAIRS)
+    assert data["train"]["place"][:] == [f"{files['train'][0]}:{row}" for row in (1, 2)] + [
+        f"{files['train'][1]}:1"
+    ]
 
 
 def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:

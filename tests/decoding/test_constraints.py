@@ -5,7 +5,6 @@ import re
 
 import pytest
 import torch
-from plugformer.data.batches import Tokens
 from tokenizers import Tokenizer as Pipeline
 from tokenizers import decoders, models
 
@@ -13,7 +12,7 @@ from plugformer.configuration.task import DecodingBlock
 from plugformer.decoding import Constraint, Progress
 from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Padding, Session
+from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Session
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.greedy import Greedy
 from plugformer_plugins.decoding.sampling import Sampling
@@ -78,16 +77,16 @@ class Noise(Session):
         self.masked = self.masked[rows]
 
 
-def sources(lengths):
-    """Returns a batch of sentences with so many tokens, END not counted."""
-    real = torch.arange(max(lengths) + 1) <= torch.tensor(lengths)[:, None]
-    return Tokens(real.long() * 4, real, Padding.RIGHT)
+def started(constraint, lengths, model_max_length=40):
+    """Returns the beginnings of outputs to sentences with so many tokens, END not counted."""
+    room = torch.full((len(lengths),), model_max_length - 1)
+    return constraint.start(torch.tensor(lengths), room)
 
 
 def outputs(tokenizer, search, lengths=(3,) * 12, model_max_length=40, seed=0, **settings):
     """Returns the tokens of every output that a noisy model gives under some settings."""
     constraint = Constraint.of(DecodingBlock(**settings), tokenizer, model_max_length)
-    session = Noise(constraint.start(sources(lengths)), len(lengths), tokenizer.size, seed)
+    session = Noise(started(constraint, lengths, model_max_length), len(lengths), tokenizer.size, seed)
     return [[hypothesis.tokens for hypothesis in found] for found in search.search(session)]
 
 
@@ -141,7 +140,7 @@ def test_outputs_of_one_length_in_known_tokens(tokenizer, search, length, expect
 
 def test_without_a_constraint_only_the_limit_and_special_tokens_are_masked():
     characters = trained("characters")
-    progress = Constraint.of(DecodingBlock(max_length=1), characters, 40).start(sources((3, 3)))
+    progress = started(Constraint.of(DecodingBlock(max_length=1), characters, 40), (3, 3))
     values = torch.randn(2, characters.size)
     allowed = torch.ones(characters.size, dtype=torch.bool)
     allowed[[PADDING, BEGIN]] = False

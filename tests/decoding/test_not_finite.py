@@ -2,17 +2,21 @@
 
 import pytest
 import torch
-from plugformer.data.batches import Ragged, collate_labelled, pad
+from tests.batches import labelled, pairs
 
-from plugformer.decoding import CachedSession, Progress
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.decoding import CachedSession, Constraint
 from plugformer.decoding.automaton import TokenAutomaton
+from plugformer.decoding.limit import LengthLimit, LengthRange
 from plugformer.errors import NotFiniteError
-from plugformer.evaluation.predictor import LabelPredictor
+from plugformer.evaluation.predictor import Reader
 from plugformer.inspection.attention import inspect
 from plugformer.interfaces import END
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer_plugins.task_type.classification import Classification
+from plugformer_plugins.tokenizer.characters import Characters
 
 VOCABULARY = 12  # of tiny models
 
@@ -20,10 +24,11 @@ searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 
 
 def session(model, limit=5):
-    source = pad(Ragged.of([[4, 5], [6, 7], [8, 9]]))
-    limits = torch.full((3,), limit)
-    progress = Progress(TokenAutomaton.free(VOCABULARY, limit), torch.zeros_like(limits), limits)
-    return CachedSession(model.eval(), source, progress, [10, 11, 12])
+    batch = pairs([[4, 5], [6, 7], [8, 9]])
+    at_most = LengthLimit(limit, on_source=False, longest=limit)
+    lengths = LengthRange(LengthLimit(0, on_source=False, longest=0), at_most)
+    constraint = Constraint(TokenAutomaton.free(VOCABULARY, limit), lengths)
+    return CachedSession(model.eval(), batch, constraint, [10, 11, 12])
 
 
 @searches
@@ -78,7 +83,8 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
     model = tiny_model("model.position=rope", task=str(file)).eval()
     with torch.inference_mode():
         model.encoder.embedding.weight[6] = torch.nan
-        labels = torch.zeros(2, dtype=torch.int64).numpy()
-        batch = collate_labelled(Ragged.of([[4, 5], [6, 7]]), labels, [1, 0])
+        batch = labelled([[4, 5], [6, 7]], [0, 0], [1, 0])
+        task_type = Classification()
+        task_type.learned = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            LabelPredictor(model, [str(each) for each in range(VOCABULARY)], 100).answer(batch, 20)
+            Reader(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)

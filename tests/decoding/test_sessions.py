@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from plugformer.data.batches import Tokens
 
-from plugformer.decoding import CachedSession, Progress, RecomputingSession
+from plugformer.decoding import CachedSession, Constraint, Progress, RecomputingSession
 from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.decoding.limit import LengthLimit
-from plugformer.interfaces import BEGIN, END, PADDING, Padding
+from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokens
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
@@ -68,13 +67,19 @@ def decoding_of(registry, search):
 
 
 def session(kind, model, source, keys=(0, 1, 2)):
-    return kind(model, source, at_most([LIMITS[key] for key in keys]), list(keys))
+    batch = Batch(source, rows=list(range(len(keys))))
+    return kind(model, batch, AtMost([LIMITS[key] for key in keys]), list(keys))
 
 
-def at_most(limits):
+class AtMost(Constraint):
     """Allows outputs of all tokens, up to each sentence's limit."""
-    limits = torch.as_tensor(limits)
-    return Progress(TokenAutomaton.free(VOCABULARY, 40), torch.zeros_like(limits), limits)
+
+    def __init__(self, limits):
+        self.limits = torch.as_tensor(limits)
+
+    def start(self, lengths, room):
+        assert (self.limits <= room).all()
+        return Progress(TokenAutomaton.free(VOCABULARY, 40), torch.zeros_like(self.limits), self.limits)
 
 
 def assert_cached_equals_recomputed(model, registry, source, search):
@@ -232,6 +237,11 @@ def test_scores_are_the_log_probabilities_of_the_output(plain, registry, sentenc
         assert hypotheses[0].score == pytest.approx(expected.item(), abs=1e-4)
 
 
+def lengths(tokens):
+    """Returns the lengths of sentences without END."""
+    return tokens.real.sum(dim=1) - 1
+
+
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
@@ -245,14 +255,14 @@ def test_scores_are_the_log_probabilities_of_the_output(plain, registry, sentenc
 def test_length_limits(sentences, setting, expected):
     limit = LengthLimit.parse(setting, model_max_length=10)
     for padding in ("right", "left"):
-        assert limit.of(sentences(padding)).tolist() == expected
+        assert limit.of(lengths(sentences(padding))).tolist() == expected
 
 
 def test_the_longest_output_fits_the_model(tiny_model, registry, sentences):
     model = lively(tiny_model("model.max_length=8", "model.position=learned", *HEAD))
     model.head.bias[END] = -100.0
-    limits = LengthLimit.parse("source+50", model_max_length=8).of(sentences())
+    limits = LengthLimit.parse("source+50", model_max_length=8).of(lengths(sentences()))
     found = registry.create(Kind.DECODING, "greedy").search(
-        CachedSession(model, sentences(), at_most(limits), [0, 1, 2])
+        CachedSession(model, Batch(sentences()), AtMost(limits), [0, 1, 2])
     )
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [7, 7, 7]  # and BEGIN makes eight

@@ -5,23 +5,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from plugformer.data.batches import Batch
-from plugformer.model.models import evaluating
 
 from plugformer.configuration.task import DecodingBlock
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, LengthError
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import LabelPredictor, SequencePredictor
+from plugformer.evaluation.predictor import Generator, Reader
 from plugformer.evaluation.validation import Validation
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Batch, evaluating
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer_plugins.metric.exact_match import ExactMatch
 from plugformer_plugins.metric.perplexity import Perplexity
 from plugformer_plugins.metric.token_accuracy import TokenAccuracy
+from plugformer_plugins.task_type.classification import Classification
+from plugformer_plugins.tokenizer.characters import Characters
 
 TEXTS = ["May 1, 2001", "1/2/99", "Sunday, October 14, 2029", "3/4/2005", "5 May 2020"]
 
@@ -33,12 +35,16 @@ def run(trained):
 
 @pytest.fixture
 def data(run, registry):
-    return prepare(run.task, registry, run.vocabularies.tokenizers)
+    return prepare(run.task, registry, run.vocabularies)
+
+
+def questions(run, texts) -> EncodedSplit:
+    return Inputs.of(texts, run.vocabularies, run.task, run.architecture).split
 
 
 @pytest.fixture
 def split(run) -> EncodedSplit:
-    return EncodedSplit.of_texts(TEXTS, run.vocabularies.source, TaskType.SEQUENCE_TO_SEQUENCE)
+    return questions(run, TEXTS)
 
 
 @pytest.fixture
@@ -47,7 +53,7 @@ def predictor(run, registry):
         component = registry.create(Kind.DECODING, decoding)
         target = run.vocabularies.target
         constraint = Constraint.of(DecodingBlock(max_length=6), target, 40)
-        return SequencePredictor(run.model, target, component, constraint, batch_tokens)
+        return Generator(run.model, target, component, constraint, batch_tokens)
 
     return make
 
@@ -69,13 +75,13 @@ def test_some_rows_in_their_order(predictor, split):
 
 def test_portions_continue_the_random_choices(run, predictor, split):
     everything = predictor("sampling").predict(split)
-    tail = EncodedSplit.of_texts(TEXTS[2:], run.vocabularies.source, TaskType.SEQUENCE_TO_SEQUENCE)
+    tail = questions(run, TEXTS[2:])
     found = predictor("sampling").predict(tail, first=2)
     assert [answer.output for answer in found] == [answer.output for answer in everything[2:]]
 
 
 def test_no_examples(predictor, run):
-    none = EncodedSplit.of_texts([], run.vocabularies.source, TaskType.SEQUENCE_TO_SEQUENCE)
+    none = questions(run, [])
     assert predictor().predict(none) == []
 
 
@@ -114,20 +120,22 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
         "model: {architecture: encoder-only, embeddings: {shared: false}, head: classifier}\n"
     )
     model = tiny_model("model.position=rope", task=str(file)).eval()
-    names = [f"class {number}" for number in range(12)]
-    batch = Batch(sentences("right", begin=True))
-    answers = LabelPredictor(model, names, 100).answer(batch, 0)
+    task_type = Classification()
+    task_type.learned = names = [f"class {number}" for number in range(12)]
+    vocabularies = Vocabularies(Characters(), Characters(), task_type)
+    batch = Batch(sentences("right", begin=True), rows=[0, 1, 2])
+    answers = Reader(model, vocabularies, 100).answer(batch, 0)
     with torch.no_grad():
         probabilities = model.logits(batch).softmax(dim=-1)
     assert [answer.output for answer in answers] == [names[each] for each in probabilities.argmax(1)]
     assert np.exp([answer.score for answer in answers]) == pytest.approx(probabilities.amax(1).numpy())
 
-    ranked = LabelPredictor(model, names, 100, n_best=3).answer(batch, 0)
+    ranked = Reader(model, vocabularies, 100, n_best=3).answer(batch, 0)
     assert [replace(answer, alternatives=()) for answer in ranked] == answers
     scores = [[answer.score, *(each.score for each in answer.alternatives)] for answer in ranked]
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
     with pytest.raises(ConfigurationError, match="13 outputs are asked for, but there are 12 labels"):
-        LabelPredictor(model, names, 100, n_best=13).answer(batch, 0)
+        Reader(model, vocabularies, 100, n_best=13).answer(batch, 0)
 
 
 def test_several_outputs_for_each_example(run, registry, predictor, split):
@@ -175,7 +183,7 @@ def test_the_right_answers_are_read_once(run, data, monkeypatch):
 
 
 def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
-    monkeypatch.setattr(SequencePredictor, "answer", lambda *arguments: pytest.fail("an output was decoded"))
+    monkeypatch.setattr(Generator, "answer", lambda *arguments: pytest.fail("an output was decoded"))
     scores = Evaluator(run.predictor(), {"perplexity": Perplexity()}).scores(data.splits["test"])
     assert scores["perplexity"]["low"] < scores["perplexity"]["value"] < scores["perplexity"]["high"]
 
@@ -194,7 +202,7 @@ def test_a_report_has_the_statistics_that_its_scores_are_aggregates_of(run, data
     assert "statistics" not in report.as_json()
 
 
-class Spy(SequencePredictor):
+class Spy(Generator):
     """Notes which rows it is asked for."""
 
     def predict(self, split, rows=None, *, first=0):

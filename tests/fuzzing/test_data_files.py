@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from hypothesis import strategies as st
+from tests.columns import LABELS, PAIRS
 from tests.fuzzing.mutation import BYTES, JSON_TOKENS, SCALARS, as_json, damaged, documents
 
 from plugformer.data.text_file import read_lines
 from plugformer.errors import DataError
-from plugformer.interfaces import TaskType
 from plugformer_plugins.data.lines import Lines
 from plugformer_plugins.data.table import Table
 
@@ -59,7 +59,7 @@ def read(tmp_path):
         file = tmp_path / f"data{suffix}{'.gz' if packed else ''}"
         file.write_bytes(gzip.compress(content, 1) if packed else content)
         for policy in ("skip", "refuse"):
-            data = Table(files={"train": file}, bad_rows=policy).load(TaskType.CLASSIFICATION)
+            data = Table(files={"train": file}, bad_rows=policy).load(LABELS)
             assert all(example["text"].strip() for example in data["train"])
 
     return run
@@ -85,7 +85,7 @@ def test_a_column_whose_name_is_no_text(tmp_path):
     """Found by the long run."""
     (tmp_path / "data.parquet").write_bytes(PARQUET[0].replace(b"text", b"t\x85xt"))
     with pytest.raises(DataError, match=r"data\.parquet: not a readable Parquet file: 'utf-8' codec"):
-        Table(files={"train": tmp_path / "data.parquet"}).load(TaskType.CLASSIFICATION)
+        Table(files={"train": tmp_path / "data.parquet"}).load(LABELS)
 
 
 def test_any_bytes_as_a_table(fuzz, read):
@@ -112,7 +112,7 @@ def test_parallel_files(fuzz, tmp_path):
             file.write_bytes(content)
         pair = {"source": files[0], "target": files[1]}
         for policy in ("skip", "refuse"):
-            Lines(files={"train": _pair(pair)}, bad_rows=policy).load(TaskType.SEQUENCE_TO_SEQUENCE)
+            Lines(files={"train": _pair(pair)}, bad_rows=policy).load(PAIRS)
 
     fuzz(st.tuples(damaged(originals, CELLS), damaged(originals, CELLS)), read)
 

@@ -2,11 +2,9 @@
 
 import pytest
 import torch
-from plugformer.data.batches import Batch, Tokens
-from plugformer.model.models import evaluating
 
 from plugformer.inspection.observation import Place, attentions, observing
-from plugformer.interfaces import Padding
+from plugformer.interfaces import Batch, Padding, Tokens, evaluating
 
 PLACES = [
     Place("encoder", 0, "self"),

@@ -1,16 +1,17 @@
 """Metrics of outputs beside their sources: length, and the repeats of couplets."""
 
 import pytest
+from datasets import Dataset
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation.answers import Answers
 from plugformer.evaluation.offline import score_with_sources
-from plugformer.evaluation.predictor import Prediction
-from plugformer.interfaces import TaskType
+from plugformer.interfaces import Prediction
+from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.metric.exact_match import ExactMatch
 from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
 from plugformer_plugins.metric.same_length import SameLength
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.task_type.classification import Classification
 
 FIRST = "上海自来水来自海上"
 
@@ -56,9 +57,9 @@ def test_length_is_counted_in_characters() -> None:
 
 
 def test_every_answer_stands_beside_its_own_source() -> None:
-    tokenizer = Characters()
-    tokenizer.train(["abcd"])
-    split = EncodedSplit.of_texts(["a", "bb", "ccc", "dddd"], tokenizer, TaskType.CLASSIFICATION)
+    texts = ["a", "bb", "ccc", "dddd"]
+    data = Dataset.from_dict({"text": texts, "encoded_input": [[4]] * len(texts)})
+    split = EncodedSplit(data, Classification(), EncoderOnly())
     split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
     answers = Answers.to(split, [3, 1], [Prediction("wxyz", 0.0), Prediction("u", 0.0)])
     assert answers == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])

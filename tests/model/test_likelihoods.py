@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from plugformer.data.batches import Batch
 
-from plugformer.model import models
+from plugformer.interfaces import Batch, head
 
 CLASSIFIER = """\
 type: classification
@@ -17,7 +16,7 @@ model: {architecture: encoder-only, embeddings: {shared: false}, head: classifie
 @pytest.mark.parametrize("portion", [1, 3, 1024])
 @pytest.mark.parametrize("padding", ["right", "left"])
 def test_portions_of_positions_make_no_difference(tiny_model, sentences, monkeypatch, portion, padding):
-    monkeypatch.setattr(models, "_POSITIONS", portion)
+    monkeypatch.setattr(head, "_POSITIONS", portion)
     model = tiny_model().eval()
     batch = Batch(sentences(padding), sentences(padding, begin=True, shift=3))
     found = model.likelihoods(batch)
@@ -38,7 +37,7 @@ def test_a_label_is_one_target(tiny_model, tmp_path, sentences):
     source = sentences("right", begin=True)
     best = model.logits(Batch(source)).argmax(-1)
     labels = torch.where(torch.arange(len(best)) == 0, best, (best + 1) % 12)  # the first is right
-    found = model.likelihoods(Batch(source, labels=labels))
+    found = model.likelihoods(Batch(source, targets=labels))
     expected = model.logits(Batch(source)).softmax(-1)[range(len(labels)), labels].log()
     torch.testing.assert_close(found.log_probabilities, expected)
     assert found.targets.tolist() == [1] * len(labels)

@@ -4,8 +4,9 @@ from itertools import product
 
 import pytest
 import torch
-from plugformer.data.batches import Batch
 from torch import Tensor, nn
+
+from plugformer.interfaces import Batch
 
 WIDTH, HEADS, HIDDEN, LAYERS = 16, 2, 32, 2
 VARIANTS = list(product(["pre", "post"], ["relu", "gelu"], [True, False]))

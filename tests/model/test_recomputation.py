@@ -4,10 +4,9 @@ from functools import cached_property
 
 import pytest
 import torch
-from plugformer.data.batches import Batch
 from torch.autograd.graph import saved_tensors_hooks
 
-from plugformer.interfaces import Scope
+from plugformer.interfaces import Batch, Scope
 
 DEEP = ("model.layers=4", "model.dropout=0.2", "model.attention_dropout=0.1")
 ON = "training.gradient_checkpointing=true"

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from plugformer.data.batches import Batch
 
-from plugformer.interfaces import NoPositions
+from plugformer.interfaces import Batch, NoPositions
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from plugformer.data.batches import Batch
 from torch import nn
 
+from plugformer.interfaces import Batch
 from plugformer.model.summary import summarize
 
 WIDTH, HIDDEN, VOCABULARY = 16, 32, 12

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from plugformer.data.batches import Padding
-from plugformer.model.models import evaluating
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.evaluation.agreement import outputs_apart, padded
 from plugformer.evaluation.self_check_result import Comparison
-from plugformer.interfaces import END, Hypothesis, PerPosition, Positions, Scope
+from plugformer.interfaces import END, Hypothesis, Padding, PerPosition, Positions, Scope, evaluating
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.runs.self_check import check_itself
 from plugformer.training.train import train
@@ -54,9 +52,7 @@ class Checked:
 
 def checked(directory):
     model = load(directory)
-    return Checked(
-        model, prepare(model.task, model.registry, model.vocabularies.tokenizers).splits["validation"]
-    )
+    return Checked(model, prepare(model.task, model.registry, model.vocabularies).splits["validation"])
 
 
 @pytest.fixture(scope="module")

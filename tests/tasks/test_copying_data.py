@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 from datasets import DatasetDict
+from tests.columns import LABELS, PAIRS
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer_tasks.copying.data import Copying
 
 
 def load(**options: Any) -> DatasetDict:
     create = Registry.discover().create
-    data: DatasetDict = create("data", "copying", **options).load(TaskType.SEQUENCE_TO_SEQUENCE)
+    data: DatasetDict = create("data", "copying", **options).load(PAIRS)
     return data
 
 
@@ -55,5 +55,5 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 
 
 def test_it_serves_pairs_only() -> None:
-    with pytest.raises(ConfigurationError, match="classification"):
-        Copying().load(TaskType.CLASSIFICATION)
+    with pytest.raises(ConfigurationError, match="needs text and label"):
+        Copying().load(LABELS)

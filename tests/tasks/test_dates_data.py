@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 from datasets import DatasetDict
+from tests.columns import LABELS, PAIRS
 
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer_tasks.dates.data import Dates
 from plugformer_tasks.dates.spelling import FIRST, LAST, spelled_dates
-
-PAIRS = TaskType.SEQUENCE_TO_SEQUENCE
 
 
 def load(**options: Any) -> DatasetDict:
@@ -85,8 +83,8 @@ def test_bad_options(monkeypatch: pytest.MonkeyPatch) -> None:
         load(locales=[""])
     with pytest.raises(ConfigurationError, match="size"):
         load(size=1)
-    with pytest.raises(ConfigurationError, match="classification"):
-        Dates().load(TaskType.CLASSIFICATION)
+    with pytest.raises(ConfigurationError, match="needs text and label"):
+        Dates().load(LABELS)
     monkeypatch.setattr("plugformer_tasks.dates.spelling.LAST", FIRST)
     monkeypatch.setattr("plugformer_tasks.dates.spelling._PATIENCE", 1)
     with pytest.raises(ConfigurationError, match=r"size: 50000 is more than .*'en_US'"):

@@ -4,9 +4,10 @@ import random
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDatasetDict, Value
+from tests.columns import LABELS, PAIRS
 
-from plugformer.errors import DataError
-from plugformer.interfaces import Data, TaskType
+from plugformer.errors import ConfigurationError, DataError
+from plugformer.interfaces import Data
 from plugformer.kinds import Kind
 from plugformer.testing import run
 from plugformer.testing.runner import checks_of
@@ -18,17 +19,19 @@ class Pairs(Data):
     splits = ("train", "validation", "test_2016")
     target = "b"
 
-    def load(self, task_type):
-        if task_type is TaskType.CLASSIFICATION:
+    def load(self, columns):
+        if columns == LABELS:
             features = Features(text=Value("string"), label=ClassLabel(names=["no", "yes"]))
             rows = Dataset.from_dict({"text": ["a", "b"], "label": [0, 1]}, features=features)
-        else:
+        elif columns == PAIRS:
             rows = Dataset.from_dict({"source": ["a"], "target": [self.target], "references": [["b", "c"]]})
+        else:
+            raise ConfigurationError("there are pairs and labels alone")
         return DatasetDict(dict.fromkeys(self.splits, rows))
 
 
 class ServesNothing(Data):
-    def load(self, task_type):
+    def load(self, columns):
         raise DataError("not today")
 
 
@@ -45,18 +48,18 @@ class BlankTarget(Pairs):
 
 
 class NumberedLabels(Pairs):
-    def load(self, task_type):
+    def load(self, columns):
         rows = Dataset.from_dict({"text": ["a"], "label": [0]})
         return DatasetDict({"train": rows})
 
 
 class WithoutColumns(Pairs):
-    def load(self, task_type):
+    def load(self, columns):
         return DatasetDict({"train": Dataset.from_dict({"input": ["a"], "output": ["b"]})})
 
 
 class FindsFault(Pairs):
-    def problems(self, task_type):
+    def problems(self, columns):
         yield ("files",), "too few"
 
 
@@ -72,9 +75,9 @@ class HashesWithTheProcess(Pairs):
 class ForgetsItsVersion(Pairs):
     rows = "none"
 
-    def load(self, task_type):
+    def load(self, columns):
         self.rows = "two"
-        return super().load(task_type)
+        return super().load(columns)
 
     def version(self):
         return self.rows
@@ -86,24 +89,24 @@ class NumbersItsVersion(Pairs):
 
 
 class StreamsBackwards(Pairs):
-    def stream(self, task_type):
-        splits = self.load(task_type).items()
+    def stream(self, columns):
+        splits = self.load(columns).items()
         return IterableDatasetDict(
             {name: split.select(range(len(split))[::-1]).to_iterable_dataset() for name, split in splits}
         )
 
 
 class StreamsTheRestAnew(Pairs):
-    def stream(self, task_type):
-        splits = super().stream(task_type)
+    def stream(self, columns):
+        splits = super().stream(columns)
         for split in splits.values():
             split.load_state_dict = lambda state: None
         return splits
 
 
 class StreamsLessSplits(Pairs):
-    def stream(self, task_type):
-        return IterableDatasetDict({"train": super().stream(task_type)["train"]})
+    def stream(self, columns):
+        return IterableDatasetDict({"train": super().stream(columns)["train"]})
 
 
 MUTANTS = [

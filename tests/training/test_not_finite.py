@@ -6,7 +6,6 @@ import signal
 
 import pytest
 import torch
-from plugformer.model.models import EncoderDecoder
 from rich.console import Console
 
 from plugformer.errors import InterruptedRunError, NotFiniteError
@@ -15,6 +14,7 @@ from plugformer.hooks.progress import ProgressDisplay
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume
+from plugformer_plugins.architecture.encoder_decoder import EncoderDecoderModel
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 
 DIVERGING = "training.optimizer={name: adam, lr: 1e30}"
@@ -26,13 +26,13 @@ POISON = 12
 @pytest.fixture
 def poisoned(monkeypatch):
     """Makes the loss of every batch that holds one row infinite."""
-    loss = EncoderDecoder.forward
+    loss = EncoderDecoderModel.forward
 
     def forward(self, batch):
         found = loss(self, batch)
         return found._replace(total=found.total * torch.inf) if POISON in batch.rows else found
 
-    monkeypatch.setattr(EncoderDecoder, "forward", forward)
+    monkeypatch.setattr(EncoderDecoderModel, "forward", forward)
 
 
 class Overflow:
@@ -160,7 +160,7 @@ def test_with_accumulation_the_batch_at_fault_is_named(train_tiny, tmp_path, poi
     with pytest.raises(NotFiniteError) as caught:
         train_tiny(tmp_path / "run", "training.accumulation=7", "training.steps=2")
     said = str(caught.value)
-    assert "that of the model (EncoderDecoder)" in said
+    assert "that of the model (EncoderDecoderModel)" in said
     assert f"row {POISON}" in said or f" {POISON}" in said.partition("and rows")[2]
     rows = said.count("    row ") + said.partition("and rows")[2].partition("\n")[0].count(",") + 1
     assert rows == 8, "one batch of the seven"
@@ -202,9 +202,9 @@ def test_resumed_equals_uninterrupted_with_skipped_updates(train_tiny, tmp_path,
 
 def test_too_many_in_a_row(train_tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        EncoderDecoder,
+        EncoderDecoderModel,
         "forward",
-        lambda self, batch, loss=EncoderDecoder.forward: _infinite(loss(self, batch)),
+        lambda self, batch, loss=EncoderDecoderModel.forward: _infinite(loss(self, batch)),
     )
     with pytest.raises(
         NotFiniteError, match="update 10: the loss is inf; 10 updates in a row had to be left out"

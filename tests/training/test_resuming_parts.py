@@ -3,12 +3,12 @@
 import shutil
 
 import pytest
-import torch
-from plugformer.data.batches import Batch, Ragged, collate_labelled, collate_pairs
+from tests import batches
 
 from plugformer.configuration import resolve, validate
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run
+from plugformer.interfaces import Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
@@ -31,13 +31,13 @@ LENGTHS = [(3, 2), (6,), (1, 4), (2, 5, 3), (4,)]
 
 def pairs() -> list[Batch]:
     rows = [[[4 + (3 * n + token) % 8 for token in range(n)] for n in lengths] for lengths in LENGTHS]
-    return [collate_pairs(Ragged.of(each), Ragged.of([row[::-1] for row in each])) for each in rows]
+    return [batches.pairs(each, [row[::-1] for row in each]) for each in rows]
 
 
 def labelled() -> list[Batch]:
-    texts = [Ragged.of([[4 + (3 * n + token) % 8 for token in range(n)] for n in each]) for each in LENGTHS]
+    texts = [[[4 + (3 * n + token) % 8 for token in range(n)] for n in each] for each in LENGTHS]
     return [
-        collate_labelled(text, torch.tensor([n % 3 for n in each]).numpy(), list(range(len(each))))
+        batches.labelled(text, [n % 3 for n in each], range(len(each)))
         for text, each in zip(texts, LENGTHS, strict=True)
     ]
 

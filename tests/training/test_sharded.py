@@ -83,11 +83,12 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 from plugformer.configuration import resolve, validate
-from plugformer.data.batches import Ragged, collate_pairs
+from plugformer.interfaces import Encoded, Level, Ragged
 from plugformer.distributed import Processes
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
 from plugformer.training.sharded import Sharded
+from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 
 group = Processes.join()
 
@@ -110,7 +111,8 @@ torch.manual_seed(1)
 for layer in (*model.encoder.layers, *model.decoder.layers):
     layer.feed_forward = Choosy().double()
 rows = [[[4, 5, 6], [7]], [[8, 9, 10, 11]]]
-batches = [collate_pairs(Ragged.of(each), Ragged.of(each)) for each in rows]
+arrange = EncoderDecoder().arrange
+batches = [arrange(Encoded(Ragged.of(each), Ragged.of(each)), Level.NEXT_TOKEN) for each in rows]
 
 plain = deepcopy(model)
 for chosen, batch in enumerate(batches):

@@ -4,10 +4,11 @@ import math
 
 import pytest
 import torch
-from plugformer.data.batches import Batch, Ragged, collate_pairs
+from tests.batches import pairs
 
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
+from plugformer.interfaces import Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState
@@ -19,7 +20,7 @@ from plugformer.training.trainer import Monitor, Trainer
 
 
 def examples(rows: list[list[int]]) -> Batch:
-    return collate_pairs(Ragged.of(rows), Ragged.of([row[::-1] for row in rows]))
+    return pairs(rows, [row[::-1] for row in rows])
 
 
 ONE = examples([[4, 5, 6], [7, 8]])

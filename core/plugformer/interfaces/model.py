@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -86,6 +86,7 @@ class Model(nn.Module, ABC):
         return auxiliary
 
 
+@runtime_checkable
 class Past(Protocol):
     """What a model keeps of the tokens that it has read."""
 
