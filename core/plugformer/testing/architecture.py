@@ -33,6 +33,7 @@ from plugformer.testing.subject import Subject
 CONTINUED = tuple(reading for reading in READINGS if reading.level is Level.NEXT_TOKEN)
 
 _SIDES: tuple[Side, ...] = ("right", "left")
+_STEPS = 3
 
 
 @check()
@@ -263,8 +264,7 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
     model, asked, encoded = _asked(subject, reading)
     if model is None or encoded.output is None:
         return
-    whole = _arranged(subject, encoded, reading.level)
-    rows = [states for states in _by_row(model, whole)]
+    rows = _by_row(model, _arranged(subject, encoded, reading.level))
     outputs = np.split(encoded.output.values, np.cumsum(encoded.output.lengths)[:-1])
     with torch.no_grad():
         past, last = model.begin(asked)
@@ -281,7 +281,7 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
         model.step(_one(torch.where(torch.arange(6) % 2 == 0, right, wrong)), past)
         past.reorder(torch.tensor([0, 0, 2, 2, 4, 4]))
         past.select(torch.tensor([1, 3, 4]))
-        for step in range(1, min(map(len, outputs))):
+        for step in range(1, _STEPS):
             order = [2, 0, 1]
             tokens = torch.tensor([int(outputs[row][step]) for row in order])
             require_close(
@@ -362,10 +362,10 @@ def _asked(
     There is no model where the architecture continues nothing: then it is not asked to.
     """
     architecture: Architecture = subject.create()
-    encoded = reading.encoded()
+    encoded = replace(reading.encoded(), output=ragged((_STEPS,) * len(reading), 2), complete=True)
     if not reading.inputs:  # a prompt
         begin = Ragged.repeated(BEGIN, len(reading))
-        encoded = replace(encoded, start=begin.followed_by(ragged((3, 1, 4), 3)), complete=True)
+        encoded = replace(encoded, start=begin.followed_by(ragged((3, 1, 4), 3)))
     if Level.NEXT_TOKEN not in architecture.levels:
         return None, Batch(), encoded
     model = _model(subject, reading, position)
