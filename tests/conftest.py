@@ -288,7 +288,26 @@ def sample_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "test.csv",
     ):
         _write(folder / "ag_news" / name, rows)
+    _write(folder / "tinyshakespeare/input.txt.gz", english)
+    tagged = [
+        [f"{number}\t{word}\t_\t{_tag(word)}" for number, word in enumerate(each.split(), 1)]
+        for each in english
+    ]
+    for name in ("train", "dev", "test"):
+        _write(folder / f"ud_ewt/{name}.conllu.gz", [line for lines in tagged for line in (*lines, "")])
+    header = "sentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
+    pairs = zip(english, reversed(english), strict=True)
+    related = [
+        f"{one}\t{other}\t{1 + n % 5}\t{'NEUTRAL' if n % 2 else 'ENTAILMENT'}"
+        for n, (one, other) in enumerate(pairs)
+    ]
+    for name in ("train", "trial", "test_annotated"):
+        _write(folder / f"sick/SICK_{name}.txt", [header, *related])
     return folder
+
+
+def _tag(word: str) -> str:
+    return "NUM" if word.isdigit() else "PRON" if word == "I" else "VERB" if word == "see" else "NOUN"
 
 
 def _sentences() -> Iterator[tuple[str, str, str, str]]:

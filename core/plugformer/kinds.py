@@ -27,6 +27,7 @@ class Kind(StrEnum):
     SCHEDULE = "schedule"
     OPTIMIZER = "optimizer"
     DECODING = "decoding"
+    HOOK = "hook"
 
 
 INTERFACES: dict[Kind, str] = {
@@ -45,4 +46,5 @@ INTERFACES: dict[Kind, str] = {
     Kind.SCHEDULE: "plugformer.interfaces.schedule:Schedule",
     Kind.OPTIMIZER: "plugformer.interfaces.optimizer:Optimizer",
     Kind.DECODING: "plugformer.interfaces.decoding:Decoding",
+    Kind.HOOK: "plugformer.interfaces.hook:Hook",
 }

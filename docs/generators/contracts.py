@@ -12,10 +12,13 @@ from plugformer.interfaces import (
     PerPosition,
     Place,
     Positions,
+    Recurrent,
     Scope,
     Session,
     State,
     Table,
+    attention_scores,
+    attention_weights,
     linear_cross_entropy,
     softmax_attention,
     take_tokens,
@@ -31,12 +34,19 @@ _GIVEN: tuple[type, ...] = (
     Scope,
     State,
     PerPosition,
+    Recurrent,
     Session,
     Hypothesis,
     Table,
 )
 
-_SHARED: tuple[Callable[..., object], ...] = (softmax_attention, linear_cross_entropy, take_tokens)
+_SHARED: tuple[Callable[..., object], ...] = (
+    softmax_attention,
+    attention_scores,
+    attention_weights,
+    linear_cross_entropy,
+    take_tokens,
+)
 
 
 def contracts() -> str:

@@ -3,14 +3,19 @@
 import ast
 
 from generators.markdown import definition, methods, prose, signature
-from plugformer.hooks.specification import Evaluation, Hooks, Run, Sample, Update
+from plugformer.hooks.specification import Evaluation, Hooks, Run, Sample, TrainingHooks, Update
 
 
 def hook_reference() -> str:
     """Returns a section for each hook, in the order of a run's life, then one for each argument's type."""
-    hooks = [
-        f"### {hook.name}\n\n{prose(ast.get_docstring(hook))}\n\n{signature(hook)}"
-        for hook in methods(definition(Hooks))
-    ]
     given = [f"### {cls.__name__}\n\n{prose(cls.__doc__)}" for cls in (Run, Update, Evaluation, Sample)]
-    return "\n\n".join(["## Hooks", *hooks, "## What hooks receive", *given])
+    looking, taking_part = _sections(Hooks), _sections(TrainingHooks)
+    training = ["## Hooks of a training", prose(TrainingHooks.__doc__), *taking_part]
+    return "\n\n".join(["## Hooks", *looking, *training, "## What hooks receive", *given])
+
+
+def _sections(specification: type) -> list[str]:
+    return [
+        f"### {hook.name}\n\n{prose(ast.get_docstring(hook))}\n\n{signature(hook)}"
+        for hook in methods(definition(specification))
+    ]

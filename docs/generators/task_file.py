@@ -21,6 +21,7 @@ _PLACES: tuple[tuple[str, ...], ...] = (
     ("tokenizer",),
     ("model",),
     ("model", "embeddings"),
+    ("model", "initialize_from"),
     ("model", "encoder"),
     ("model", "encoder", "per_layer"),
     ("model", "decoder"),
@@ -28,11 +29,12 @@ _PLACES: tuple[tuple[str, ...], ...] = (
     ("training",),
     ("training", "early_stopping"),
     ("training", "average"),
+    ("training", "hooks"),
     ("decoding",),
     ("evaluation",),
     ("evaluation", "metrics"),
 )
-_MANY = ("per_layer", "metrics")
+_MANY = ("per_layer", "metrics", "hooks")
 """Mappings by number."""
 
 
@@ -77,8 +79,8 @@ def _row(
 def _value(path: tuple[str | int, ...], field: dict[str, Any], inner: type[BaseModel] | None) -> str:
     if inner is not None and issubclass(inner, Component | Tokenizers):
         return f"{kind_at(path)}: name, or mapping"
-    if path[-1] == "metrics":
-        return "list of metric: name, or mapping"
+    if path[-1] in ("metrics", "hooks"):
+        return f"list of {kind_at(path)}: name, or mapping"
     if inner is not None or path[-1] == "per_layer":
         return "mapping"
     return in_words(field, field["definitions"]).replace(" | ", ", ").removesuffix(" or null")

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from plugformer.commands.main import app
-from plugformer.hooks.specification import Hooks
+from plugformer.hooks.specification import Hooks, TrainingHooks
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
@@ -37,7 +37,7 @@ def test_every_kind_has_a_contract() -> None:
 
 
 def test_every_hook_and_no_other_has_a_heading() -> None:
-    hooks = [name for name in vars(Hooks) if not name.startswith("_")]
+    hooks = [name for name in (*vars(Hooks), *vars(TrainingHooks)) if not name.startswith("_")]
     described = headings("hooks.md", 3)
     assert described[: len(hooks)] == hooks
     assert not [name for name in described[len(hooks) :] if name.islower()]

@@ -80,6 +80,34 @@ def test_a_single_causal_query_without_padding_is_unmasked():
     assert Scope(step, past.then(step), causal=True).unmasked
 
 
+def test_over_other_keys_the_queries_see_what_is_left():
+    past = at(["xxx", ".xx"], Padding.ANYWHERE)
+    step = past.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+    notes = type("Notes", (), {"record": print})()
+    scope = Scope(step, past.then(step), causal=True, observer=notes)
+    last = scope.key.index[:, 2:]
+    shorter = scope.over(Positions(last, scope.key.real[:, 2:], Padding.ANYWHERE, NoPositions()))
+    assert picture(shorter.allowed) == [["xx"], ["xx"]]
+    assert (shorter.query, shorter.causal, shorter.observer) == (step, True, notes)
+
+
+def test_the_bias_from_content_is_asked_for_in_every_layer():
+    class Told(NoPositions):
+        calls = 0
+
+        def content_bias(self, query_heads, key_heads, query, key):
+            self.calls += 1
+            return query_heads.sum(-1, keepdim=True) + key_heads.sum(-1)[:, :, None]
+
+    encoding = Told()
+    positions = at(["xx"], Padding.NONE, encoding)
+    scope = Scope(positions, positions, causal=False)
+    heads = torch.tensor([[[[1.0], [2.0]]]])
+    assert scope.content_bias(heads, heads).tolist() == [[[[2.0, 3.0], [3.0, 4.0]]]]
+    scope.content_bias(heads, heads)
+    assert encoding.calls == 2
+
+
 def test_merged_is_none_when_nothing_is_masked():
     positions = at(["xx"], Padding.NONE)
     assert Scope(positions, positions, causal=False).merged is None

@@ -8,8 +8,18 @@ import math
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plugformer.interfaces import Padding, PositionalEncoding, Positions, Scope, softmax_attention
+from plugformer.interfaces import (
+    NoPositions,
+    Padding,
+    PositionalEncoding,
+    Positions,
+    Scope,
+    attention_scores,
+    attention_weights,
+    softmax_attention,
+)
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 6
 PATTERNS = {
@@ -30,6 +40,18 @@ class Bias(PositionalEncoding):
     def bias(self, query, key):
         distance = key.index[:, None, :] - query.index[:, :, None] + 4
         return self.table[:, distance].transpose(0, 1)
+
+
+class Relative(PositionalEncoding):
+    """A learned vector for each distance, which queries are multiplied with."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(9, WIDTH, dtype=torch.float64))
+
+    def content_bias(self, query_heads, key_heads, query, key):
+        distance = key.index[:, None, :] - query.index[:, :, None] + 4
+        return torch.einsum("bhqd,bqkd->bhqk", query_heads, self.table[distance].expand(2, -1, -1, -1))
 
 
 class Collector:
@@ -58,7 +80,8 @@ def formula(query, key, value, allowed, bias, scale):
 @pytest.mark.parametrize("groups", [HEADS, GROUPS, 1])
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("narrow", [False, True], ids=["whole", "neighbours"])
-def test_forward_and_backward_equal_the_formula(narrow, pattern, groups, biased, causal, observed):
+@pytest.mark.parametrize("further", [False, True], ids=["", "further"])
+def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups, biased, causal, observed):
     rows, padding = PATTERNS[pattern]
     real = torch.tensor([[mark == "x" for mark in row] for row in rows])
     encoding = Bias() if biased else PositionalEncoding()
@@ -69,6 +92,7 @@ def test_forward_and_backward_equal_the_formula(narrow, pattern, groups, biased,
         for count, width in [(HEADS, WIDTH), (groups, WIDTH), (groups, VALUE_WIDTH)]
     ]
     index = positions.index.expand(2, -1)
+    added = torch.randn(1, HEADS, 5, 5, dtype=torch.float64, requires_grad=True) if further else None
     # Neighbours alone: causally, that leaves the first query nothing at all.
     near = (index[:, None, :, None] - index[:, None, None, :]).abs() == 1 if narrow else None
     expected = formula(
@@ -78,14 +102,17 @@ def test_forward_and_backward_equal_the_formula(narrow, pattern, groups, biased,
             and (not causal or index[b, s] <= index[b, t])
             and (near is None or bool(near[b, 0, t, s]))
         ),
-        bias=lambda b, h, t, s: encoding.table[h, index[b, s] - index[b, t] + 4] if biased else 0.0,
+        bias=lambda b, h, t, s: (
+            (encoding.table[h, index[b, s] - index[b, t] + 4] if biased else 0.0)
+            + (added[0, h, t, s] if further else 0.0)
+        ),
         scale=1 / math.sqrt(WIDTH),
     )
-    actual = softmax_attention(*inputs, scope, mask=near)
+    actual = softmax_attention(*inputs, scope, mask=near, bias=added)
     # Queries at padding are nobody's business; the fused causal kernel lets them see more.
     torch.testing.assert_close(actual.transpose(1, 2)[real], expected.transpose(1, 2)[real])
 
-    variables = [*inputs, *encoding.parameters()]
+    variables = [*inputs, *encoding.parameters()] + [added] * further
     direction = torch.randn_like(expected) * real[:, None, :, None]
     for ours, theirs in zip(
         torch.autograd.grad(actual, variables, direction),
@@ -93,6 +120,108 @@ def test_forward_and_backward_equal_the_formula(narrow, pattern, groups, biased,
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("groups", [HEADS, 1])
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, causal, observed):
+    """Shaw et al. 2018, equation 4: (q k + q a) / sqrt(d), a by the distance of query and key."""
+    rows, padding = PATTERNS[pattern]
+    real = torch.tensor([[mark == "x" for mark in row] for row in rows])
+    encoding = Relative()
+    positions = Positions.of(real, encoding, padding)
+    scope = Scope(positions, positions, causal=causal, observer=Collector() if observed else None)
+    inputs = [
+        torch.randn(2, count, 5, WIDTH, dtype=torch.float64, requires_grad=True)
+        for count in (HEADS, groups, groups)
+    ]
+    index, factor = positions.index.expand(2, -1), scale or 1 / math.sqrt(WIDTH)
+    expected = formula(
+        *inputs,
+        allowed=lambda b, t, s: bool(real[b, s]) and (not causal or index[b, s] <= index[b, t]),
+        bias=lambda b, h, t, s: inputs[0][b, h, t] @ encoding.table[index[b, s] - index[b, t] + 4] * factor,
+        scale=factor,
+    )
+    actual = softmax_attention(*inputs, scope, scale=scale)
+    torch.testing.assert_close(actual.transpose(1, 2)[real], expected.transpose(1, 2)[real])
+    variables = [*inputs, encoding.table]
+    direction = torch.randn_like(expected) * real[:, None, :, None]
+    for ours, theirs in zip(
+        torch.autograd.grad(actual, variables, direction),
+        torch.autograd.grad(expected, variables, direction),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+class TransformerXL(PositionalEncoding):
+    """Terms (b), (c) and (d) of the scores, beside the product of query and key."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.u, self.v = (
+            torch.randn(9, WIDTH),
+            torch.randn(HEADS, WIDTH),
+            torch.randn(HEADS, WIDTH),
+        )
+
+    def content_bias(self, query_heads, key_heads, query, key):
+        behind = (query.index[:, :, None] - key.index[:, None, :] + 4).clamp(0, 8)
+        shifted = query_heads + self.v[:, None]
+        places = (shifted @ self.table.T).gather(-1, behind[:, None].expand(*query_heads.shape[:3], -1))
+        keys = key_heads.repeat_interleave(HEADS // key_heads.shape[1], dim=1)
+        return places + (self.u[:, None] * keys).sum(-1)[:, :, None]
+
+
+@pytest.mark.parametrize("groups", [HEADS, GROUPS])
+def test_the_scores_of_transformer_xl_need_no_other_attention(groups):
+    """Dai et al. 2019, section 3.3: https://arxiv.org/abs/1901.02860, all four terms written out."""
+    encoding = TransformerXL()
+    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
+    scope = Scope(positions, positions, causal=True)
+    query = torch.randn(2, HEADS, 5, WIDTH)
+    key, value = torch.randn(2, 2, groups, 5, WIDTH)
+    expected = torch.zeros(2, HEADS, 5, WIDTH)
+    for head, i in itertools.product(range(HEADS), range(5)):
+        q, k = query[:, head, i], key[:, head * groups // HEADS]
+        scores = [
+            (q * k[:, j]).sum(-1)
+            + q @ encoding.table[i - j + 4]
+            + k[:, j] @ encoding.u[head]
+            + encoding.v[head] @ encoding.table[i - j + 4]
+            for j in range(i + 1)
+        ]
+        weights = (torch.stack(scores, dim=-1) / math.sqrt(WIDTH)).softmax(-1)
+        expected[:, head, i] = (weights[..., None] * value[:, head * groups // HEADS, : i + 1]).sum(1)
+    torch.testing.assert_close(softmax_attention(query, key, value, scope), expected)
+
+
+def test_a_mask_and_a_bias_keep_the_fused_kernel():
+    """PyTorch's plain formula, the only alternative on a CPU, refuses to run here."""
+    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), NoPositions(), Padding.NONE)
+    scope = Scope(positions, positions, causal=True)
+    query, key, value = (torch.randn(2, HEADS, 5, WIDTH, requires_grad=True) for _ in range(3))
+    mask, bias = torch.rand(2, 1, 5, 5) > 0.1, torch.randn(1, HEADS, 5, 5)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        softmax_attention(query, key, value, scope, mask=mask, bias=bias).sum().backward()
+        with pytest.raises(RuntimeError, match="No available kernel"):
+            softmax_attention(query, key, value, scope, bias=bias.requires_grad_())
+
+
+def test_scores_and_weights_are_the_two_halves_of_attention():
+    positions = Positions.of(torch.tensor([[True] * 5, [True, True, False, False, False]]), Relative())
+    collector = Collector()
+    scope = Scope(positions, positions, causal=True, observer=collector)
+    query = torch.randn(2, HEADS, 5, WIDTH, dtype=torch.float64)
+    key, value = torch.randn(2, 2, GROUPS, 5, WIDTH, dtype=torch.float64)
+    weights = attention_weights(attention_scores(query, key, scope), scope)
+    assert collector.weights is weights
+    read = weights @ value.repeat_interleave(HEADS // GROUPS, dim=1)
+    plain = Scope(positions, positions, causal=True)
+    torch.testing.assert_close(read, softmax_attention(query, key, value, plain))
 
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])

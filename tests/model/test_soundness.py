@@ -57,6 +57,17 @@ class Linear(Attention):
         return read @ state.products / (read @ state.keys[..., None])
 
 
+class Answering(PositionalEncoding):
+    """A bias that grows with the query and with distance."""
+
+    def __init__(self, model):
+        super().__init__()
+
+    def content_bias(self, query_heads, key_heads, query, key):
+        far = (query.index[:, None, :, None] - key.index[:, None, None, :]).abs()
+        return query_heads.mean(-1, keepdim=True) * far
+
+
 class Broken(Linear):
     def attend(self, query, state, scope):
         return query @ query
@@ -172,7 +183,9 @@ components:
   residual: {shrinking: {class: "parts_of_soundness_tests:Shrinking"}}
   initialization: {clumsy: {class: "parts_of_soundness_tests:Clumsy"}}
   norm: {scalar: {class: "parts_of_soundness_tests:Scalar"}}
-  position: {turned: {class: "parts_of_soundness_tests:Turned"}}
+  position:
+    turned: {class: "parts_of_soundness_tests:Turned"}
+    answering: {class: "parts_of_soundness_tests:Answering"}
   head: {pooled: {class: "parts_of_soundness_tests:Pooled"}}
   optimizer: {rateless: {class: "parts_of_soundness_tests:Rateless"}}
   schedule: {endless: {class: "parts_of_soundness_tests:Endless"}}
@@ -217,6 +230,16 @@ def test_a_bias_that_attention_never_reads(check, position):
     )
     assert "which attention 'linear' never reads here" in message
     assert message.count("\n") == 0, "said once, though it holds in every layer of both stacks"
+
+
+def test_a_bias_from_content_that_attention_never_reads(check):
+    message = refused(check, "attention: linear", "model.position=answering")
+    assert "position 'answering' works through `content_bias`, which attention 'linear' never" in message
+
+
+@pytest.mark.parametrize("attention", ["mha", "gqa", "mqa", "mla"])
+def test_a_bias_from_content_is_read_by_every_attention_with_a_softmax(check, attention):
+    check(f"attention: {attention}", "model.position=answering")
 
 
 @pytest.mark.parametrize("position", ["rope", "sinusoidal", "learned", "none"])
@@ -373,11 +396,8 @@ class Largest(TorchDispatchMode):
 
 def test_initial_values_that_cannot_be_scaled(check):
     message = refused(check, "feed_forward: unnamed", "model.residual=deepnorm")
-    assert message == (
-        "--set model.residual=deepnorm  model.residual: residual 'deepnorm' scales the initial values of what "
-        "adds to the stream, but feed_forward 'unnamed' has no matrix called 'down'\n"
-        "  its author must name its maps in `residual_path`"
-    )
+    assert message.startswith("--set model.residual=deepnorm  model.residual: residual 'deepnorm' scales ")
+    assert "but feed_forward 'unnamed' has no matrix called 'down'\n  its author must name" in message
     check("feed_forward: unnamed")
     check("feed_forward: moe", "model.residual=deepnorm", "model.attention=mla")
 

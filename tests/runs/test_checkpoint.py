@@ -247,7 +247,7 @@ def test_the_last_good_checkpoint_is_loaded(state, tmp_path, how):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("state.json", b"[]", r"step-00000001 belongs to another optimizer or another version"),
+        ("state.json", b"[]", r"step-00000001 belongs to another optimizer, other hooks or another version"),
         ("state.json", b"{}", r"KeyError: 'progress'"),
         (
             "state.json",

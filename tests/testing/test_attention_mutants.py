@@ -179,6 +179,7 @@ class UnrotatedQueries(Altered):
         turned = Scope(scope.query, scope.key, causal=scope.causal)
         turned.query = type("Still", (), {"rotate": here.rotate, "length": scope.query.length})()
         turned.__dict__.update(allowed=scope.allowed, bias=scope.bias, top_left_causal=False)
+        turned.content_bias = scope.content_bias
         return self.plain(query, state, turned)
 
 

@@ -21,6 +21,7 @@ BUILT_IN = [
 def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]:
     """Options of the components that need some, with the files that they name, or would take long."""
     make = {
+        "hook/freeze": lambda folder: {"parameters": ["encoder"]},
         "tokenizer/pretrained": pretrained_options,
         "data/copying": lambda folder: {"size": 100, "held_out": 20},
         "data/dates": lambda folder: {"size": 300},

@@ -106,7 +106,63 @@ class Stretches(Rotary):
         return scales * super().rotate(heads, positions)
 
 
+class Answers(PositionalEncoding):
+    """Adds the mean of the query's coordinates, more of it the farther the key."""
+
+    def __init__(self, model):
+        super().__init__()
+
+    def content_bias(self, query_heads, key_heads, query, key):
+        far = (query.index[:, None, :, None] - key.index[:, None, None, :]).abs()
+        return query_heads.mean(-1, keepdim=True) * far
+
+
+class AnswersByPlace(Answers):
+    """Adds it by the key's position, not by its distance."""
+
+    def content_bias(self, query_heads, key_heads, query, key):
+        return query_heads.mean(-1, keepdim=True) * key.index[:, None, None, :]
+
+
+class AnswersAlike(Answers):
+    def content_bias(self, query_heads, key_heads, query, key):
+        return query_heads.mean(-1, keepdim=True).expand(-1, -1, -1, key.length)
+
+
+class AnswersByColumn(Answers):
+    def content_bias(self, query_heads, key_heads, query, key):
+        return super().content_bias(query_heads, key_heads, by_column(query), by_column(key))
+
+
+class AnswersForTheBatch(Answers):
+    def content_bias(self, query_heads, key_heads, query, key):
+        return super().content_bias(query_heads.mean(0, keepdim=True), key_heads, query, key)
+
+
+class AnswersForKeys(Answers):
+    """Takes as many maps as there are keys."""
+
+    def content_bias(self, query_heads, key_heads, query, key):
+        return super().content_bias(query_heads[:, : key_heads.shape[1]], key_heads, query, key)
+
+
+class AnswersForAll(Answers):
+    """Takes the keys off their mean, which later ones belong to."""
+
+    def content_bias(self, query_heads, key_heads, query, key):
+        centred = (key_heads - key_heads.mean(2, keepdim=True)).mean(-1)[:, :, None]
+        return super().content_bias(query_heads, key_heads, query, key) + centred
+
+
 MUTANTS = [
+    (AnswersForTheBatch, "shapes", r"content_bias has shape \(1, 4, 7, 7\), expected \(2, "),
+    (AnswersForKeys, "any_number_of_heads", "map for each of 3 heads that share 1 keys"),
+    (AnswersByColumn, "padding_moves_nothing", "at another position because of padding"),
+    (AnswersByColumn, "positions_go_on_after_a_cache", "positions restart"),
+    (AnswersForTheBatch, "rows_are_independent", "is encoded otherwise in the batch than alone"),
+    (AnswersByPlace, "scores_depend_on_distance", "do not depend on distance alone"),
+    (AnswersAlike, "a_filled_slot_tells_positions_apart", "content_bias gives all distances the same value"),
+    (AnswersForAll, "scores_change_between_two_tokens", "changes with the tokens around them"),
     (OneMap, "shapes", r"bias has shape \(1, 1, 1, 1\), expected one of \[\(1, 4, 1, 1\)"),
     (FourMaps, "any_number_of_heads", "bias does not have one map for each of 1 heads"),
     (TooShort, "long_sequences_work_or_are_refused", "15 tokens is refused, the model's longest is 16"),
@@ -136,3 +192,8 @@ def test_every_check_of_positions_catches_one():
 
 def test_one_factor_for_all_heads_is_no_fault():
     assert run(Scales).passed
+
+
+def test_a_bias_that_depends_on_the_query_keeps_the_contract():
+    report = run(Answers)
+    assert report.summary() == f"{len(checks_of(Kind.POSITION))} of {report.counts['checks']} checks passed"

@@ -1,4 +1,4 @@
-"""Every check of metrics, schedules and optimizers catches a fault that it is there for."""
+"""Every check of metrics, schedules, optimizers and hooks catches a fault that it is there for."""
 
 import math
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from plugformer.interfaces import Optimizer, OutputMetric, Schedule, Table
+from plugformer.hooks import hookimpl
+from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
 from plugformer.kinds import Kind
 from plugformer.testing import Status, run
 from plugformer.testing.runner import checks_of
@@ -232,6 +233,95 @@ class Jitters(Parameters):
         return _Jittery([p for _, p in parameters], lr=self.lr)
 
 
+class LooksLikeOne(Hook):
+    def optimizer_step(self):
+        """Without the mark nobody calls it."""
+
+
+class MisspeltArgument(Hook):
+    @hookimpl
+    def training_batch(self, batches):
+        return batches
+
+
+class Stops(Hook):
+    @hookimpl
+    def optimizer_step(self):
+        return True
+
+
+class Explodes(Hook):
+    @hookimpl(wrapper=True)
+    def training_loss(self):
+        loss = yield
+        return loss._replace(total=loss.total / 0)
+
+
+class LooksAtValues(Hook):
+    @hookimpl
+    def model_built(self, run):
+        self.largest = max(parameter.max().item() for parameter in run.model.parameters())
+
+
+class Counts(Hook):
+    """Does otherwise after the first update, which its state does not tell."""
+
+    updates = 0
+
+    @hookimpl(wrapper=True)
+    def training_loss(self):
+        loss = yield
+        return loss._replace(total=loss.total * (1 + self.updates))
+
+    @hookimpl(wrapper=True)
+    def optimizer_step(self):
+        self.updates += 1
+        return (yield)
+
+
+class KeepsASet(Hook):
+    @hookimpl
+    def training_batch(self):
+        pass
+
+    def state_dict(self):
+        return {"names": {"a"}}
+
+
+class DrawsFromTheProcess(Hook):
+    @hookimpl(wrapper=True)
+    def training_loss(self):
+        loss = yield
+        return loss._replace(total=loss.total * torch.rand(()))
+
+
+class ChangesInPlace(Hook):
+    @hookimpl
+    def training_batch(self, batch):
+        batch.source.ids[:, 0] = 1
+        return batch
+
+
+class Averages(Hook):
+    @hookimpl(wrapper=True)
+    def training_loss(self):
+        loss = yield
+        return loss._replace(total=loss.total / loss.targets)
+
+
+class EvaluatesStrangers(Hook):
+    @hookimpl
+    def evaluated_parameters(self, model):
+        return {"module.head.weight": model.head.weight.detach()}
+
+
+class ChangesWhatIsTrained(Hook):
+    @hookimpl
+    def evaluated_parameters(self, model):
+        with torch.no_grad():
+            model.head.weight.zero_()
+
+
 MUTANTS = [
     (
         Kind.METRIC,
@@ -291,6 +381,28 @@ MUTANTS = [
     (Kind.OPTIMIZER, Forgets, "resuming_changes_nothing", "takes another way than without stopping"),
     (Kind.OPTIMIZER, KeepsText, "resuming_changes_nothing", "is a str: no checkpoint can hold it"),
     (Kind.OPTIMIZER, Jitters, "updates_are_repeatable", "move the matrix differently"),
+    (Kind.HOOK, LooksLikeOne, "takes_part", "it implements none of the hooks"),
+    (Kind.HOOK, MisspeltArgument, "takes_part", "that does not exist"),
+    (Kind.HOOK, Stops, "a_model_trains_with_it", "no parameter moves"),
+    (Kind.HOOK, Explodes, "a_model_trains_with_it", "the loss of update 1 is inf"),
+    (Kind.HOOK, LooksAtValues, "a_model_without_values_will_do", "model_built raised"),
+    (Kind.HOOK, Counts, "resuming_changes_nothing", r"is another .*smallest case: 1"),
+    (Kind.HOOK, KeepsASet, "resuming_changes_nothing", "is a set, which a checkpoint cannot hold"),
+    (
+        Kind.HOOK,
+        DrawsFromTheProcess,
+        "random_numbers_come_from_its_generator",
+        "draw from self.generator",
+    ),
+    (Kind.HOOK, ChangesInPlace, "batches_are_replaced_and_not_changed", "it changes the batch in place"),
+    (Kind.HOOK, Averages, "losses_add_up", "are not that of both together"),
+    (
+        Kind.HOOK,
+        EvaluatesStrangers,
+        "evaluated_parameters_fit",
+        "'module.head.weight' evaluated, which is no",
+    ),
+    (Kind.HOOK, ChangesWhatIsTrained, "evaluated_parameters_fit", "it changes head.weight"),
 ]
 
 
@@ -299,7 +411,7 @@ def test_is_caught(assert_caught, kind, mutant, check, words):
     assert_caught(mutant, check, words)
 
 
-@pytest.mark.parametrize("kind", [Kind.METRIC, Kind.SCHEDULE, Kind.OPTIMIZER])
+@pytest.mark.parametrize("kind", [Kind.METRIC, Kind.SCHEDULE, Kind.OPTIMIZER, Kind.HOOK])
 def test_every_check_catches_one(kind):
     checks = {check.name for check in checks_of(kind)}
     assert {check for each, _, check, _ in MUTANTS if each is kind} == checks

@@ -11,6 +11,7 @@ from plugformer.configuration import ResolvedTask, dump
 from plugformer.configuration.task import Task
 from plugformer.documents import plain, read_mapping
 from plugformer.registry.source import source_hash
+from plugformer.runs.initialization import origin
 from plugformer.runs.lock import make_lock
 
 FORMAT = 1
@@ -31,7 +32,13 @@ def ingredients(resolved: ResolvedTask, data: dict[str, str]) -> Ingredients:
         data: A hash of each split's content.
     """
     lock = make_lock(resolved.task, resolved.registry, data)
-    return {"format": FORMAT, "task": written(resolved.task), **lock, "core": _core()}
+    return {
+        "format": FORMAT,
+        "task": written(resolved.task),
+        **lock,
+        **origin(resolved.task),
+        "core": _core(),
+    }
 
 
 def identity(parts: Ingredients) -> str:

@@ -11,7 +11,11 @@ from plugformer.explanations import keys_of, model_at
 from plugformer.kinds import Kind
 from plugformer.problems import Key, Origin
 
-_KINDS = {kind.value: kind for kind in Kind} | {"metrics": Kind.METRIC, "type": Kind.TASK_TYPE}
+_KINDS = {kind.value: kind for kind in Kind} | {
+    "metrics": Kind.METRIC,
+    "hooks": Kind.HOOK,
+    "type": Kind.TASK_TYPE,
+}
 DEFAULT = Origin("default")
 """The origin of what nobody wrote."""
 

@@ -74,6 +74,11 @@ class _Merger:
     def _tokenizers(self, base: Node, over: Node, path: Path) -> Node:
         """Merges tokenizers; one for both sides, extended on one side, becomes one for each."""
         below = block_of(base)
+        named = names_all(over) or (isinstance(over, Mapping) and names_sides(over))
+        if isinstance(over, Mapping) and "run" in over.items and not named:
+            return over  # the run says which ones
+        if below is not None and "run" in below.items and named:
+            base = below = _only(below, below.items.keys() - {"run"})
         if below is not None and isinstance(over, Mapping) and names_sides(over):
             if not names_sides(below):
                 both = _only(below, below.items.keys() - core_keys(Tokenizers))

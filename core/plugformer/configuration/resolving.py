@@ -6,6 +6,7 @@ from plugformer.configuration.blocks import default_blocks
 from plugformer.configuration.components import check_components
 from plugformer.configuration.layers import Layers, read_layers, with_manifest
 from plugformer.configuration.merging import merge_layers
+from plugformer.configuration.other_runs import with_other_runs
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolved import ResolvedTask
 from plugformer.configuration.structure import check_structure
@@ -71,7 +72,8 @@ def resolve_layers(
     for change in changes:
         tree, known = with_manifest(change, known)
         above.append(tree)
-    tree, notices = merge_layers([default_blocks(), *layers.trees, *above])
+    merged, notices = merge_layers([default_blocks(), *layers.trees, *above])
+    tree = with_other_runs(merged)
     return ResolvedTask(check_structure(tree, known, kinds), known, notices, tree)
 
 
@@ -85,9 +87,11 @@ def validate(resolved: ResolvedTask) -> ResolvedTask:
         ConfigurationError: Something does not fit; all problems together, each with its place.
     """
     from plugformer.model.soundness import check, data_problems  # need torch, which reading a task does not
+    from plugformer.runs.initialization import misfits
 
     checked = check_components(resolved)
     found = check(checked.task, checked.registry)
+    found += [] if found else misfits(checked.task, checked.registry)
     known = {path for path, _ in found}
     more = [each for each in data_problems(checked.task, checked.registry) if each[0] not in known]
     return _sound(checked, [*found, *more])

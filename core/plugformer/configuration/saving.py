@@ -32,7 +32,8 @@ _Dumper.add_representer(str, _text)
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Tokenizers) and value.source == value.target:
-        return {**_plain(value.source), "shared": value.shared}
+        own = {"shared": value.shared} if value.run is None else {"shared": value.shared, "run": value.run}
+        return {**_plain(value.source), **own}
     if isinstance(value, Component):
         core = {key: item for key, item in _settings(value).items() if key != "name"}
         return {"name": value.name, **value.options, **core}
@@ -51,6 +52,6 @@ def _settings(value: BaseModel) -> dict[str, Any]:
     for key, field in type(value).model_fields.items():
         item = getattr(value, key)
         plain = _plain(item)
-        if not (item == field.default and plain in (None, {})):
+        if not (item == field.default and plain in (None, {}, [])):
             written[field.alias or key] = plain
     return written

@@ -125,6 +125,11 @@ class Tokenizers(Settings):
     shared: bool = Field(
         default=True, description="One vocabulary for both sides; false if the sides are given apart."
     )
+    run: str | None = Field(
+        default=None,
+        description="A run directory, relative to this file, whose tokenizers are used: name, options and "
+        "what they have learned.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -132,9 +137,9 @@ class Tokenizers(Settings):
         if isinstance(value, str):
             value = {"name": value}
         if isinstance(value, dict) and "name" in value:
-            shared = value.get("shared", True)
-            block = {key: option for key, option in value.items() if key != "shared"}
-            return {"source": block, "target": block, "shared": shared}
+            own = {key: value[key] for key in ("shared", "run") if key in value}
+            block = {key: option for key, option in value.items() if key not in own}
+            return {"source": block, "target": block, **own}
         if not isinstance(value, dict):
             return value
         if "source" not in value and "target" not in value:
@@ -207,6 +212,15 @@ class DecoderOverrides(StackOverrides):
     cross_attention: CrossAttention = CrossAttention()
 
 
+class InitializeFrom(Settings):
+    """Where parts of the model have their initial values from."""
+
+    run: str = Field(description="A run directory, relative to this file.")
+    parts: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Parts of its model: encoder, decoder, head, each without embeddings, and embedding."
+    )
+
+
 class Model(Settings):
     """The model: its sizes, and the names of its parts."""
 
@@ -227,6 +241,9 @@ class Model(Settings):
     )
     embeddings: Embeddings = Embeddings()
     initialization: Component = Component(name="default")
+    initialize_from: InitializeFrom | None = Field(
+        default=None, description="Begin with what another run has learned, in some parts."
+    )
     position: Component = Component(name="rope")
     attention: Component = Component(name="mha")
     feed_forward: Component = Component(name="gelu")
@@ -324,6 +341,9 @@ class Training(Settings):
     average: Average | None = Field(
         default=None,
         description="End with the mean of the parameters at several evaluations, not with the best.",
+    )
+    hooks: list[Component] = Field(
+        default=[], description="Components that take part in the training, in this order."
     )
 
     @property

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.data.fingerprints import files_version, fingerprint, sampled_version
-from plugformer.data.tokenizing import has_one
+from plugformer.data.tokenizing import has_one, learned_by
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -45,9 +45,17 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
         "data": _made_of(Kind.DATA, task.data, registry),
         "version": version,
         "tokenizers": [_made_of(Kind.TOKENIZER, block, registry) for block in tokenizers],
+        "run": _of_run(task),
         "files": [files_version(_files(Kind.TOKENIZER, block, registry)) for block in tokenizers],
     }
     return fingerprint(json.dumps(parts, sort_keys=True, default=str))
+
+
+def _of_run(task: Task) -> list[str]:
+    """Returns what the tokenizers of the run have learned that a task takes them from, hashed."""
+    if task.tokenizer.run is None:
+        return []
+    return [files_version([learned_by(Path(task.tokenizer.run), side)]) for side in ("source", "target")]
 
 
 def data_version(data: Data, block: DataBlock, registry: Registry) -> str:

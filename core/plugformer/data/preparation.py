@@ -20,7 +20,7 @@ from plugformer.data.length import LengthCount, limited
 from plugformer.data.prepared_entry import PreparedEntry, fingerprints, remove
 from plugformer.data.splitting import refuse_other_classes, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
-from plugformer.data.tokenizing import create_tokenizers, learn_tokenizers, load_tokenizers
+from plugformer.data.tokenizing import create_tokenizers, learn_tokenizers, load_tokenizers, tokenizers_of_run
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, RegistryError, RunError
 from plugformer.interfaces import Architecture, Column, TaskType
@@ -60,7 +60,7 @@ def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = 
     Args:
         task: Fully resolved.
         registry: Knows the components.
-        vocabularies: To be learned if None.
+        vocabularies: To be learned if None; tokenizers may be those of another run, which the task names.
 
     Raises:
         ConfigurationError: An option of the data or the tokenizers is wrong.
@@ -144,7 +144,8 @@ def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabu
     """Returns what tokenizers and the task's type learn of training examples."""
     task_type = create_task_type(task, registry)
     task_type.learned = task_type.learn(train)
-    return Vocabularies(*learn_tokenizers(task, registry, train), task_type)
+    tokenizers = tokenizers_of_run(task, registry) or learn_tokenizers(task, registry, train)
+    return Vocabularies(*tokenizers, task_type)
 
 
 def _loaded(task: Task, registry: Registry, entry: PreparedEntry) -> Vocabularies:

@@ -52,6 +52,28 @@ def learn_tokenizers(task: Task, registry: Registry, train: Dataset) -> Tokenize
     return tokenizers
 
 
+def tokenizers_of_run(task: Task, registry: Registry) -> Tokenizers | None:
+    """Returns tokenizers with what those of another run have learned; None if the task names none.
+
+    Raises:
+        RunError: A file is missing or damaged.
+    """
+    if task.tokenizer.run is None:
+        return None
+    run = Path(task.tokenizer.run)
+    tokenizers = create_tokenizers(task, registry)
+    tokenizers.source.load(learned_by(run, "source"))
+    if tokenizers.target is not tokenizers.source:
+        tokenizers.target.load(learned_by(run, "target"))
+    return tokenizers
+
+
+def learned_by(run: Path, side: str) -> Path:
+    """Returns the file with what a run's tokenizer of one side has learned."""
+    own = run / f"tokenizer-{side}.json"
+    return own if own.exists() else run / "tokenizer-shared.json"
+
+
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
     """Writes what tokenizers have learned into a folder and returns a hash of it for each side."""
     source, target = tokenizers

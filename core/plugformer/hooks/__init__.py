@@ -1,5 +1,13 @@
-"""Hooks into the life of a run: what can be observed, who is told, and the observers that come along."""
+"""Hooks into the life of a run: who looks on, who takes part, and the observers that come along."""
 
-from plugformer.hooks.specification import Evaluation, Run, Update, hookimpl, must_not_fail
+from plugformer.hooks.specification import (
+    Evaluation,
+    Hooks,
+    Run,
+    TrainingHooks,
+    Update,
+    hookimpl,
+    must_not_fail,
+)
 
-__all__ = ["Evaluation", "Run", "Update", "hookimpl", "must_not_fail"]
+__all__ = ["Evaluation", "Hooks", "Run", "TrainingHooks", "Update", "hookimpl", "must_not_fail"]

@@ -1,63 +1,115 @@
-"""Telling observers: each on its own, so that one that raises is switched off and the run goes on."""
+"""Calling hooks.
+
+Observers are called each on its own, so that one that raises is switched off and the run goes on; components
+that take part as pluggy does, so that an error ends the run.
+"""
 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from traceback import walk_tb
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import pluggy
+import torch
 
-from plugformer.errors import PlugformerError, RegistryError, described
-from plugformer.hooks.specification import Hooks
-from plugformer.registry import Entry, State
+from plugformer.configuration.task import Component
+from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory
+from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
+from plugformer.interfaces import Hook
+from plugformer.interfaces.batch import Batch
+from plugformer.interfaces.model import Loss, Model
+from plugformer.kinds import Kind
+from plugformer.model.initialization import stream_seed
+from plugformer.registry import Entry, Registry, State
 from plugformer.registry.loading import LOADED, label, load_module
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
-"""Names of all hooks, in the order of a run's life."""
+"""Names of the hooks that observers implement, in the order of a run's life."""
+
+TRAINING_HOOKS = [name for name in vars(TrainingHooks) if not name.startswith("_")]
+"""Names of the hooks by which components take part."""
+
+_RESULTS = {"training_batch": Batch, "training_loss": Loss}
+
+
+class _Core:
+    """What happens where no component does something else."""
+
+    @hookimpl(trylast=True)
+    def training_batch(self, batch: Batch) -> Batch:
+        return batch
+
+    @hookimpl(trylast=True)
+    def training_loss(self, model: Model, batch: Batch) -> Loss:
+        return model.forward(batch)
+
+    @hookimpl(trylast=True)
+    def optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.step()
 
 
 class HookManager:
-    """Calls hooks on the observers of a run.
+    """Calls hooks on the observers of a run, and on the components that take part in it.
 
     Args:
         observers: Objects or modules with hook implementations.
         warn: Receives one line about each observer that is switched off.
+        components: Those that take part, by unique names, in the order of the task.
         trace: Print every call to standard error, as PLUGFORMER_TRACE=1 asks.
+
+    Raises:
+        RegistryError: One of them implements a hook that does not exist, or that is not for it.
     """
 
     def __init__(
         self,
         observers: Iterable[object],
         warn: Callable[[str], None],
+        components: Mapping[str, Hook] | None = None,
         *,
         trace: bool | None = None,
     ) -> None:
+        self.components = dict(components or {})
         self._warn = warn
         self._trace = os.environ.get("PLUGFORMER_TRACE") == "1" if trace is None else trace
         self._manager = pluggy.PluginManager("plugformer")
         self._manager.add_hookspecs(Hooks)
+        self._manager.add_hookspecs(TrainingHooks)
+        self._manager.register(_Core(), "the core")
         for observer in observers:
-            self._register(observer)
+            name = observer.__name__ if isinstance(observer, ModuleType) else type(observer).__qualname__
+            if self._manager.has_plugin(name):
+                name = f"{name} {id(observer):#x}"  # another one of the same class
+            self._register(observer, name)
+            self._refuse_taking_part(observer, name)
+        for own, component in self.components.items():
+            component.generator = torch.Generator()
+            self._register(component, f"hook {own!r}")
 
-    def _register(self, observer: object) -> None:
-        name = observer.__name__ if isinstance(observer, ModuleType) else type(observer).__qualname__
-        if self._manager.has_plugin(name):
-            name = f"{name} {id(observer):#x}"  # another one of the same class
+    def _register(self, implementer: object, name: str) -> None:
         try:
-            self._manager.register(observer, name=name)
+            self._manager.register(implementer, name=name)
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
+            known = [*HOOKS, *(TRAINING_HOOKS if isinstance(implementer, Hook) else ())]
             raise RegistryError(
                 f"{name} implements a hook, or an argument of one, that does not exist: {error}. "
-                f"Hooks: {', '.join(HOOKS)}"
+                f"Hooks: {', '.join(known)}"
             ) from error
-        self._refuse_wrappers(observer, name)
 
-    def _refuse_wrappers(self, observer: object, name: str) -> None:
-        """Observers are told one by one: none can stand around the others, as pluggy would allow."""
+    def _refuse_taking_part(self, observer: object, name: str) -> None:
+        """Observers are told one by one: none can stand around the others, or change what is trained."""
         for caller in self._manager.get_hookcallers(observer) or ():
+            if caller.name in TRAINING_HOOKS:
+                raise RegistryError(
+                    f"{name} implements {caller.name}, by which a component of the kind 'hook' takes part in "
+                    "a training; observers look on: derive it from plugformer.interfaces.Hook and list it in "
+                    "training.hooks"
+                )
             own = (each for each in caller.get_hookimpls() if each.plugin is observer)
             if any(each.wrapper or each.hookwrapper for each in own):
                 raise RegistryError(
@@ -66,25 +118,103 @@ class HookManager:
                 )
 
     def call(self, hook: str, **arguments: Any) -> None:
-        """Calls a hook on every observer, in the order of pluggy.
+        """Calls a hook on everybody who looks on, in the order of pluggy.
 
         Raises:
+            RegistryError: A component that takes part raised something.
             Exception: Whatever an implementation marked `must_not_fail` raised.
         """
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            started = time.perf_counter()
+            taking_part = isinstance(implementation.plugin, Hook)
+            with self._traced(hook, implementation.plugin_name):
+                try:
+                    implementation.function(**{name: arguments[name] for name in implementation.argnames})
+                except (Exception, SystemExit) as error:  # an observer is a stranger: the run goes on
+                    if taking_part:
+                        self._end(hook, error)
+                    if getattr(implementation.function, "plugformer_must_not_fail", False):
+                        raise
+                    self._manager.unregister(implementation.plugin)
+                    self._warn(
+                        f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
+                    )
+
+    def ask(self, hook: str, **arguments: Any) -> Any:
+        """Returns what pluggy makes of a hook by which components take part.
+
+        Raises:
+            RegistryError: A component raised something, or returned what the hook does not.
+        """
+        with self._traced(hook, "all"):
             try:
-                implementation.function(**{name: arguments[name] for name in implementation.argnames})
-            except (Exception, SystemExit) as error:  # an observer is a stranger: the run goes on
-                if getattr(implementation.function, "plugformer_must_not_fail", False):
-                    raise
-                self._manager.unregister(implementation.plugin)
-                self._warn(
-                    f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
-                )
-            if self._trace:
-                milliseconds = (time.perf_counter() - started) * 1000
-                print(f"{hook} -> {implementation.plugin_name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (that is what tracing is)
+                result = getattr(self._manager.hook, hook)(**arguments)
+            except (Exception, SystemExit) as error:
+                self._end(hook, error)
+        expected = _RESULTS.get(hook, object)
+        if not isinstance(result, expected):
+            raise RegistryError(
+                f"{' or '.join(self._taking_part(hook))} returns a {type(result).__name__} from {hook}, "
+                f"expected a {expected.__name__}: a wrapper returns what its yield gave it, or another one"
+            )
+        return result
+
+    def changes(self, hook: str) -> bool:
+        """Returns whether a component does something at a hook."""
+        return bool(self._taking_part(hook))
+
+    def seed(self, seed: int, step: int, batch: int) -> None:
+        """Puts each component's generator to where a batch of an update begins; 0 is none of them."""
+        for name, component in self.components.items():
+            component.generator.manual_seed(stream_seed(seed, f"hooks/{name}/{step}/{batch}"))
+
+    def _taking_part(self, hook: str) -> list[str]:
+        implementations = getattr(self._manager.hook, hook).get_hookimpls()
+        return [str(each.plugin_name) for each in implementations if isinstance(each.plugin, Hook)]
+
+    def _end(self, hook: str, error: BaseException) -> NoReturn:
+        """Raises an error again, with the name of the component whose code raised it, if one did."""
+        codes = {
+            getattr(each.function, "__code__", None): each
+            for each in getattr(self._manager.hook, hook).get_hookimpls()
+        }
+        frames = list(walk_tb(error.__traceback__))
+        # The innermost of them: what the core or another one raises passes through the wrappers around it.
+        called = [codes[frame.f_code] for frame, _ in frames if frame.f_code in codes]
+        if not called or not isinstance(called[-1].plugin, Hook) or out_of_memory(error):
+            raise error
+        name = called[-1].plugin_name
+        if isinstance(error, PlugformerError):
+            raise type(error)(f"{name}: {error}") from error
+        frame, line = frames[-1]
+        raise RegistryError(
+            f"{name}: {hook} raised {described(error)}, in {frame.f_code.co_filename}:{line}\n"
+            "correct it, or take it out of training.hooks"
+        ) from error
+
+    @contextmanager
+    def _traced(self, hook: str, name: str) -> Iterator[None]:
+        if not self._trace:
+            yield
+            return
+        started = time.perf_counter()
+        yield
+        milliseconds = (time.perf_counter() - started) * 1000
+        print(f"{hook} -> {name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (that is what tracing is)
+
+
+def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:
+    """Returns the components that a task lists, by name; the second of a name is called `name#2`.
+
+    Raises:
+        ConfigurationError: One refuses its options.
+        RegistryError: One cannot be loaded or constructed.
+    """
+    created: dict[str, Hook] = {}
+    for block in blocks:
+        number = sum(name.partition("#")[0] == block.name for name in created) + 1
+        name = block.name if number == 1 else f"{block.name}#{number}"
+        created[name] = registry.create(Kind.HOOK, block.name, **block.options)
+    return created
 
 
 def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> list[ModuleType]:

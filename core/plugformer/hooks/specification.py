@@ -1,14 +1,19 @@
-"""The hooks, in the order of a run's life. A plugin implements any of them, with any of their arguments."""
+"""The hooks: those that observers implement, in the order of a run's life, then those that take part.
 
-from collections.abc import Callable
+Any of them can be implemented, with any of their arguments.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pluggy
+import torch
+from torch import Tensor
 
 from plugformer.configuration.task import Task
-from plugformer.interfaces.model import Model
+from plugformer.interfaces import Batch, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -146,3 +151,43 @@ class Hooks:
     @hookspec
     def run_failed(self, run: Run, error: BaseException) -> None:
         """The run stops early: an error, or an interruption from outside."""
+
+
+class TrainingHooks:
+    """Where a component of kind `hook` may take part in a training.
+
+    `model` is the one that is trained: with `training.shard`, its parameters are this process's parts.
+    """
+
+    @hookspec
+    def model_built(self, run: Run) -> None:
+        """The model has its initial values; no optimizer knows its parameters yet, no checkpoint is read."""
+
+    @hookspec(firstresult=True)
+    def training_batch(self, run: Run, batch: Batch, step: int) -> Batch | None:
+        """Returns a batch of update number `step` as it is to be trained on; the core returns it as it is."""
+
+    @hookspec(firstresult=True)
+    def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:
+        """Returns the loss of a batch; the core returns `model.forward(batch)`.
+
+        The update's loss is the sum of `total` over its batches, divided by the number of its targets, and
+        the mean of `auxiliary`. Call methods of the model, not the model itself.
+        """
+
+    @hookspec(firstresult=True)
+    def optimizer_step(
+        self, run: Run, model: Model, optimizer: torch.optim.Optimizer, step: int
+    ) -> bool | None:
+        """Changes the parameters; the core lets the optimizer make its step.
+
+        Gradients are complete and clipped. An update that is left out, because it is not finite, gets here
+        not at all.
+        """
+
+    @hookspec(firstresult=True)
+    def evaluated_parameters(self, run: Run, model: Model) -> Mapping[str, Tensor] | None:
+        """Returns values by parameter name that are evaluated and saved instead of the trained ones.
+
+        Training goes on from the trained ones. The core returns nothing: they are evaluated themselves.
+        """

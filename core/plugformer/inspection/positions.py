@@ -1,4 +1,4 @@
-"""What a positional encoding does, seen through the three slots that every encoding has."""
+"""What a positional encoding does, seen through the three slots that positions alone decide about."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -20,6 +20,7 @@ from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
+from plugformer.interfaces.hook import Hook
 from plugformer.interfaces.initialization import Initialization, ParameterContext
 from plugformer.interfaces.level import Level
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
@@ -33,8 +34,12 @@ from plugformer.interfaces.real_tokens import take_tokens
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
-from plugformer.interfaces.softmax_attention import softmax_attention
-from plugformer.interfaces.state import PerPosition, State
+from plugformer.interfaces.softmax_attention import (
+    attention_scores,
+    attention_weights,
+    softmax_attention,
+)
+from plugformer.interfaces.state import PerPosition, Recurrent, State
 from plugformer.interfaces.task_type import Column, Example, Examples, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
@@ -63,6 +68,7 @@ __all__ = [
     "Generative",
     "Head",
     "HeadContext",
+    "Hook",
     "Hypothesis",
     "Initialization",
     "Level",
@@ -87,6 +93,7 @@ __all__ = [
     "Positions",
     "Prediction",
     "Ragged",
+    "Recurrent",
     "Residual",
     "ResidualContext",
     "Schedule",
@@ -105,6 +112,8 @@ __all__ = [
     "Tokens",
     "Value",
     "as_text",
+    "attention_scores",
+    "attention_weights",
     "evaluating",
     "labelled",
     "linear_cross_entropy",

@@ -16,8 +16,14 @@ class Attention(nn.Module, ABC):
     Full self-attention is `attend(x, project(x, at), scope)`. Cross-attention projects the encoder's output
     once per sequence. Incremental decoding appends `project(x_t, at)` to the state it keeps.
 
+    What is kept decides the state. `PerPosition` holds something of each token. `Recurrent` is for mixers
+    that decode from a summary of the past: `project` maps each token by itself, and `attend` does what
+    depends on the tokens before. A state that drops old tokens keeps the positions of the others beside them
+    and reads with `scope.over(kept)`.
+
     A component is constructed as `SomeAttention(model, **options)` with a `ModelContext` and its own keyword
-    options, which are validated from the constructor's annotations.
+    options, which are validated from the constructor's annotations. Where it makes no sense, such as a
+    recurrence in cross-attention, it raises ConfigurationError; `model.place` says where it stands.
 
     Attributes:
         residual_path: Names of the linear maps that values pass through to the residual stream, the last one
@@ -30,8 +36,8 @@ class Attention(nn.Module, ABC):
     def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
         """Returns what queries read of `memory`, whose tokens stand at the positions `at`.
 
-        `project(cat(a, b))` must equal `project(a).append(project(b))`. Keys are rotated here with
-        `at.rotate(heads)`.
+        What later tokens read of `project(cat(a, b))` must equal what they read of
+        `project(a).append(project(b))`. Keys are rotated here with `at.rotate(heads)`.
         """
 
     @abstractmethod
@@ -40,6 +46,6 @@ class Attention(nn.Module, ABC):
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads from the state, as far as the scope allows.
 
-        Queries are rotated here with `scope.query.rotate(heads)`; masks and the bias are the scope's.
-        `softmax_attention` does all of that for an attention that is built on a softmax.
+        Queries are rotated here with `scope.query.rotate(heads)`; masks and biases are the scope's.
+        `softmax_attention` applies these for an attention that is built on a softmax.
         """

@@ -103,7 +103,7 @@ class Positions:
 
 
 class PositionalEncoding(nn.Module):
-    """A way to tell positions apart, through up to three slots; each is the identity by default.
+    """A way to tell positions apart, through up to four slots; each is the identity by default.
 
     A component is constructed as `Encoding(model, **options)` with a `ModelContext` and its own keyword
     options. It overrides one or more slots. Positions are explicit tensors that count real tokens only, so
@@ -148,6 +148,31 @@ class PositionalEncoding(nn.Module):
         """
         return None
 
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],  # noqa: ARG002
+        key_heads: Float[Tensor, "batch groups key head_width"],  # noqa: ARG002
+        query: Positions,  # noqa: ARG002
+        key: Positions,  # noqa: ARG002
+    ) -> Float[Tensor, "#batch #heads query key"] | None:
+        """Returns what is added to the products of queries and keys, before they are scaled, or None.
+
+        For encodings whose bias depends on what the tokens are: relative position representations (Shaw et
+        al. 2018: https://arxiv.org/abs/1803.02155), Transformer-XL (https://arxiv.org/abs/1901.02860),
+        disentangled attention (https://arxiv.org/abs/2006.03654). A bias that depends on positions alone
+        belongs into `bias`, which is computed once for all layers; this one is computed in each.
+
+        Args:
+            query_heads: Query heads as they enter the product, after `rotate`.
+            key_heads: Key heads likewise; head h reads group h // (heads / groups).
+            query: Positions of the queries.
+            key: Positions of the keys.
+
+        Raises:
+            ConfigurationError: The heads have another width than the encoding's own vectors.
+        """
+        return None
+
 
 class NoPositions(PositionalEncoding):
-    """The null encoding: all three slots are the identity. Cross-attention gets it unless a task asks."""
+    """The null encoding: all four slots are the identity. Cross-attention gets it unless a task asks."""

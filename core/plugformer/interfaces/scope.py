@@ -43,6 +43,17 @@ class Scope:
         """Returns the same scope, whose records go to an observer."""
         return Scope(self.query, self.key, causal=self.causal, observer=observer)
 
+    def over(self, key: Positions) -> "Scope":
+        """Returns what the same queries see of other keys.
+
+        For an attention whose state holds fewer positions than `key` lists: a window that drops old tokens
+        keeps their positions beside them, and reads in their scope.
+
+        Args:
+            key: Positions of the keys that are there; only those may be missing that no query sees.
+        """
+        return Scope(self.query, key, causal=self.causal, observer=self.observer)
+
     def prepare(self) -> None:
         """Computes the bias now, and the mask merged into it, if the encoding has one.
 
@@ -98,6 +109,17 @@ class Scope:
     def bias(self) -> Float[Tensor, "#batch #maps query key"] | None:
         """What the positional encoding adds to the scores, or None."""
         return self.query.encoding.bias(self.query, self.key)
+
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],
+        key_heads: Float[Tensor, "batch groups key head_width"],
+    ) -> Float[Tensor, "#batch #heads query key"] | None:
+        """Returns what the positional encoding adds to the products of these heads, or None.
+
+        It differs from layer to layer, so nothing is kept. `softmax_attention` and `attention_scores` ask.
+        """
+        return self.query.encoding.content_bias(query_heads, key_heads, self.query, self.key)
 
     @cached_property
     def merged(self) -> Float[Tensor, "#batch #maps #query key"] | Bool[Tensor, "#batch 1 #query key"] | None:

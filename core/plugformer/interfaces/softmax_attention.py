@@ -1,4 +1,8 @@
-"""Scaled dot-product attention over heads: the kernel when nobody looks, the formula when somebody does."""
+"""Scaled dot-product attention over heads: the kernel when nobody looks, the formula when somebody does.
+
+The formula's two halves, `attention_scores` and `attention_weights`, serve attentions that do something
+between them or after them, which no kernel does.
+"""
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,12 +22,16 @@ def softmax_attention(
     scale: float | None = None,
     dropout: float = 0.0,
     mask: Bool[Tensor, "#batch #heads #query #key"] | None = None,
+    bias: Float[Tensor, "#batch #heads #query #key"] | None = None,
 ) -> Float[Tensor, "batch heads query value_width"]:
     """Returns softmax(q k^T * scale + bias) v, masked as the scope says; heads may share key-value groups.
 
     Attention Is All You Need, equation 1: https://arxiv.org/abs/1706.03762. PyTorch's fused kernels compute
     it without keeping the scores; only where an observer wants the weights are they computed openly. A query
-    that may see nothing reads zeros.
+    that may see nothing reads zeros. What the positional encoding adds to the scores is added here.
+
+    A mask or a bias beyond the scope's is a tensor of (query, key) that the kernel reads; it then skips no
+    part of the future. On a CPU, PyTorch has no fused kernel for a bias that itself gets gradients.
 
     Args:
         query: Query heads, already rotated.
@@ -33,15 +41,19 @@ def softmax_attention(
         scale: Factor on the scores; one over the square root of the head width if None.
         dropout: Rate at which weights are dropped; give 0 in evaluation mode.
         mask: True where a query may attend, among the keys that the scope allows; all of them if None.
+        bias: Added to the scores after scaling, beside the encoding's; finite.
     """
     if scope.observed:
-        return _plain(query, key, value, scope, scale=scale, dropout=dropout, mask=mask)
-    causal = scope.top_left_causal and scope.bias is None and mask is None
+        scores = attention_scores(query, key, scope, scale=scale, bias=bias)
+        weights = attention_weights(scores, scope, dropout=dropout, mask=mask)
+        return weights @ _shared(value, query.shape[1])
+    bias = _added(query, key, scope, scale, bias)
+    causal = scope.top_left_causal and scope.bias is None and bias is None and mask is None
     return scaled_dot_product_attention(
         query,
         key,
         value,
-        attn_mask=None if causal else _cast(_narrowed(scope.merged, mask), query.dtype),
+        attn_mask=None if causal else _cast(_narrowed(_raised(scope.merged, bias), mask), query.dtype),
         dropout_p=dropout,
         is_causal=causal,
         scale=scale,
@@ -49,33 +61,83 @@ def softmax_attention(
     )
 
 
-def _plain(
+def attention_scores(
     query: Float[Tensor, "batch heads query head_width"],
     key: Float[Tensor, "batch groups key head_width"],
-    value: Float[Tensor, "batch groups key value_width"],
     scope: Scope,
     *,
-    scale: float | None,
-    dropout: float,
-    mask: Bool[Tensor, "#batch #heads #query #key"] | None,
-) -> Float[Tensor, "batch heads query value_width"]:
-    """Computes the formula step by step and records the weights that are used."""
-    repeats = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(repeats, dim=1), value.repeat_interleave(repeats, dim=1)
-    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if scope.bias is not None:
-        scores = scores + scope.bias.to(scores.dtype)
+    scale: float | None = None,
+    bias: Float[Tensor, "#batch #heads #query #key"] | None = None,
+) -> Float[Tensor, "batch heads query key"]:
+    """Returns q k^T * scale, and all that is added to it; nothing is masked yet.
+
+    For an attention that changes scores or weights in a way that no kernel does; others call
+    `softmax_attention`. The arguments are the same.
+    """
+    scores = query @ _shared(key, query.shape[1]).transpose(-2, -1) * _factor(query, scale)
+    for added in (scope.bias, _added(query, key, scope, scale, bias)):
+        scores = scores if added is None else scores + added.to(scores.dtype)
+    return scores
+
+
+def attention_weights(
+    scores: Float[Tensor, "batch heads query key"],
+    scope: Scope,
+    *,
+    dropout: float = 0.0,
+    mask: Bool[Tensor, "#batch #heads #query #key"] | None = None,
+) -> Float[Tensor, "batch heads query key"]:
+    """Returns the softmax of scores over the keys that may be seen, and records it as "weights".
+
+    Args:
+        scores: As `attention_scores` returns them.
+        scope: Positions and masks; whoever looks sees what is returned.
+        dropout: Rate at which weights are dropped; give 0 in evaluation mode.
+        mask: True where a query may attend, among the keys that the scope allows; all of them if None.
+    """
     allowed = scope.allowed if mask is None else scope.allowed & mask
-    scores = scores.masked_fill(~allowed, -torch.inf)
     # A query that may see nothing has only -inf: its softmax is NaN, its weights are defined as zero.
-    weights = scores.softmax(dim=-1).masked_fill(~allowed, 0.0)
+    weights = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1).masked_fill(~allowed, 0.0)
     weights = drop(weights, dropout) if dropout else weights
     scope.record("weights", weights)
-    return weights @ value
+    return weights
+
+
+def _shared(
+    groups: Float[Tensor, "batch groups key width"], heads: int
+) -> Float[Tensor, "batch heads key width"]:
+    """Returns for each query head the group that it reads."""
+    return groups.repeat_interleave(heads // groups.shape[1], dim=1)
+
+
+def _factor(query: Float[Tensor, "batch heads query head_width"], scale: float | None) -> float:
+    return float(query.shape[-1] ** -0.5) if scale is None else scale
+
+
+def _added(
+    query: Float[Tensor, "batch heads query head_width"],
+    key: Float[Tensor, "batch groups key head_width"],
+    scope: Scope,
+    scale: float | None,
+    bias: Float[Tensor, "#batch #heads #query #key"] | None,
+) -> Float[Tensor, "#batch #heads #query #key"] | None:
+    """Returns what is added to scaled scores in this layer alone, or None."""
+    content = scope.content_bias(query, key)
+    if content is None:
+        return bias
+    scaled = content * _factor(query, scale)
+    return scaled if bias is None else scaled + bias
+
+
+def _raised(merged: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Returns the scope's mask and bias with a further bias."""
+    if merged is None or bias is None:
+        return bias if merged is None else merged
+    return bias.masked_fill(~merged, -torch.inf) if merged.dtype == torch.bool else merged + bias
 
 
 def _narrowed(merged: Tensor | None, mask: Tensor | None) -> Tensor | None:
-    """Returns the scope's mask and bias, of which a mask takes away where it is False."""
+    """Returns mask and bias, of which a further mask takes away where it is False."""
     if merged is None or mask is None:
         return mask if merged is None else merged
     return merged & mask if merged.dtype == torch.bool else merged.masked_fill(~mask, -torch.inf)

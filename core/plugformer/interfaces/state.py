@@ -8,6 +8,7 @@ from torch import Tensor
 
 AnyState = TypeVar("AnyState", bound="State")  # typing.Self, which beartype cannot check in methods
 Kept = TypeVar("Kept", bound="PerPosition")
+Running = TypeVar("Running", bound="Recurrent")
 
 
 class State(ABC):
@@ -56,6 +57,48 @@ class PerPosition(State):
         """Keeps these rows of the batch."""
         self._storage = tuple(tensor.index_select(0, rows) for tensor in self._storage)
         return self
+
+
+class Recurrent(State):
+    """A summary of the past of a fixed size, and the last piece of the sequence position by position.
+
+    For mixers that compute a sequence at once while training and go on from a running state while decoding:
+    retention, gated linear attention, state space models. `project` returns the piece it is given; appending
+    another folds the one before into the summary. `attend` reads both: the past through the summary, the
+    piece itself in parallel (the chunkwise recurrent form of RetNet, Sun et al. 2023, equation 7:
+    https://arxiv.org/abs/2307.08621). A whole sequence is one piece without a past, a step of decoding is a
+    piece of one token. The queries given to `attend` are always the tokens of the piece.
+
+    Padding must not move the summary: `project` sets what it keeps of padding so that `fold` is the identity
+    there.
+
+    Attributes:
+        past: The summary, batch on axis 0; empty at the beginning of a sequence.
+        piece: What `project` made of the last piece, batch on axis 0 and length on axis 1.
+    """
+
+    def __init__(
+        self,
+        *piece: Shaped[Tensor, "batch length ..."],
+        past: tuple[Shaped[Tensor, "batch ..."], ...] = (),
+    ) -> None:
+        self.piece = piece
+        self.past = past
+
+    @abstractmethod
+    def fold(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
+        """Returns what `past` is once the tokens of the piece belong to it."""
+
+    def append(self: Running, new: Running) -> Running:
+        """Folds the piece into the past; the new one takes its place."""
+        return type(self)(*new.piece, past=self.fold())
+
+    def select(self: Running, rows: Int[Tensor, " rows"]) -> Running:
+        """Keeps these rows of the batch."""
+        piece, past = (
+            tuple(tensor.index_select(0, rows) for tensor in tensors) for tensors in (self.piece, self.past)
+        )
+        return type(self)(*piece, past=past)
 
 
 def _room(

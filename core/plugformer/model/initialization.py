@@ -78,10 +78,15 @@ def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, floa
 @contextmanager
 def random_stream(seed: int, name: str) -> Iterator[None]:
     """Inside, torch draws CPU random numbers that depend on the seed and a name; outside nothing changes."""
-    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(int.from_bytes(digest[:8], "big") >> 1)  # no other device's
+        torch.default_generator.manual_seed(stream_seed(seed, name))  # no other device's
         yield
+
+
+def stream_seed(seed: int, name: str) -> int:
+    """Returns the seed of a stream of random numbers, which a seed and the stream's name decide."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def refuse_hidden_values(module: nn.Module, path: str = "model") -> None:

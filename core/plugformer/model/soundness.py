@@ -7,6 +7,7 @@ and run on a few tokens; of a larger one only the shapes are computed.
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import isfinite
+from pathlib import Path as FilePath
 from typing import Any
 
 import torch
@@ -18,7 +19,10 @@ from plugformer.creation import create_architecture, create_task_type
 from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.faults import cause_of
+from plugformer.hooks.manager import HookManager, create_hooks
+from plugformer.hooks.specification import Run
 from plugformer.interfaces import (
+    SPECIAL_TOKENS,
     Answer,
     Attention,
     Data,
@@ -38,11 +42,12 @@ from plugformer.interfaces import (
     ResidualContext,
     Schedule,
     Scope,
+    Sizes,
     Sublayer,
     TaskType,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import context
+from plugformer.model.assembly import assemble, context
 from plugformer.model.compatibility import incompatibilities
 from plugformer.model.initialization import random_stream, refuse_hidden_values, residual_matrices
 from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, plan_stacks
@@ -77,7 +82,7 @@ def check(task: Task, registry: Registry) -> list[Problem]:
         problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
         for compared in (_mismatches, _without_a_path):
             problems = problems or [each for plan in plans for each in compared(task, plan, registry)]
-        return problems
+        return problems or list(_refused_by_hooks(task, registry))
 
 
 def data_problems(task: Task, registry: Registry) -> list[Problem]:
@@ -111,6 +116,9 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
     blocks += [
         (Kind.METRIC, ("evaluation", "metrics", index), block)
         for index, block in enumerate(task.evaluation.metrics)
+    ]
+    blocks += [
+        (Kind.HOOK, ("training", "hooks", index), block) for index, block in enumerate(task.training.hooks)
     ]
     for kind, path, block in blocks:
         yield path, partial(_Trial(registry, kind, block).made, task.model.width)
@@ -338,6 +346,22 @@ def _require_factor(component: Schedule, width: int) -> None:
         raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
 
 
+def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
+    """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
+    if not task.training.hooks:
+        return
+    with torch.device("meta"):
+        model = assemble(task, Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS)), registry)
+    run = Run(FilePath(), task, model, steps=1, epoch_steps=1)
+    for index, block in enumerate(task.training.hooks):
+
+        def show(block: Component = block) -> None:
+            HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)
+
+        if (problem := _problem(("training", "hooks", index), show)) is not None:
+            yield problem
+
+
 def _problem(path: Path, build: Callable[[], object]) -> Problem | None:
     try:
         build()
@@ -423,7 +447,7 @@ def _filled(encoding: PositionalEncoding) -> set[str]:
     """Returns the slots that an encoding overrides."""
     return {
         slot
-        for slot in ("embed", "rotate", "bias")
+        for slot in ("embed", "rotate", "bias", "content_bias")
         if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
     }
 
@@ -455,3 +479,13 @@ class _Watched(PositionalEncoding):
     def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch maps query key"] | None:
         self.read.add("bias")
         return self.encoding.bias(query, key)
+
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],
+        key_heads: Float[Tensor, "batch groups key head_width"],
+        query: Positions,
+        key: Positions,
+    ) -> Float[Tensor, "#batch #heads query key"] | None:
+        self.read.add("content_bias")
+        return self.encoding.content_bias(query_heads, key_heads, query, key)

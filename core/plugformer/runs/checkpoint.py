@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from pydantic import ConfigDict, TypeAdapter
@@ -71,19 +71,31 @@ class Progress:
     places: list[Place] = field(default_factory=list)
 
 
+class Stateful(Protocol):
+    """What has a state, as PyTorch's objects have."""
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Returns tensors, numbers, texts, and lists, tuples and mappings of them."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> object:
+        """Goes on from what `state_dict` returned."""
+
+
 @dataclass
 class TrainingState:
-    """What moves while training: the model, the optimizer, the random generators and the progress.
+    """What moves while training: the model, the optimizer, hooks, the random generators and the progress.
 
     Attributes:
         model: With all its parameters.
         optimizer: Its `state_dict` is the same however many processes train; all call it together.
         progress: How far training has come.
+        hooks: Those that take part, by name; states are as the optimizer's.
     """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     progress: Progress = field(default_factory=Progress)
+    hooks: Mapping[str, Stateful] = field(default_factory=dict)
 
 
 def save_checkpoint(folder: Path, state: TrainingState, keep: int, processes: Processes = ALONE) -> Path:
@@ -97,11 +109,12 @@ def save_checkpoint(folder: Path, state: TrainingState, keep: int, processes: Pr
 
     Raises:
         RunError: The disk is full or the place cannot be written, and older checkpoints are kept; or the
-            optimizer keeps what no checkpoint can hold.
+            optimizer or a hook keeps what no checkpoint can hold.
     """
     generators = processes.gather(generator_states())
     optimizer = state.optimizer.state_dict()
-    return processes.on_main(lambda: _write(folder, state, keep, optimizer, generators))
+    hooks = {name: hook.state_dict() for name, hook in state.hooks.items()}
+    return processes.on_main(lambda: _write(folder, state, keep, optimizer, hooks, generators))
 
 
 def _write(
@@ -109,6 +122,7 @@ def _write(
     state: TrainingState,
     keep: int,
     optimizer_state: Mapping[str, Any],
+    hook_states: Mapping[str, Mapping[str, Any]],
     generators: Sequence[Mapping[str, Tensor]],
 ) -> Path:
     path = folder / f"step-{state.progress.step:08d}"
@@ -117,11 +131,16 @@ def _write(
     optimizer, tensors = split_tensors(optimizer_state, "optimizer")
     for process, states in enumerate(generators):
         tensors |= {_of(process) + name: tensor for name, tensor in states.items()}
+    hooks = {name: split_tensors(kept, f"hook {name}") for name, kept in hook_states.items() if kept}
     with replacing(path) as temporary:
         temporary.mkdir()
         write_tensors(own_tensors(state.model), temporary / "model.safetensors")
         write_tensors(tensors, temporary / "optimizer.safetensors")
         record = {"progress": asdict(state.progress), "optimizer": optimizer, "processes": len(generators)}
+        if hooks:
+            record["hooks"] = {name: kept for name, (kept, _) in hooks.items()}
+            kept_tensors = {key: tensor for _, own in hooks.values() for key, tensor in own.items()}
+            write_tensors(kept_tensors, temporary / "hooks.safetensors")
         (temporary / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         write_checksums(temporary)
     drop_old(folder, keep)
@@ -198,6 +217,11 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
         optimizer = join_tensors(record["optimizer"], tensors)
         _refuse_other_settings(state.optimizer, optimizer["param_groups"])
         state.optimizer.load_state_dict(optimizer)
+        states = record.get("hooks", {})
+        kept = load_tensors(path / "hooks.safetensors") if states else {}
+        for name, hook in state.hooks.items():
+            if name in states:
+                hook.load_state_dict(join_tensors(states[name], kept))
         saved = int(record["processes"])
         if process < saved:
             own = _of(process)
@@ -206,8 +230,8 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
             )
     except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise RunError(
-            f"{path} belongs to another optimizer or another version: {type(error).__name__}: {error}. "
-            "Go on with what it was written with, or train again"
+            f"{path} belongs to another optimizer, other hooks or another version: {type(error).__name__}: "
+            f"{error}. Go on with what it was written with, or train again"
         ) from error
     return saved
 

@@ -116,6 +116,11 @@ class RunDirectory:
         return self.path / "model.safetensors"
 
     @property
+    def initial(self) -> Path:
+        """Initial values that came from another run, if the task says so."""
+        return self.path / "initial.safetensors"
+
+    @property
     def metrics(self) -> Path:
         """What was measured while training, a line of JSON for each time."""
         return self.path / "metrics.jsonl"

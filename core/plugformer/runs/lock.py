@@ -95,6 +95,7 @@ def _blocks(task: Task) -> Iterator[tuple[Kind, Component]]:
     yield Kind.INITIALIZATION, model.initialization
     yield Kind.POSITION, model.decoder.cross_attention.position or NO_POSITION
     yield from ((Kind.METRIC, block) for block in task.evaluation.metrics)
+    yield from ((Kind.HOOK, block) for block in task.training.hooks)
     stacks = (model, model.encoder, model.decoder, model.decoder.cross_attention)
     layers = (*model.encoder.per_layer.values(), *model.decoder.per_layer.values())
     for place in (*stacks, *layers):

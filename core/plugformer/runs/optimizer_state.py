@@ -1,4 +1,4 @@
-"""An optimizer's state as tensors by name and JSON, whatever the optimizer keeps."""
+"""The state of an optimizer or a hook as tensors by name and JSON, whatever it keeps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,8 +38,9 @@ def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
             case None | bool() | int() | float() | str():
                 return part
         raise RunError(
-            f"{path} of the optimizer's state is a {type(part).__name__}, which a checkpoint cannot hold: "
-            "expected tensors, numbers, texts, and lists, tuples and mappings of them; correct the optimizer"
+            f"{path} of the {name.partition(' ')[0]}'s state is a {type(part).__name__}, which a checkpoint "
+            "cannot hold: expected tensors, numbers, texts, and lists, tuples and mappings of them; correct "
+            f"the {name}"
         )
 
     return record(value, name), tensors

@@ -22,7 +22,14 @@ _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9.!+]+")
 
 
-ANSWERING = frozenset(Kind) - {Kind.DATA, Kind.INITIALIZATION, Kind.METRIC, Kind.OPTIMIZER, Kind.SCHEDULE}
+ANSWERING = frozenset(Kind) - {
+    Kind.DATA,
+    Kind.HOOK,
+    Kind.INITIALIZATION,
+    Kind.METRIC,
+    Kind.OPTIMIZER,
+    Kind.SCHEDULE,
+}
 """Kinds of the components that a trained model answers with."""
 
 EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}

@@ -1,5 +1,7 @@
 """What turns text into numbers and back: kept with a run, and read from it."""
 
+from typing import Any
+
 from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.configuration.task import Task
@@ -34,14 +36,17 @@ def load_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -
     if target is not source:
         target.load(directory.tokenizer("target"))
     task_type = create_task_type(task, registry)
-    _learn(task_type, directory)
+    task_type.learned = read_learned(directory, task_type)
     return Vocabularies(source, target, task_type)
 
 
-def _learn(task_type: TaskType, directory: RunDirectory) -> None:
-    """Gives a task type what it has learned; earlier versions kept the names of classes alone."""
+def read_learned(directory: RunDirectory, task_type: TaskType) -> Any:
+    """Returns what a run's task type has learned; earlier versions kept the names of classes alone.
+
+    Raises:
+        RunError: The file is missing, or has something else than the type learns.
+    """
     if directory.labels.exists() and not directory.learned.exists():
-        task_type.learned = read_json(directory.labels, LABELS) or None
-        return
+        return read_json(directory.labels, LABELS) or None
     schema: TypeAdapter[object] = TypeAdapter(task_type.learned_type, config=ConfigDict(strict=True))
-    task_type.learned = read_json(directory.learned, schema)
+    return read_json(directory.learned, schema)

@@ -48,7 +48,7 @@ def write_tensors(tensors: dict[str, Tensor], path: Path, *, note: str = "") -> 
     path.touch()
     mode = path.stat().st_mode
     tensors = {name: tensor.cpu() for name, tensor in tensors.items()}
-    about = {_CHECKSUM: _checksum(tensors), **({_NOTE: note} if note else {})}
+    about = {_CHECKSUM: checksum(tensors), **({_NOTE: note} if note else {})}
     try:
         save_file(tensors, path, about)
         path.chmod(mode)  # as the umask has it: safetensors makes files that their owner alone can read
@@ -71,7 +71,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         expected = _about(path).get(_CHECKSUM)
     except (OSError, SafetensorError) as error:
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
-    if expected is not None and (found := _checksum(tensors)) != expected:
+    if expected is not None and (found := checksum(tensors)) != expected:
         raise RunError(
             f"{path} is damaged: its tensors have the SHA-256 {found[:12]}..., expected {expected[:12]}...; "
             f"{RESTORE}"
@@ -84,7 +84,7 @@ def _about(path: Path) -> dict[str, str]:
         return file.metadata() or {}
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
+def checksum(tensors: Mapping[str, Tensor]) -> str:
     """Returns a SHA-256 over names, types, shapes and contents."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):

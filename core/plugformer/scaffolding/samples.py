@@ -104,4 +104,10 @@ SAMPLES: Mapping[Kind, Sample] = {
         (),
         "decoding=new_component",
     ),
+    Kind.HOOK: Sample(
+        "Noise on the gradients, less at each update.",
+        "https://arxiv.org/abs/1511.06807",
+        ("pydantic", "torch"),
+        "training.hooks=[new_component]",
+    ),
 }

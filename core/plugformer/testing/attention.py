@@ -4,6 +4,7 @@ Masks, caching and observation have modules of their own beside this one.
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ from plugformer.testing.attention_masks import (
     the_future_is_not_seen,
     the_order_of_rows_does_not_matter,
 )
-from plugformer.testing.attention_reading import encodings, read, read_other, tokens
+from plugformer.testing.attention_reading import encodings, read, read_at_home, read_other, tokens
 from plugformer.testing.attention_weights import (
     looking_changes_nothing,
     shown_weights_are_those_used,
@@ -38,7 +39,7 @@ from plugformer.testing.check import check, require, require_close, require_fini
 from plugformer.testing.layout import PADDED
 from plugformer.testing.module import example, module_checks, residual_path_check
 from plugformer.testing.probes import Turning
-from plugformer.testing.subject import Subject
+from plugformer.testing.subject import CROSS, DECODER, ENCODER, Subject
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,16 @@ class Sizes:
 )
 def shapes(subject: Subject, sizes: Sizes) -> None:
     """The output has the query's shape: for length 1, odd sizes, and beyond the model's longest sequence."""
-    attention: Attention = subject.shaken(width=sizes.width, heads=sizes.heads)
     memory = torch.randn(3, sizes.keys, sizes.width, dtype=torch.float64)
     query = torch.randn(3, sizes.queries, sizes.width, dtype=torch.float64)
     keys = Positions.of(torch.ones(3, sizes.keys, dtype=torch.bool), Turning(), Padding.NONE)
-    for output, expected in (
-        (read_other(attention, query, memory, keys), query),
-        (read(attention, memory, keys, causal=True), memory),
-    ):
+    for there in subject.serving(CROSS, DECODER, ENCODER):
+        attention: Attention = there.shaken(width=sizes.width, heads=sizes.heads)
+        expected = query if there.place.cross else memory
+        if there.place.cross:
+            output = read_other(attention, query, memory, keys)
+        else:
+            output = read(attention, memory, keys, causal=there.place.causal)
         require(
             output.shape == expected.shape,
             f"the output has shape {tuple(output.shape)}, the query {tuple(expected.shape)}",
@@ -85,17 +88,22 @@ def shapes(subject: Subject, sizes: Sizes) -> None:
 
 @check()
 def every_real_token_is_read(subject: Subject) -> None:
-    """Without a mask every output depends on every token of the memory."""
-    attention: Attention = subject.shaken()
-    for encoding in encodings(subject):
+    """Every output depends on every token that its query may see: in a causal place, on those before it."""
+    for there, encoding in product(subject.serving(CROSS, DECODER, ENCODER), encodings(subject)):
+        attention: Attention = there.shaken()
         at = Positions.of(torch.ones(1, 5, dtype=torch.bool), encoding, Padding.NONE)
         memory, query = tokens(subject, 1, 5).requires_grad_(), tokens(subject, 1, 3)
-        output = read_other(attention, query, memory, at)
-        for number in range(query.shape[1]):
+        causal = there.place.causal
+        if there.place.cross:
+            output = read_other(attention, query, memory, at)
+        else:
+            output = read(attention, memory, at, causal=causal)
+        for number in range(output.shape[1]):
             (gradient,) = torch.autograd.grad(output[0, number].sum(), memory, retain_graph=True)
+            seen = gradient[0, : number + 1] if causal else gradient[0]
             require(
-                bool((gradient[0].abs().amax(dim=1) > 0).all()),
-                f"query {number} does not read every token of the memory",
+                bool((seen.abs().amax(dim=1) > 0).all()),
+                f"query {number} does not read every token of the memory that it may see",
             )
 
 
@@ -107,22 +115,22 @@ def dropout_ends_with_training(subject: Subject) -> None:
     same.load_state_dict(attention.state_dict())
     x = tokens(subject, 2, 6)
     at = Positions.of(torch.ones(2, 6, dtype=torch.bool), Turning(), Padding.NONE)
-    expected = read(same, x, at, causal=True)
+    expected = read_at_home(subject, same, x, at)
     require_close(
-        read(attention, x, at, causal=True), expected, "attention dropout goes on in evaluation mode"
+        read_at_home(subject, attention, x, at), expected, "attention dropout goes on in evaluation mode"
     )
     require_close(
-        read(same.train(), x, at, causal=True),
+        read_at_home(subject, same.train(), x, at),
         expected,
         "training mode gives other outputs than evaluation mode, although no dropout is set",
     )
 
 
 def _exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Tensor:
-    """Causal self-attention over a padded batch."""
+    """A padded batch."""
     layout = PADDED[2]
     x = example(*layout.real.shape, subject.model.width, dtype=dtype)
-    return read(attention, x, layout.at(Turning()), causal=True) * layout.real[..., None]
+    return read_at_home(subject, attention, x, layout.at(Turning())) * layout.real[..., None]
 
 
 CHECKS = (

@@ -1,6 +1,7 @@
 """Attention as a decoder uses it: step by step, with rows that move and leave."""
 
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 
@@ -9,7 +10,7 @@ from plugformer.testing.attention_reading import encodings, read, read_other, re
 from plugformer.testing.check import check, require_close
 from plugformer.testing.layout import FULL, LAYOUTS, Layout
 from plugformer.testing.probes import Sloping, Turning
-from plugformer.testing.subject import Subject
+from plugformer.testing.subject import CROSS, DECODER, ENCODER, Subject
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
 
 
 def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
-    attention: Attention = subject.shaken()
+    attention: Attention = subject.at(DECODER).shaken()
     real = case.layout.real
     x = tokens(subject, *real.shape)
     for encoding in encodings(subject):
@@ -69,29 +70,33 @@ def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
 
 @check(_pieces(by_step=False))
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
-    """project(a) followed by append(project(b)) keeps what project(a and b) keeps, padding included."""
-    attention: Attention = subject.shaken()
-    real, query = case.layout.real, tokens(subject, len(case.layout.rows), 2)
-    x = tokens(subject, *real.shape)
-    cut = case.cuts[0]
+    """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
+    attention: Attention = subject.at(DECODER).shaken()
+    real, cut = case.layout.real, case.cuts[0]
+    x, query = tokens(subject, *real.shape), tokens(subject, len(real), 2)
     for encoding in encodings(subject):
+        whole = case.layout.at(encoding)
         head = Positions.of(real[:, :cut], encoding, case.layout.padding)
         tail = head.following(real[:, cut:], case.layout.padding)
-        queries = Positions.of(torch.ones(len(query), 2, dtype=torch.bool), encoding, Padding.NONE)
-        scope = Scope(queries, head.then(tail), causal=False)
+        after = whole.following(torch.ones(len(query), 2, dtype=torch.bool), Padding.NONE)
         with torch.no_grad():
-            state = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
-            require_close(
-                attention.attend(query, state, scope),
-                read_other(attention, query, x, case.layout.at(encoding)),
-                "the state of two pieces differs from the state of the whole",
+            pieces = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
+            of_pieces, of_whole = (
+                attention.attend(
+                    query, state.append(attention.project(query, after)), Scope(after, keys, causal=True)
+                )
+                for state, keys in (
+                    (pieces, head.then(tail).then(after)),
+                    (attention.project(x, whole), whole.then(after)),
+                )
             )
+            require_close(of_pieces, of_whole, "the state of two pieces differs from the state of the whole")
 
 
 @check(LAYOUTS)
 def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
     """Queries that come one by one read from a projected memory what they read together."""
-    attention: Attention = subject.shaken()
+    attention: Attention = subject.at(CROSS).shaken()
     memory, query = tokens(subject, *layout.real.shape), tokens(subject, len(layout.rows), 4)
     for encoding in encodings(subject):
         keys = layout.at(encoding)
@@ -123,43 +128,49 @@ def finished_rows_can_leave(subject: Subject, rows: tuple[int, ...]) -> None:
 
 
 def _selected(subject: Subject, rows: tuple[int, ...], message: str) -> None:
-    """Selects rows twice, between steps, and compares with the same rows read from the start."""
-    attention: Attention = subject.shaken()
+    """Selects rows between steps, or of a memory, and compares with the same rows read from the start."""
     index, layout = torch.tensor(rows), Layout(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
     x, step = tokens(subject, 3, 4), tokens(subject, len(rows), 1)
     again = torch.arange(len(rows)).flip(0)
     one = torch.ones(len(rows), 1, dtype=torch.bool)
-    for encoding in encodings(subject):
+    for there, encoding in product(subject.serving(DECODER, CROSS), encodings(subject)):
+        attention: Attention = there.shaken()
         at = layout.at(encoding)
         chosen = at.select(index)
         after = chosen.following(one, Padding.NONE)
         then = chosen.then(after)
         with torch.no_grad():
-            state = attention.project(x, at).select(index).append(attention.project(step, after))
-            moved = attention.attend(step, state, Scope(after, then, causal=True))
-            cross = attention.attend(
-                step[again],
-                attention.project(x, at).select(index).select(again),
-                Scope(after.select(again), chosen.select(again), causal=False),
-            )
-            fresh = attention.project(x[index], chosen).append(attention.project(step, after))
-            require_close(moved, attention.attend(step, fresh, Scope(after, then, causal=True)), message)
-            memory = attention.project(x[index], chosen)
-            alone = attention.attend(step, memory, Scope(after, chosen, causal=False))
-            require_close(cross, alone[again], f"{message}, in cross-attention")
+            fresh = attention.project(x[index], chosen)
+            if there.place.cross:
+                scope = Scope(after.select(again), chosen.select(again), causal=False)
+                state = attention.project(x, at).select(index).select(again)
+                moved = attention.attend(step[again], state, scope)
+                alone = attention.attend(step, fresh, Scope(after, chosen, causal=False))
+                require_close(moved, alone[again], f"{message}, in cross-attention")
+            else:
+                scope = Scope(after, then, causal=True)
+                head = Positions.of(layout.real[:, :2], encoding, layout.padding)
+                tail = head.following(layout.real[:, 2:], layout.padding)
+                pieces = attention.project(x[:, :2], head).append(attention.project(x[:, 2:], tail))
+                moved, alone = (
+                    attention.attend(step, state.append(attention.project(step, after)), scope)
+                    for state in (pieces.select(index), fresh)
+                )
+                require_close(moved, alone, message)
 
 
 @check(FULL[1:])
 def distances_alone_matter(subject: Subject, layout: Layout) -> None:
     """Under a relative encoding a sequence gives the same wherever it begins."""
-    attention: Attention = subject.shaken()
     x = tokens(subject, *layout.real.shape)
-    for encoding in encodings(subject):
+    for there, encoding in product(subject.serving(DECODER, ENCODER), encodings(subject)):
+        attention: Attention = there.shaken()
+        causal = there.place.causal
         here = layout.at(encoding)
-        there = Positions.of(layout.real, encoding, Padding.NONE, start=9)
+        moved = Positions.of(layout.real, encoding, Padding.NONE, start=9)
         require_close(
-            read(attention, x, there, causal=True),
-            read(attention, x, here, causal=True),
+            read(attention, x, moved, causal=causal),
+            read(attention, x, here, causal=causal),
             f"outputs change when all positions move by 9, under {_named(encoding)}: queries and keys do not "
             "stand where their positions say",
         )

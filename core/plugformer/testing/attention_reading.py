@@ -41,6 +41,18 @@ def read(
     return attention.attend(x, attention.project(x, at), Scope(at, at, causal=causal, observer=observer))
 
 
+def read_at_home(
+    subject: Subject,
+    attention: Attention,
+    x: Float[Tensor, "batch length width"],
+    at: Positions,
+) -> Float[Tensor, "batch length width"]:
+    """Lets an attention read as it does in the place that it is constructed for."""
+    if subject.place.cross:
+        return read_other(attention, x, x, at)
+    return read(attention, x, at, causal=subject.place.causal)
+
+
 def read_pieces(
     attention: Attention, x: Float[Tensor, "batch length width"], at: Positions, cuts: Sequence[int]
 ) -> Float[Tensor, "batch length width"]:

@@ -1,5 +1,7 @@
 """Attention under observation: what is shown must be what is used."""
 
+from itertools import product
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -10,30 +12,29 @@ from plugformer.testing.attention_reading import encodings, read, read_other, to
 from plugformer.testing.check import NotApplicable, check, require, require_close
 from plugformer.testing.layout import LAYOUTS, Layout
 from plugformer.testing.probes import Collector, Eraser
-from plugformer.testing.subject import Subject
+from plugformer.testing.subject import CROSS, DECODER, ENCODER, Subject
 
 
 @check(LAYOUTS)
 def looking_changes_nothing(subject: Subject, layout: Layout) -> None:
     """With an observer the output and its gradient are those without one."""
-    attention: Attention = subject.shaken()
     x = tokens(subject, *layout.real.shape).requires_grad_()
-    for encoding in encodings(subject):
+    for there, encoding in product(subject.serving(ENCODER, DECODER), encodings(subject)):
+        attention: Attention = there.shaken()
         at = layout.at(encoding)
-        for causal in (False, True):
-            outputs = [
-                read(attention, x, at, causal=causal, observer=observer)[layout.real]
-                for observer in (None, Collector())
-            ]
-            require_close(outputs[1], outputs[0], "the output changes when somebody looks")
-            plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
-            require_close(observed, plain, "gradients change when somebody looks")
+        outputs = [
+            read(attention, x, at, causal=there.place.causal, observer=observer)[layout.real]
+            for observer in (None, Collector())
+        ]
+        require_close(outputs[1], outputs[0], "the output changes when somebody looks")
+        plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
+        require_close(observed, plain, "gradients change when somebody looks")
 
 
 @check(LAYOUTS)
 def shown_weights_respect_the_mask(subject: Subject, layout: Layout) -> None:
     """Recorded weights are (batch, maps, query, key), zero at padding and at the future, and finite."""
-    attention: Attention = subject.shaken()
+    attention: Attention = subject.at(DECODER).shaken()
     real = layout.real
     batch, length = real.shape
     for encoding in encodings(subject):
@@ -66,7 +67,7 @@ def shown_weights_are_those_used(subject: Subject, layout: Layout) -> None:
     memory, query = tokens(subject, *layout.real.shape), tokens(subject, len(layout.rows), 2)
     if not _recomputes(subject, memory, query, keys):
         require(
-            _erases(subject.shaken(), memory, query, keys),
+            _erases(subject.at(CROSS).shaken(), memory, query, keys),
             "the weights shown are not those used: the output is not the sum over keys that they say, and "
             "overwriting them changes nothing",
         )
@@ -80,7 +81,7 @@ def _recomputes(
 ) -> bool:
     """Whether weighted single reads add up to the output of an attention with one head."""
     try:
-        attention: Attention = subject.shaken(heads=1)
+        attention: Attention = subject.at(CROSS).shaken(heads=1)
     except ConfigurationError:
         return False
     collector, expected = Collector(), torch.zeros_like(query)

@@ -7,8 +7,11 @@ from typing import Any, NoReturn, TypeAlias
 import torch
 from torch import Tensor
 
-Function: TypeAlias = Callable[..., None]
-"""Takes a Subject and, if the check has cases, one of them; raises Violation or NotApplicable."""
+Function: TypeAlias = Callable[..., str | None]
+"""Takes a Subject and, if the check has cases, one of them; raises Violation or NotApplicable.
+
+What it returns is a note for those who read the report.
+"""
 
 
 class Violation(Exception):  # noqa: N818 (what it says is that a contract is violated)

@@ -17,7 +17,6 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import Place
 from plugformer.model.initialization import draw_own_values, refuse_hidden_values
 from plugformer.runs.weights import own_tensors, save_tensors
 from plugformer.testing.check import (
@@ -30,7 +29,7 @@ from plugformer.testing.check import (
     require_finite,
     stated,
 )
-from plugformer.testing.subject import Subject
+from plugformer.testing.subject import PLACES, Subject
 
 Exercise: TypeAlias = Callable[[Subject, Any, torch.dtype], Tensor]
 """Runs a component on the same small example each time, in a dtype, and returns what comes out."""
@@ -82,27 +81,30 @@ def constructs(subject: Subject, exercise: Exercise) -> None:
     require_finite(output, "its output is not finite")
 
 
-PLACES = (
-    Place(),
-    Place(layer=3, layers=4),
-    Place(stack="decoder", causal=True),
-    Place(stack="decoder", layer=11, layers=12, causal=True),
-    Place(stack="decoder", layer=1, layers=2, cross=True),
-)
-"""First and last layers of stacks of different depth, causal or not, and cross-attention."""
+def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> str | None:
+    """In each place of a model it works, or its constructor refuses the place with a ConfigurationError.
 
-
-def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> None:
-    """In each place of a model it works, or its constructor refuses the place with a ConfigurationError."""
+    Returns:
+        Which places it refuses, and how: checks do without them.
+    """
+    refused: dict[str, list[str]] = {}
+    error: ConfigurationError | None = None
     for place in PLACES:
+        there = subject.at(place)
         try:
-            module = subject.create(place=place)
-        except ConfigurationError:
+            module = there.create()
+        except ConfigurationError as refusal:
+            error = refusal
+            refused.setdefault("; ".join(str(refusal).splitlines()), []).append(str(place))
             continue
-        except Exception as error:
-            fail(f"constructed for {place} it raises {type(error).__name__}: {error}")
-        output = exercise(subject, module.eval(), torch.float32)
+        except Exception as fault:
+            fail(f"constructed for {place} it raises {type(fault).__name__}: {fault}")
+        output = exercise(there, module.eval(), torch.float32)
         require_finite(output, f"constructed for {place} its output is not finite")
+    if error is not None and sum(map(len, refused.values())) == len(PLACES):
+        raise error
+    said = [f"{', '.join(places)}: {message}" for message, places in refused.items()]
+    return f"places that it refuses, where nothing is checked: {'; '.join(said)}" if said else None
 
 
 def draws_initial_values(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001 (nothing is run)

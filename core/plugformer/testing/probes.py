@@ -28,6 +28,9 @@ class Turning(PositionalEncoding):
 class Sloping(PositionalEncoding):
     """Lowers scores with distance, as ALiBi does (https://arxiv.org/abs/2108.12409), more behind than ahead.
 
+    It also adds what query and key heads say about the distance between them, as DeBERTa does
+    (https://arxiv.org/abs/2006.03654).
+
     Args:
         heads: Number of softmax maps.
     """
@@ -41,6 +44,19 @@ class Sloping(PositionalEncoding):
         ahead = (key.index[:, None, None, :] - query.index[:, None, :, None]).double()
         slopes = torch.linspace(0.3, 0.9, self.heads, dtype=torch.float64)[:, None, None]
         return torch.where(ahead > 0, -ahead, 1.5 * ahead) * slopes
+
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],
+        key_heads: Float[Tensor, "batch groups key head_width"],
+        query: Positions,
+        key: Positions,
+    ) -> Float[Tensor, "batch heads query key"]:
+        """Returns waves of the distance, as strong as query and key are large."""
+        ahead = (key.index[:, None, None, :] - query.index[:, None, :, None]).to(query_heads.dtype)
+        keys = key_heads.repeat_interleave(query_heads.shape[1] // key_heads.shape[1], dim=1)
+        asked, told = query_heads.mean(dim=-1)[..., None], keys.mean(dim=-1)[:, :, None]
+        return 0.5 * (asked * (0.9 * ahead).sin() + told * (1.3 * ahead).sin())
 
 
 class Collector:

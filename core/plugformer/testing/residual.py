@@ -10,9 +10,9 @@ from torch import Tensor
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Place, Residual
 from plugformer.testing.check import NotApplicable, check, fail, require, require_close, require_finite
-from plugformer.testing.module import PLACES, example, module_checks
+from plugformer.testing.module import example, module_checks
 from plugformer.testing.probes import Function
-from plugformer.testing.subject import SUBLAYERS, Subject
+from plugformer.testing.subject import PLACES, SUBLAYERS, Subject
 
 ALONE = ("attention", "feed_forward")
 """What there is in a layer that reads no other stack."""

@@ -22,8 +22,8 @@ class Outcome:
     Attributes:
         check: The check's name.
         status: How it ended.
-        message: What is wrong, in plain words; of a skip or an expected failure, its reason; of a pass that
-            was declared to fail, that declaration.
+        message: What is wrong, in plain words; of a skip or an expected failure, its reason; of a pass, what
+            there is to note, such as that it was declared to fail.
         case: The smallest failing case; empty where there is none, or the check has only one.
         seconds: Time that it took.
         traceback: Of what the component raised; empty if it raised nothing.

@@ -116,28 +116,30 @@ def _tried(subject: Subject, check: Check) -> tuple[Status, Violation, str]:
         needed = f"needs a value for {', '.join(missing)}, which has no default: {advice}"
         return Status.SKIPPED, Violation(needed), ""
     reasons: list[str] = []
+    note = ""
     for case in check.cases or (None,):
         try:
-            fault = _fault(subject, check, case)
+            found = _tried_on(subject, check, case)
         except NotApplicable as reason:
             reasons.append(str(reason))
             continue
-        if fault is not None:
-            case, fault = _smallest(subject, check, case, fault)
+        if isinstance(found, Violation):
+            case, fault = _smallest(subject, check, case, found)
             return Status.FAILED, fault, "" if case is None else str(case)
+        note = note or found
     if reasons and len(reasons) == len(check.cases or (None,)):
         return Status.SKIPPED, Violation(reasons[0]), ""
-    return Status.PASSED, Violation(""), ""
+    return Status.PASSED, Violation(note), ""
 
 
-def _fault(subject: Subject, check: Check, case: Any) -> Violation | None:
-    """Tries a check on a case and returns what is wrong, or None.
+def _tried_on(subject: Subject, check: Check, case: Any) -> Violation | str:
+    """Tries a check on a case and returns what is wrong, or else what it notes.
 
     Raises:
         NotApplicable: The case does not concern the component, or it refuses the case's sizes.
     """
     try:
-        check.function(subject) if case is None else check.function(subject, case)
+        return (check.function(subject) if case is None else check.function(subject, case)) or ""
     except Violation as violation:
         return violation
     except ConfigurationError as error:
@@ -149,7 +151,6 @@ def _fault(subject: Subject, check: Check, case: Any) -> Violation | None:
         fault = Violation(f"raised {described(error)}" + (f", in {place}" if place else ""))
         fault.traceback = "".join(traceback.format_exception(error))
         return fault
-    return None
 
 
 def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
@@ -159,10 +160,10 @@ def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tu
     while tried < _SIMPLER and (candidate := next(candidates, None)) is not None:
         tried += 1
         try:
-            again = _fault(subject, check, candidate)
+            again = _tried_on(subject, check, candidate)
         except NotApplicable:
             continue
-        if again is not None:
+        if isinstance(again, Violation):
             case, fault = candidate, again
             candidates = iter(check.simpler(case))
     return case, fault

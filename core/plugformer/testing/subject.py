@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import nn
 
-from plugformer.errors import RegistryError
-from plugformer.interfaces import HeadContext, ModelContext, ResidualContext
+from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry import Registry
 from plugformer.registry.loading import load_attribute
@@ -23,13 +23,31 @@ T = TypeVar("T")
 MODEL = ModelContext(width=24, heads=4, hidden_width=20, max_length=16)
 """Sizes that the checks use unless they try others: small, and no two of them equal."""
 
+ENCODER, DECODER = Place(), Place(stack="decoder", causal=True)
+CROSS = Place(stack="decoder", layer=1, layers=2, cross=True)
+PLACES = (
+    ENCODER,
+    Place(layer=3, layers=4),
+    DECODER,
+    Place(stack="decoder", layer=11, layers=12, causal=True),
+    CROSS,
+)
+"""First and last layers of stacks of different depth, causal or not, and cross-attention."""
+
 OUTPUTS = 7
 """Classes that a head predicts."""
 
 SUBLAYERS = ("attention", "cross_attention", "feed_forward")
 """What a residual connection joins."""
 
-_NEURAL = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.HEAD)
+_NEURAL = (
+    Kind.POSITION,
+    Kind.ATTENTION,
+    Kind.FEED_FORWARD,
+    Kind.NORM,
+    Kind.HEAD,
+    Kind.RESIDUAL,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +59,8 @@ class Subject:
         name: Its name; of a class that is not registered, the class's.
         component: Its class.
         options: Its own options, as a task file would give them.
-        model: Sizes of the model that it becomes a part of.
+        model: The model that it becomes a part of: sizes, and a place that it may refuse for another.
+        fixed: The place that it is constructed for; None for the first that it serves.
         expected_failures: Names of checks that its author knows to fail, with the reasons.
         distribution: Who offers it.
         version: That distribution's version.
@@ -53,6 +72,7 @@ class Subject:
     component: type
     options: Mapping[str, Any] = field(default_factory=dict)
     model: ModelContext = MODEL
+    fixed: Place | None = None
     expected_failures: Mapping[str, str] = field(default_factory=dict)
     distribution: str = "local"
     version: str = ""
@@ -116,6 +136,44 @@ class Subject:
             _memo={},
         )
 
+    def at(self, place: Place) -> "Subject":
+        """Returns the same component, to be constructed for a place."""
+        return replace(self, fixed=place, _memo={})
+
+    def serving(self, *places: Place) -> list["Subject"]:
+        """Returns the component at those of the places that it serves.
+
+        Raises:
+            ConfigurationError: It refuses them all.
+        """
+        served = [self.at(place) for place in places if self._refusal(place) is None]
+        if not served and (refusal := self._refusal(places[-1])):
+            raise refusal
+        return served
+
+    @property
+    def place(self) -> Place:
+        """The place that the component is constructed for; the model's if it refuses all."""
+        if self.fixed is not None:
+            return self.fixed
+        places = (self.model.place, *PLACES)
+        return next((place for place in places if self._refusal(place) is None), self.model.place)
+
+    def _refusal(self, place: Place) -> ConfigurationError | None:
+        """Returns how the component refuses a place, or None; other errors are for whoever constructs it."""
+
+        def refusal() -> ConfigurationError | None:
+            try:
+                with torch.device("meta"):
+                    self.at(place).create()
+            except ConfigurationError as error:
+                return error
+            except Exception:
+                return None
+            return None
+
+        return self.once(("refusal", place), refusal)
+
     def create(self, **sizes: Any) -> Any:
         """Constructs the component.
 
@@ -126,14 +184,14 @@ class Subject:
             ConfigurationError: It refuses its options or the sizes.
         """
         context: tuple[ModelContext, ...] = ()
+        told = {**vars(self.model), "place": self.place, **sizes} if self.kind in _NEURAL else {}
         if self.kind is Kind.HEAD:
-            context = (HeadContext(**{**vars(self.model), "outputs": OUTPUTS, **sizes}),)
+            context = (HeadContext(**{"outputs": OUTPUTS, **told}),)
         elif self.kind is Kind.RESIDUAL:
-            width = sizes.get("width", self.model.width)
-            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, width)}
-            context = (ResidualContext(**{**vars(self.model), **joined, **sizes}),)
-        elif self.kind in _NEURAL:
-            context = (replace(self.model, **sizes),)
+            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, told["width"])}
+            context = (ResidualContext(**{**joined, **told}),)
+        elif told:
+            context = (ModelContext(**told),)
         return self.component(*context, **checked_options(self.component, self.options, self.name))
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:

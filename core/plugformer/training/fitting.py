@@ -11,7 +11,7 @@ from plugformer.data.order import Rows, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.validation import Validation
-from plugformer.hooks.manager import HookManager, load_observers
+from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.metrics_log import MetricsLog
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import Batch, Metric
@@ -55,7 +55,7 @@ def fit(
     """
     log = MetricsLog()
     observing = [log, *observers, *load_observers(trained.registry.hooks(), notify)] if processes.main else []
-    hooks = HookManager(observing, notify)
+    hooks = HookManager(observing, notify, create_hooks(trained.task.training.hooks, trained.registry))
     settings = trained.task.evaluation
     validation = Validation(
         trained.evaluator(processes),
@@ -63,8 +63,13 @@ def fit(
         limit=settings.limit,
         samples=settings.samples,
     )
+    stream, epoch_steps = _stream(trained.task.training, data)
+    steps = _planned(trained.task.training, epoch_steps)
+    run = Run(trained.directory, trained.task, trained.model, steps, epoch_steps)
+    with processes.together():
+        hooks.ask("model_built", run=run)
     parallel = _parallel(trained, notify, processes)
-    trainer = _trainer(trained, data, validation, hooks, processes, parallel)
+    trainer = _trainer(trained, run, stream, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
     seed_generators(trained.task.training.stream_seed, processes.index)  # of dropout
     _take_up(trainer, directory, notify, processes)
@@ -128,20 +133,24 @@ def _parallel(trained: TrainedModel, notify: Callable[[str], None], processes: P
 
 def _trainer(
     trained: TrainedModel,
-    data: PreparedData,
+    run: Run,
+    stream: BatchStream,
     validation: Validation,
     hooks: HookManager,
     processes: Processes,
     parallel: Parallel,
 ) -> Trainer:
-    task, registry, settings = trained.task, trained.registry, trained.task.training
+    registry, settings = trained.registry, trained.task.training
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
-    stream, epoch_steps = _stream(settings, data)
-    steps = _planned(settings, epoch_steps)
+    learning = ((name, each) for name, each in parallel.named_parameters() if each.requires_grad)
     return Trainer(
-        run=Run(trained.directory, task, trained.model, steps, epoch_steps),
+        run=run,
         parallel=parallel,
-        state=TrainingState(trained.model, optimizer.build(parallel.named_parameters())),
+        state=TrainingState(
+            trained.model,
+            optimizer.build(learning),
+            hooks={name: parallel.sharing_out(each) for name, each in hooks.components.items()},
+        ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         stream=stream,
         evaluate=validation.evaluate,

@@ -1,7 +1,7 @@
 """How the processes of a training hold its model: here each the whole, in `sharded.py` each a part of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
@@ -9,9 +9,12 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from torch import Tensor, nn
 
 from plugformer.configuration.task import Training
-from plugformer.interfaces.batch import Batch
-from plugformer.interfaces.model import Loss, Model
+from plugformer.interfaces import Batch, Hook, Loss, Model
+from plugformer.runs.checkpoint import Stateful
 from plugformer.training.precision import accelerator
+
+Objective = Callable[[Model, Batch], Loss]
+"""Computes a batch's loss by a model's methods."""
 
 
 class Parallel(ABC):
@@ -36,9 +39,18 @@ class Parallel(ABC):
         prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
         return prepared
 
+    @property
     @abstractmethod
-    def loss(self, batch: Batch) -> Loss:
-        """Returns the loss of a batch of this process."""
+    def trained(self) -> Model:
+        """The model whose parameters are updated."""
+
+    @abstractmethod
+    def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
+        """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
+
+    def sharing_out(self, hook: Hook) -> Stateful:
+        """Returns what saves and restores a hook's state; in files it is that of the whole model."""
+        return hook
 
     @abstractmethod
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
@@ -84,9 +96,14 @@ class Replicated(Parallel):
         """Returns the model's parameters."""
         return self._whole.named_parameters()
 
-    def loss(self, batch: Batch) -> Loss:
+    @property
+    def trained(self) -> Model:
+        """The model."""
+        return self._whole
+
+    def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch."""
-        loss: Loss = self.model(batch)
+        loss: Loss = self.model(batch) if objective is None else self.model(batch, objective=objective)
         return loss
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:

@@ -1,6 +1,6 @@
 """Fully sharded data parallelism: each process keeps a part of every parameter, gradient and moment."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
@@ -15,11 +15,11 @@ from torch.distributed.tensor import DTensor
 from plugformer.configuration.task import Training
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.batch import Batch
-from plugformer.interfaces.model import Loss, Model
+from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.model.layer import Layer
+from plugformer.runs.checkpoint import Stateful
 from plugformer.runs.weights import own_tensors
-from plugformer.training.parallel import Parallel
+from plugformer.training.parallel import Objective, Parallel
 from plugformer.training.precision import accelerator
 
 
@@ -47,7 +47,7 @@ class Sharded(Parallel):
         _refuse(model, self.accelerator)
         self._whole = model
         self._processes = processes
-        self.model = deepcopy(model)
+        self.model: Model = deepcopy(model)
         mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
         layers = [each for each in self.model.modules() if isinstance(each, Layer)]
         for unit in [*layers, self.model]:
@@ -69,11 +69,20 @@ class Sharded(Parallel):
         optimizer.register_load_state_dict_pre_hook(_spread)
         return super().prepare(optimizer)
 
-    def loss(self, batch: Batch) -> Loss:
+    @property
+    def trained(self) -> Model:
+        """The model of parts."""
+        return self.model
+
+    def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch."""
         with self.accelerator.autocast():
-            loss: Loss = self.model(batch)
+            loss: Loss = self.model(batch, objective=objective)
         return loss
+
+    def sharing_out(self, hook: Hook) -> Stateful:
+        """Returns what saves the whole state of a hook, and restores this process's parts of it."""
+        return _SharedOut(hook, dict(self.model.named_parameters()))
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:  # noqa: ARG002 (none is kept back)
         """Returns where every batch's gradients are exchanged."""
@@ -119,6 +128,39 @@ class Sharded(Parallel):
                 for index, values in saved["state"].items()
             }
         return saved | {"state": state}
+
+
+class _SharedOut:
+    """A hook's state, in which a tensor under the name of a parameter is a part of one as large as that."""
+
+    def __init__(self, hook: Hook, parameters: Mapping[str, nn.Parameter]) -> None:
+        self._hook = hook
+        self._parameters = parameters
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state with whole tensors."""
+        joined: dict[str, Any] = _changed(
+            self._hook.state_dict(), lambda _, value: _joined(value) if isinstance(value, Tensor) else value
+        )
+        return joined
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on with parts of such a state."""
+
+        def part(name: object, value: object) -> object:
+            parameter = self._parameters.get(str(name))
+            return value if parameter is None else _part(value, parameter)
+
+        self._hook.load_state_dict(_changed(state, part))
+
+
+def _changed(value: Any, change: Callable[[object, object], object], name: object = None) -> Any:
+    """Returns nested mappings and sequences with changed leaves; these are told the last key before them."""
+    if isinstance(value, Mapping):
+        return {key: _changed(item, change, key) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_changed(item, change, name) for item in value)
+    return change(name, value)
 
 
 def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:

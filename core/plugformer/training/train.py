@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accelerate import PartialState
+from torch import Tensor
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
 from plugformer.configuration.layers import short_name
@@ -25,6 +26,7 @@ from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.environment import environment
 from plugformer.runs.files import refuse_links
+from plugformer.runs.initialization import give_again, keep, origin, take_over
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
 from plugformer.runs.migration import migrated_lock
@@ -84,8 +86,10 @@ def train(
     data = _prepare(resolved, None, notify, processes)
     vocabularies = data.vocabularies
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
+    with processes.together():
+        taken = take_over(resolved, model, vocabularies)
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
-    processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies, where))
+    processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies, where, taken))
     with training_lock(path, processes):
         report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
@@ -144,6 +148,7 @@ def resume(
         if changed:
             processes.on_main(lambda: _record(directory, resolved.task, {**before, **now}, changed))
         model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
+        give_again(directory, model)
         trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
         report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
@@ -220,14 +225,16 @@ def _make_directory(
     data: PreparedData,
     vocabularies: Vocabularies,
     where: dict[str, Any],
+    taken: dict[str, Tensor],
 ) -> None:
     """Writes what a run begins with."""
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
         lock = make_lock(resolved.task, resolved.registry, data.hashes)
-        directory.write_lock({**lock, "environment": where})
+        directory.write_lock({**lock, **origin(resolved.task, taken), "environment": where})
         save_vocabularies(vocabularies, directory)
+        keep(directory, taken)
 
 
 def _prepare(

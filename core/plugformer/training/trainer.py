@@ -2,20 +2,20 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from plugformer.distributed import ALONE, Processes, SpokenFor
-from plugformer.errors import InterruptedRunError
+from plugformer.errors import InterruptedRunError, RegistryError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
-from plugformer.interfaces import Schedule
-from plugformer.interfaces.batch import Batch
-from plugformer.interfaces.model import Loss, evaluating
+from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
 from plugformer.runs.candidates import Candidates, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
@@ -67,7 +67,7 @@ class Trainer:
         stream: Yields the training batches.
         evaluate: Evaluates the model on the validation split after so many updates.
         monitor: Decides the best evaluation.
-        hooks: Observers.
+        hooks: Observers, and the components that take part.
         processes: Those that train together; each has a part of every update's batches.
     """
 
@@ -102,6 +102,7 @@ class Trainer:
         self.accelerator = parallel.accelerator
         self.model = parallel.model
         self.optimizer: torch.optim.Optimizer = parallel.prepare(state.optimizer)
+        self.objective = self._objective if hooks.changes("training_loss") else None
 
     @property
     def progress(self) -> Progress:
@@ -142,27 +143,27 @@ class Trainer:
         started = time.perf_counter()
         generators = generator_states()
         batches, spare = self.stream.next(self.progress, self.settings.accumulation, self.processes)
+        self.progress.step += 1
+        passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *spare])]
+        batches = passes[: len(batches)]
         model = self.run.model
         counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
         targets, tokens = map(int, self.processes.total(counts))
-        self.progress.step += 1
         rate = self._set_learning_rate()
         self.model.train()
-        passes = batches + spare
-        losses = [
-            self._backward(
-                batch.to(self.accelerator.device),
-                targets,
-                last=number == len(passes),
-                spare=number > len(batches),
-            )
-            for number, batch in enumerate(passes, start=1)
-        ][: len(batches)]
+        losses: list[Loss] = []
+        for number, batch in enumerate(passes):
+            self._seed_hooks(number)
+            spared = number >= len(batches)
+            last = number == len(passes) - 1
+            found = self._backward(batch.to(self.accelerator.device), targets, last=last, spare=spared)
+            losses += [] if spared else [found]
         norm = self._clip()
-        totals = torch.stack([loss.total for loss in losses]).tolist() if losses else []
+        totals = torch.stack([each.total for each in losses]).tolist() if losses else []
         loss = float(self.processes.total([sum(totals)])[0]) / targets
         if allowed := self.guard.allows(loss, norm, self.parallel.whole, batches, generators):
-            self.optimizer.step()
+            self.hooks.seed(self.settings.stream_seed, self.progress.step, 0)
+            self._ask("optimizer_step", optimizer=self.optimizer, step=self.progress.step)
         self.optimizer.zero_grad()
         logged = self.progress.step % self.settings.log_every == 0
         seconds = time.perf_counter() - started
@@ -180,10 +181,29 @@ class Trainer:
             skipped=self.progress.skipped,
         )
 
+    def _changed(self, batch: Batch, number: int) -> Batch:
+        """Returns a batch as hooks have it."""
+        self._seed_hooks(number)
+        changed: Batch = self.hooks.ask("training_batch", run=self.run, batch=batch, step=self.progress.step)
+        return changed
+
+    def _objective(self, model: Model, batch: Batch) -> Loss:
+        """Returns a batch's loss as hooks have it."""
+        loss: Loss = self.hooks.ask("training_loss", run=self.run, model=model, batch=batch)
+        return loss
+
+    def _seed_hooks(self, number: int) -> None:
+        """Lets hooks draw other numbers for each batch of an update, whichever process has it."""
+        batch = 1 + number * self.processes.count + self.processes.index
+        self.hooks.seed(self.settings.stream_seed, self.progress.step, batch)
+
+    def _ask(self, hook: str, **arguments: object) -> Any:
+        return self.hooks.ask(hook, run=self.run, model=self.parallel.trained, **arguments)
+
     def _backward(self, batch: Batch, targets: int, *, last: bool, spare: bool) -> Loss:
         """Adds a batch's gradients, of a spare one zeros; processes exchange them with the last one."""
         with self.parallel.exchanging(last=last):
-            loss = self.parallel.loss(batch)
+            loss = self.parallel.loss(batch, self.objective)
             mean = loss.total / targets + loss.auxiliary / self.settings.accumulation
             # What is exchanged is the mean of the processes' gradients; wanted is their sum.
             self.accelerator.backward(mean * (0 if spare else self.processes.count))
@@ -223,20 +243,48 @@ class Trainer:
         return self.progress.step % every == 0 or self.progress.step == self.run.steps
 
     def _evaluate(self) -> None:
-        with self.parallel.whole():
-            evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
-        improved = self._improves(evaluation)
-        value = self.monitor.value(evaluation)
-        if improved:
-            self.progress.best, self.progress.best_loss = value, evaluation.loss
-            self._save_model()
-        self.processes.on_main(
-            lambda: self.candidates.keep(evaluation.step, value, evaluation.loss, self.state.model)
-        )
+        with self._evaluated_parameters():
+            with self.parallel.whole():
+                evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
+            improved = self._improves(evaluation)
+            value = self.monitor.value(evaluation)
+            if improved:
+                self.progress.best, self.progress.best_loss = value, evaluation.loss
+                self._save_model()
+            self.processes.on_main(
+                lambda: self.candidates.keep(evaluation.step, value, evaluation.loss, self.state.model)
+            )
         self.progress.waited = 0 if improved else self.progress.waited + 1
         evaluation = replace(evaluation, best=improved, final=self.has_ended)
         self._tell("evaluation_ended", complete=True, evaluation=evaluation)
         self._save_checkpoint()
+
+    @contextmanager
+    def _evaluated_parameters(self) -> Iterator[None]:
+        """Inside, the model has the values that hooks want evaluated and saved."""
+        wanted: Mapping[str, Tensor] | None = self._ask("evaluated_parameters")
+        if wanted is None:
+            yield
+            return
+        parameters = dict(self.parallel.trained.named_parameters())
+        for name, value in wanted.items():
+            if name not in parameters or parameters[name].shape != value.shape:
+                raise RegistryError(
+                    f"a hook of training.hooks returns {name!r} of shape {tuple(value.shape)} from "
+                    "evaluated_parameters, expected parameters of the model, each with its name and shape"
+                )
+        kept = {name: parameters[name].detach().clone() for name in wanted}
+        self._assign(parameters, wanted)
+        try:
+            yield
+        finally:
+            self._assign(parameters, kept)
+
+    def _assign(self, parameters: Mapping[str, nn.Parameter], values: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, value in values.items():
+                parameters[name].copy_(value)
+        self.parallel.gather()
 
     def _improves(self, evaluation: Evaluation) -> bool:
         return self.monitor.improves(evaluation, self.progress.best, self.progress.best_loss)
@@ -295,7 +343,8 @@ class Trainer:
             self.guard.check_parameters()
             self._save_checkpoint()
         if not self.processes.on_main(self.directory.model.exists):
-            self._save_model()
+            with self._evaluated_parameters():
+                self._save_model()
         signals = [each for each in self.processes.gather(signal) if each]
         self.processes.end(
             InterruptedRunError(

@@ -1,5 +1,6 @@
 """Differential attention: what two softmax maps agree on is noise, and is subtracted."""
 
+import math
 from typing import Annotated, cast
 
 import torch
@@ -25,21 +26,17 @@ class DifferentialAttention(Attention):
     Differential Transformer, Ye et al. 2024, section 2.1: https://arxiv.org/abs/2410.05258. Equation 1 is the
     difference. Equation 2 is λ = exp(λq1 · λk1) - exp(λq2 · λk2) + λ_init, with four learned vectors that all
     pairs of a layer share. By equation 3 each pair is normalised by itself (RMSNorm) and scaled by
-    1 - λ_init; then all are concatenated and projected.
-
-    The paper's λ_init grows with the number of the layer, which a component does not know. One value for all
-    layers, such as 0.8, is its other strategy; section 3.8 finds little difference between the two.
+    1 - λ_init; then all are concatenated and projected. λ_init grows with the layer l = 1, 2, ..., by
+    0.8 - 0.6 exp(-0.3 (l - 1)).
 
     Each of the model's heads is one softmax map of head width d = width / heads. Maps 2i and 2i + 1 form pair
-    i and read the same values, which are 2 d wide. There are thus as many parameters as in multi-head
-    attention, and a bias on the scores (ALiBi, T5) has one map for each head, as everywhere.
-
-    The state holds keys (rotated), (batch, length, heads, head width), and values, (batch, length, pairs,
-    2 head width).
+    i and read the same values, which are 2 d wide. The state holds keys (rotated), (batch, length, heads, d),
+    and values, (batch, length, pairs, 2 d).
 
     Args:
         model: Sizes of the model; the heads must be even in number and divide the width.
-        lambda_init: λ at the start of training, and what the outputs' scale is derived from.
+        lambda_init: λ at the start of training, and what the outputs' scale is derived from. None: by the
+            number of the layer.
 
     Raises:
         ConfigurationError: The number of heads is odd, or does not divide the width.
@@ -50,23 +47,22 @@ class DifferentialAttention(Attention):
         model: ModelContext,
         *,
         lambda_init: Annotated[
-            float, Field(gt=0, lt=1, description="Weight of the second map when training starts.")
-        ] = 0.8,
+            float | None,
+            Field(gt=0, lt=1, description="Weight of the second map when training starts; by layer if null."),
+        ] = None,
     ) -> None:
         super().__init__()
         width = _head_width(model)
         self.heads = model.heads
         self.dropout = model.attention_dropout
-        self.lambda_init = lambda_init
-        self.query = nn.Linear(model.width, model.width, bias=False)
-        self.key = nn.Linear(model.width, model.width, bias=False)
-        self.value = nn.Linear(model.width, model.width, bias=False)
-        self.output = nn.Linear(model.width, model.width, bias=False)
+        self.lambda_init = lambda_init or 0.8 - 0.6 * math.exp(-0.3 * model.place.layer)
+        self.query, self.key, self.value, self.output = (
+            nn.Linear(model.width, model.width, bias=False) for _ in range(4)
+        )
         self.norm = nn.RMSNorm(2 * width, eps=1e-5)  # as in the authors' implementation
-        self.lambda_q1 = nn.Parameter(torch.empty(width))
-        self.lambda_k1 = nn.Parameter(torch.empty(width))
-        self.lambda_q2 = nn.Parameter(torch.empty(width))
-        self.lambda_k2 = nn.Parameter(torch.empty(width))
+        self.lambda_q1, self.lambda_k1, self.lambda_q2, self.lambda_k2 = (
+            nn.Parameter(torch.empty(width)) for _ in range(4)
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,0 +1,221 @@
+"""Initial values, and tokenizers, that a task takes over from another run."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from plugformer.configuration.other_runs import tokenizer_of
+from plugformer.configuration.resolved import ResolvedTask
+from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
+from plugformer.data.fingerprints import files_version
+from plugformer.data.tokenizing import learned_by
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.documents import plain
+from plugformer.errors import ConfigurationError, PlugformerError, nearest
+from plugformer.interfaces import SPECIAL_TOKENS, Model, Sizes, Tokenizer
+from plugformer.model.assembly import assemble
+from plugformer.problems import Key, Problem, report
+from plugformer.registry import Registry
+from plugformer.runs.directory import RunDirectory
+from plugformer.runs.files import read_json
+from plugformer.runs.vocabularies import read_learned
+from plugformer.runs.weights import checksum, load_tensors, own_tensors, save_tensors
+
+EMBEDDING, HEAD = "embedding", "head"
+
+Found = tuple[tuple[Key, ...], str]
+"""A place in the task, and what is wrong there."""
+
+_HERE = ("model", "initialize_from")
+
+
+def part_of(name: str) -> str:
+    """Returns the part that a parameter belongs to: its stack or the head, or `embedding` in any stack."""
+    first, *rest = name.split(".")
+    return EMBEDDING if EMBEDDING in rest[:1] else first
+
+
+def misfits(task: Task, registry: Registry) -> list[Found]:
+    """Returns what can be seen before data are read of what a task takes over: all but vocabularies.
+
+    Args:
+        task: Fully resolved.
+        registry: Creates its model, without memory for its parameters.
+    """
+    found = list(_other_tokenizers(task))
+    settings = task.model.initialize_from
+    if settings is None:
+        return found
+    try:
+        theirs = load_tensors(RunDirectory.open(Path(settings.run)).model)
+    except PlugformerError as error:
+        return [*found, ((*_HERE, "run"), str(error))]
+    with torch.device("meta"):
+        model = assemble(task, Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)), registry)
+    shapes = {
+        name: each for name, each in own_tensors(model).items() if part_of(name) not in (EMBEDDING, HEAD)
+    }
+    return [*found, *_unknown_parts(model, settings), *_differences(shapes, theirs, settings)]
+
+
+def take_over(resolved: ResolvedTask, model: Model, vocabularies: Vocabularies) -> dict[str, Tensor]:
+    """Gives a model the values that its task takes from another run, and returns them.
+
+    Raises:
+        ConfigurationError: They do not fit the model, or stand for other tokens or classes; all problems.
+        RunError: There is no such run, or it is damaged.
+    """
+    settings = resolved.task.model.initialize_from
+    if settings is None:
+        return {}
+    directory = RunDirectory.open(Path(settings.run))
+    theirs, own = load_tensors(directory.model), own_tensors(model)
+    found = [*_unknown_parts(model, settings), *_differences(own, theirs, settings)]
+    found += _other_vocabularies(own, settings, directory, vocabularies)
+    if found:
+        raise ConfigurationError(report([_problem(resolved, *each) for each in found]))
+    taken = {name: tensor for name, tensor in theirs.items() if part_of(name) in settings.parts}
+    give(model, taken)
+    return taken
+
+
+def give(model: Model, taken: dict[str, Tensor]) -> None:
+    """Copies values into a model whose parameters they have names and shapes of."""
+    model.load_state_dict(taken, strict=False)
+
+
+def origin(task: Task, taken: Mapping[str, Tensor] | None = None) -> dict[str, Any]:
+    """Returns what a lock says about what a task takes over: from where, and checksums of it.
+
+    Args:
+        task: Fully resolved.
+        taken: The values; read if not given.
+
+    Raises:
+        RunError: There is no such run, or it is damaged.
+    """
+    found: dict[str, Any] = {}
+    if (settings := task.model.initialize_from) is not None:
+        theirs = load_tensors(RunDirectory.open(Path(settings.run)).model) if taken is None else taken
+        values = {name: tensor for name, tensor in theirs.items() if part_of(name) in settings.parts}
+        found["parameters"] = {**settings.model_dump(), "sha256": checksum(values)}
+    if (run := task.tokenizer.run) is not None:
+        found["tokenizers"] = {"run": run, **_content_hashes(Path(run))}
+    return {"other_runs": found} if found else {}
+
+
+def keep(directory: RunDirectory, taken: dict[str, Tensor]) -> None:
+    """Writes values into a new run, which then needs the other one no more."""
+    if taken:
+        save_tensors(taken, directory.initial)
+
+
+def give_again(directory: RunDirectory, model: Model) -> None:
+    """Gives the model of a run the values that `keep` wrote, if it wrote any."""
+    if directory.initial.exists():
+        give(model, load_tensors(directory.initial))
+
+
+def _content_hashes(run: Path) -> dict[str, str]:
+    return {file.stem: files_version([file]) for file in sorted(run.glob("tokenizer-*.json"))}
+
+
+def _problem(resolved: ResolvedTask, path: tuple[Key, ...], message: str) -> Problem:
+    sentence, _, hint = message.partition("\n")
+    return resolved.problem(path, sentence, hint)
+
+
+def _unknown_parts(model: Model, settings: InitializeFrom) -> Iterator[Found]:
+    known = sorted({part_of(name) for name in own_tensors(model)})
+    for index, part in enumerate(settings.parts):
+        if part not in known:
+            yield (
+                (*_HERE, "parts", index),
+                f"the model has no part {part!r}{nearest(part, known)}\nknown: {', '.join(known)}",
+            )
+
+
+def _differences(
+    own: Mapping[str, Tensor], theirs: Mapping[str, Tensor], settings: InitializeFrom
+) -> Iterator[Found]:
+    """Yields for each part how its parameters differ in names, shapes and types."""
+    for index, part in enumerate(settings.parts):
+        mine, yours = (
+            {name: each for name, each in tensors.items() if part_of(name) == part}
+            for tensors in (own, theirs)
+        )
+        if not mine:
+            continue
+        lines = [f"{name} is in the model, not in the run" for name in mine if name not in yours]
+        lines += [f"{name} is in the run, not in the model" for name in yours if name not in mine]
+        lines += [
+            f"{name} has shape {tuple(mine[name].shape)} in the model, {tuple(yours[name].shape)} in the run"
+            for name in mine
+            if name in yours and mine[name].shape != yours[name].shape
+        ]
+        if lines:
+            more = f"; and {len(lines) - 3} more" if len(lines) > 3 else ""
+            yield (
+                (*_HERE, "parts", index),
+                f"{part!r} of {settings.run} does not fit: {'; '.join(lines[:3])}{more}",
+            )
+
+
+def _other_vocabularies(
+    own: Mapping[str, Tensor], settings: InitializeFrom, directory: RunDirectory, here: Vocabularies
+) -> Iterator[Found]:
+    """Yields where rows of the values that are taken stand for other tokens or classes than here."""
+    stacks = {name.partition(".")[0] for name in own if part_of(name) == EMBEDDING}
+    for index, part in enumerate(settings.parts):
+        path = (*_HERE, "parts", index)
+        if part == EMBEDDING:
+            sides = [
+                ("target", here.target) if each == "decoder" else ("source", here.source) for each in stacks
+            ]
+            for side, tokenizer in sides:
+                if problem := _other_tokens(directory, side, tokenizer):
+                    yield path, problem
+        elif part == HEAD and here.task_type.outputs is not None:
+            if (theirs := read_learned(directory, here.task_type)) != here.learned:
+                yield path, f"the outputs here are {here.learned}, those of {directory.path} {theirs}"
+        elif part == HEAD and (problem := _other_tokens(directory, "target", here.target)):
+            yield path, problem
+
+
+def _other_tokens(directory: RunDirectory, side: str, tokenizer: Tokenizer) -> str:
+    """Returns how a vocabulary differs from the run's; nothing if it does not."""
+    file = learned_by(directory.path, side)
+    with TemporaryDirectory() as folder:
+        own = Path(folder, file.name)
+        tokenizer.save(own)
+        if json.loads(own.read_bytes()) == read_json(file):
+            return ""
+    return (
+        f"the {side} vocabulary here is not that of {directory.path}, so that rows of the embedding would "
+        f"stand for other tokens\ntake it over, too: `tokenizer: {{run: {directory.path}}}`"
+    )
+
+
+def _other_tokenizers(task: Task) -> Iterator[Found]:
+    """Yields what is wrong with the run that tokenizers are taken from."""
+    own, path = task.tokenizer, ("tokenizer", "run")
+    if own.run is None:
+        return
+    try:
+        RunDirectory.open(Path(own.run))
+        theirs = Tokenizers.model_validate(plain(tokenizer_of(Path(own.run))))
+    except (PlugformerError, ValidationError) as error:
+        yield path, str(error) if isinstance(error, PlugformerError) else f"{own.run} is damaged: {error}"
+        return
+    if theirs.model_copy(update={"run": own.run}) != own:
+        yield (
+            path,
+            f"the tokenizers of {own.run} have another name or other options than are written here\n"
+            "leave name and options out: they come from the run",
+        )

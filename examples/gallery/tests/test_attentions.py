@@ -1,0 +1,164 @@
+"""The attentions are their formulas, keep the contract, and say what they cannot do."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from plugformer_gallery.retention import Retention
+from plugformer_gallery.sliding_window import SlidingWindowAttention
+from plugformer_gallery.talking_heads import TalkingHeadsAttention
+from torch import Tensor
+
+from plugformer import create
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import (
+    Attention,
+    ModelContext,
+    NoPositions,
+    Padding,
+    Place,
+    PositionalEncoding,
+    Positions,
+    Scope,
+)
+from plugformer.testing import contract_tests
+
+DECODER = Place(stack="decoder", causal=True)
+MODEL = ModelContext(width=24, heads=4, hidden_width=8, place=DECODER)
+LENGTH, WIDTH = 9, 6
+
+test_retention = contract_tests("attention/retention")
+test_sliding_window = contract_tests("attention/sliding_window")
+test_a_narrow_window = contract_tests("attention/sliding_window", options={"window": 2})
+test_a_wider_window = contract_tests("attention/sliding_window", options={"window": 3})
+test_talking_heads = contract_tests("attention/talking_heads")
+
+
+@pytest.fixture
+def x() -> Tensor:
+    torch.manual_seed(0)
+    return torch.randn(2, LENGTH, MODEL.width, dtype=torch.float64)
+
+
+@pytest.fixture(params=["none", "rope", "alibi"])
+def encoding(request: pytest.FixtureRequest) -> PositionalEncoding:
+    made: PositionalEncoding = create("position", request.param, MODEL)
+    return made
+
+
+def at(encoding: PositionalEncoding, length: int = LENGTH, start: int = 0) -> Positions:
+    return Positions.of(torch.ones(2, length, dtype=torch.bool), encoding, Padding.NONE, start=start)
+
+
+def read(attention: Attention, x: Tensor, here: Positions) -> Tensor:
+    return attention.attend(x, attention.project(x, here), Scope(here, here, causal=True))
+
+
+def heads_of(attention: Attention, x: Tensor, here: Positions) -> list[Tensor]:
+    """Returns rotated queries and keys, and values, each (batch, heads, length, head width)."""
+    made = [
+        attention.get_submodule(name)(x).unflatten(-1, (MODEL.heads, -1)).transpose(1, 2)
+        for name in ("query", "key", "value")
+    ]
+    return [here.rotate(made[0]), here.rotate(made[1]), made[2]]
+
+
+def test_retention_is_its_recurrence(x: Tensor) -> None:
+    """RetNet, equation 6: S = decay S + k v, o = q S, a loop over tokens."""
+    attention, here = Retention(MODEL).double(), at(create("position", "rope", MODEL))
+    query, key, value = heads_of(attention, x, here)
+    decay = torch.tensor([1 - 2.0**-5, 1 - 2.0**-6, 1 - 2.0**-7, 1 - 2.0**-8], dtype=torch.float64)
+    state, outputs = torch.zeros(2, MODEL.heads, WIDTH, WIDTH, dtype=torch.float64), []
+    for n in range(LENGTH):
+        state = decay[:, None, None] * state + key[:, :, n, :, None] * value[:, :, n, None] / math.sqrt(WIDTH)
+        outputs.append(torch.einsum("bhk,bhkv->bhv", query[:, :, n], state))
+    of_heads = torch.stack(outputs, dim=1)  # (batch, length, heads, head width)
+    of_heads = of_heads / (of_heads.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    gate = attention.gate(x)
+    expected = attention.output(gate * gate.sigmoid() * of_heads.flatten(2))
+    torch.testing.assert_close(read(attention, x, here), expected)
+
+
+def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
+    attention = Retention(MODEL).double()
+    positions = at(NoPositions(), 1)
+    state, sizes = attention.project(x[:, :1], positions), set()
+    for n in range(1, LENGTH):
+        new = positions.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+        positions = positions.then(new)
+        state = state.append(attention.project(x[:, n : n + 1], new))
+        sizes.add(sum(tensor.numel() for tensor in (*state.past, *state.piece)))
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("place", [Place(), Place(stack="decoder", cross=True)])
+def test_retention_refuses_places_without_a_past(place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="choose another attention here"):
+        Retention(ModelContext(width=24, heads=4, hidden_width=8, place=place))
+
+
+@pytest.mark.parametrize("window", [2, 3, 64])
+def test_a_sliding_window_is_multi_head_attention_of_what_is_near(
+    x: Tensor, encoding: PositionalEncoding, window: int
+) -> None:
+    attention, here = SlidingWindowAttention(MODEL, window=window).double(), at(encoding)
+    query, key, value = heads_of(attention, x, here)
+    bias = encoding.bias(here, here)
+    scores = query @ key.mT / math.sqrt(WIDTH) + (0 if bias is None else bias)
+    near = torch.ones(LENGTH, LENGTH).tril().triu(1 - window).bool()
+    weights = scores.masked_fill(~near, -math.inf).softmax(-1)
+    expected = attention.output((weights @ value).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(read(attention, x, here), expected)
+
+
+def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
+    torch.manual_seed(0)
+    attention, x = SlidingWindowAttention(MODEL, window=4).double(), torch.randn(2, 40, 24).double()
+    expected = read(attention, x, at(NoPositions(), 40))
+    positions = at(NoPositions(), 1)
+    state, longest = attention.project(x[:, :1], positions), 0
+    for n in range(1, 40):
+        new = positions.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+        positions = positions.then(new)
+        state = state.append(attention.project(x[:, n : n + 1], new))
+        output = attention.attend(x[:, n : n + 1], state, Scope(new, positions, causal=True))
+        torch.testing.assert_close(output[:, 0], expected[:, n])
+        longest = max(longest, state.tensors[0].shape[1])
+    assert longest == 8
+
+
+def test_cross_attention_has_no_window(x: Tensor) -> None:
+    place = Place(stack="decoder", cross=True)
+    attention = SlidingWindowAttention(ModelContext(width=24, heads=4, hidden_width=8, place=place), window=2)
+    queries, keys = at(NoPositions(), 1), at(NoPositions())
+    attention, memory = attention.double(), x.requires_grad_()
+    scope = Scope(queries, keys, causal=False)
+    output = attention.attend(x[:, :1].detach(), attention.project(memory, keys), scope)
+    (gradient,) = torch.autograd.grad(output.sum(), memory)
+    assert (gradient.abs().amax(-1) > 0).all()
+
+
+def test_talking_heads_is_its_formula(x: Tensor, encoding: PositionalEncoding) -> None:
+    """Talking-heads attention, section 3, a loop over heads."""
+    attention, here = TalkingHeadsAttention(MODEL).double(), at(encoding)
+    query, key, value = heads_of(attention, x, here)
+    bias = encoding.bias(here, here)
+    scores = query @ key.mT / math.sqrt(WIDTH) + (0 if bias is None else bias)
+    future = torch.ones(LENGTH, LENGTH).triu(1).bool()
+
+    def talk(maps: list[Tensor], weights: Tensor) -> list[Tensor]:
+        return [sum(row[g] * maps[g] for g in range(MODEL.heads)) for row in weights]
+
+    mixed = talk(list(scores.unbind(1)), attention.before.weight)
+    weights = talk(
+        [each.masked_fill(future, -math.inf).softmax(-1) for each in mixed], attention.after.weight
+    )
+    of_heads = [weights[head] @ value[:, head] for head in range(MODEL.heads)]
+    torch.testing.assert_close(read(attention, x, here), attention.output(torch.cat(of_heads, -1)))
+
+
+@pytest.mark.parametrize("make", [Retention, SlidingWindowAttention, TalkingHeadsAttention])
+def test_sizes_that_do_not_fit(make: Callable[[ModelContext], Attention]) -> None:
+    with pytest.raises(ConfigurationError, match="4 heads do not divide the width 22"):
+        make(ModelContext(width=22, heads=4, hidden_width=8, place=DECODER))

@@ -1,0 +1,1 @@
+"""Hooks that take part. Nothing is re-exported: importing one, by its manifest entry, imports no other."""

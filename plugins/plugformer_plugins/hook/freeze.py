@@ -1,0 +1,58 @@
+"""Freezing parameters."""
+
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+from pydantic import Field
+
+from plugformer.errors import ConfigurationError, nearest
+from plugformer.hooks import Run, hookimpl
+from plugformer.interfaces import Hook
+
+
+class Freeze(Hook):
+    """Keeps parameters at the values that they begin with; they get no gradients and no optimizer state.
+
+    How transferable are features in deep neural networks?, Yosinski et al. 2014, section 3:
+    https://arxiv.org/abs/1411.1792. With `model.initialize_from` these are the values of another run. Dropout
+    goes on in frozen parts.
+
+    Args:
+        parameters: Patterns of paths, as of files: `encoder`, with all that is in it, or `*.norm.weight`,
+            where `*` stands for any characters, dots as well.
+    """
+
+    def __init__(
+        self,
+        *,
+        parameters: Annotated[
+            list[str],
+            Field(min_length=1, description="Patterns of paths, such as encoder or *.norm.weight."),
+        ],
+    ) -> None:
+        self.parameters = parameters
+
+    @hookimpl
+    def model_built(self, run: Run) -> None:
+        """Freezes what matches.
+
+        Raises:
+            ConfigurationError: A pattern matches nothing, or nothing is left to be trained.
+        """
+        named = dict(run.model.named_parameters(remove_duplicate=False))
+        for pattern in self.parameters:
+            matching = [name for name in named if _matches(name, pattern)]
+            if not matching:
+                places = sorted({".".join(name.split(".")[:depth]) for name in named for depth in (1, 2)})
+                raise ConfigurationError(
+                    f"no parameter matches {pattern!r}{nearest(pattern, [*places, *named])}\n"
+                    f"there are {', '.join(places)}, and what is in them"
+                )
+            for name in matching:
+                named[name].requires_grad_(False)
+        if not any(each.requires_grad for each in named.values()):
+            raise ConfigurationError("every parameter is frozen, so that there is nothing to be trained")
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}.*")

@@ -1,0 +1,1 @@
+"""The `sick-relatedness` and `sick-entailment` tasks."""

@@ -1,0 +1,1 @@
+"""The `ud-ewt` task."""

@@ -1,0 +1,93 @@
+"""An exponential moving average: its formula, and that it is what is evaluated and saved."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from plugformer.hooks import hookimpl
+from plugformer.hooks.manager import HookManager
+from plugformer.runs.weights import load_tensors
+from plugformer_plugins.hook.ema import ExponentialMovingAverage
+
+
+@pytest.mark.parametrize(("warm_up", "decays"), [(False, [0.5, 0.5]), (True, [2 / 11, 3 / 12])])
+def test_the_formula(warm_up, decays):
+    """The warm-up's decays after one and two updates, (1 + n) / (10 + n), are worked out by hand."""
+    model, hook = nn.Linear(2, 1), ExponentialMovingAverage(decay=0.5, warm_up=warm_up)
+    model.bias.requires_grad_(False)
+    manager = HookManager([], pytest.fail, {"ema": hook})
+    optimizer = torch.optim.SGD([model.weight], lr=1.0)
+    average = model.weight.detach().clone()
+    assert manager.ask("evaluated_parameters", run=None, model=model) is None
+    for decay in decays:
+        model.weight.grad = torch.ones(1, 2)
+        manager.ask("optimizer_step", run=None, model=model, optimizer=optimizer, step=1)
+        average = decay * average + (1 - decay) * model.weight.detach()
+    found = manager.ask("evaluated_parameters", run=None, model=model)
+    assert found.keys() == {"weight"}
+    torch.testing.assert_close(found["weight"], average)
+
+
+def validation(run):
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [line["loss"] for line in lines if line["event"] == "validation"]
+
+
+def test_the_average_is_evaluated_and_saved_and_training_goes_on_without_it(train_tiny, trained, tmp_path):
+    seen = []
+
+    class Observer:
+        @hookimpl
+        def evaluation_ended(self, run, evaluation):
+            own = {name: value.detach().clone() for name, value in run.model.named_parameters()}
+            seen.append((own, load_tensors(run.directory / "model.safetensors"), evaluation.best))
+
+    out = tmp_path / "run"
+    train_tiny(out, "training.hooks=[{name: ema, decay: 0.9}]", observers=[Observer()])
+    assert all(best for _, _, best in seen)
+    for own, saved, _ in seen:
+        assert not torch.equal(own["head.weight"], saved["head.weight"])
+    step = "checkpoints/step-00000010"
+    mine, plain = (load_tensors(run / step / "model.safetensors") for run in (out, trained.directory))
+    assert all(torch.equal(mine[name], plain[name]) for name in plain), "what is trained is the same"
+    kept = load_tensors(out / step / "hooks.safetensors")
+    best = load_tensors(out / "model.safetensors")
+    assert all(torch.equal(kept[f"hook ema/average/{name}"], best[name]) for name in best)
+    assert validation(out) != validation(trained.directory)
+
+
+def test_an_average_of_averages(train_tiny, tmp_path):
+    """`training.average` is the mean of what was evaluated."""
+    means = []
+
+    class Observer:
+        @hookimpl
+        def evaluation_ended(self, run):
+            means.append(load_tensors(run.directory / "model.safetensors")["head.weight"])
+
+    average = ("training.hooks=[{name: ema, decay: 0.9}]", "training.average={checkpoints: 3}")
+    train_tiny(tmp_path / "run", *average, observers=[Observer()])
+    found = load_tensors(tmp_path / "run/model.safetensors")["head.weight"]
+    torch.testing.assert_close(found, torch.stack(means).mean(0))
+
+
+def test_an_interrupted_run_has_the_average(train_tiny, tmp_path):
+    import signal
+
+    from plugformer.errors import InterruptedRunError
+
+    class Impatient:
+        @hookimpl
+        def step_ended(self):
+            signal.raise_signal(signal.SIGINT)
+
+    out = tmp_path / "run"
+    with pytest.raises(InterruptedRunError):
+        train_tiny(out, "training.hooks=[{name: ema, decay: 0.9, warm_up: false}]", observers=[Impatient()])
+    saved, trained = (
+        load_tensors(out / file)["head.weight"]
+        for file in ("model.safetensors", "checkpoints/step-00000001/model.safetensors")
+    )
+    assert not torch.equal(saved, trained)

@@ -1,0 +1,310 @@
+"""Components that take part in a training: what they may change, and that resuming them is exact."""
+
+import json
+import signal
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from tests.training.processes import differences, ends, launched, train_command
+
+from plugformer.configuration import resolve, validate
+from plugformer.errors import ConfigurationError, InterruptedRunError, RegistryError, RunError
+from plugformer.hooks import hookimpl
+from plugformer.hooks.manager import HookManager
+from plugformer.interfaces import Hook
+from plugformer.runs.weights import load_tensors
+from plugformer.training.train import resume, train
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = ("r_drop", "token_dropout")
+
+
+@pytest.fixture
+def with_examples(registry):
+    for name in NAMES:
+        registry = registry.with_local(EXAMPLES / name / "registry.yaml")
+    return registry
+
+
+@pytest.fixture
+def with_hook(registry, tmp_path):
+    """Returns a registry with a component `sample`, whose methods are given as source code."""
+
+    def make(source, state=""):
+        number = len(list(tmp_path.glob("sample*.py")))
+        module = tmp_path / f"sample_{tmp_path.name.replace('-', '_')}_{number}.py"
+        body = textwrap.indent(textwrap.dedent(source), "    ")
+        imports = (
+            "import torch\nfrom torch.nn import functional\nfrom plugformer.hooks import hookimpl\n"
+            "from plugformer.interfaces import Hook\n\n\n"
+        )
+        module.write_text(f"{imports}class Sample(Hook):\n{body}\n")
+        manifest = tmp_path / f"registry{number}.yaml"
+        manifest.write_text(
+            f"components: {{hook: {{sample: {{class: '{module.stem}:Sample', summary: A., "
+            "source: 'https://a.b'}}}\n"
+        )
+        return registry.with_local(manifest)
+
+    return make
+
+
+@pytest.fixture
+def train_with(short_settings, tmp_path):
+    def run(registry, name, hooks, *overrides, **options):
+        settings = short_settings(f"training.hooks={hooks}", *overrides)
+        train("dates", overrides=settings, out=tmp_path / name, registry=registry, notify=str, **options)
+        return tmp_path / name
+
+    return run
+
+
+class Interrupter:
+    def __init__(self, steps):
+        self.steps = steps
+
+    @hookimpl
+    def step_ended(self, update):
+        if update.step in self.steps:
+            signal.raise_signal(signal.SIGINT)
+
+
+def files(run):
+    (last,) = sorted((run / "checkpoints").iterdir())[-1:]
+    return {
+        path.name: load_tensors(path) for path in (run / "model.safetensors", *last.glob("*.safetensors"))
+    }
+
+
+def assert_equal(one, other):
+    mine, yours = files(one), files(other)
+    assert mine.keys() == yours.keys()
+    for name, tensors in mine.items():
+        assert tensors.keys() == yours[name].keys()
+        assert all(torch.equal(tensors[key], yours[name][key]) for key in tensors), name
+
+
+ALL = (
+    "[{name: ema, decay: 0.9}, {name: freeze, parameters: [encoder.layers]}, r_drop, "
+    "{name: token_dropout, rate: 0.3}]"
+)
+
+
+def test_resuming_is_exact(with_examples, train_with, tmp_path):
+    whole = train_with(with_examples, "whole", ALL)
+    with pytest.raises(InterruptedRunError):
+        train_with(with_examples, "stopped", ALL, observers=[Interrupter([3])])
+    with pytest.raises(InterruptedRunError):
+        resume(tmp_path / "stopped", registry=with_examples, observers=[Interrupter([6])], notify=str)
+    resume(tmp_path / "stopped", registry=with_examples, notify=str)
+    assert_equal(whole, tmp_path / "stopped")
+    assert "hooks.safetensors" in files(whole)
+
+
+def test_each_changes_the_training(with_examples, train_with):
+    plain = train_with(with_examples, "plain", "[]")
+    for name in NAMES:
+        changed = load_tensors(train_with(with_examples, name, f"[{name}]") / "model.safetensors")
+        unchanged = load_tensors(plain / "model.safetensors")
+        assert not all(torch.equal(changed[key], unchanged[key]) for key in changed)
+    assert "hooks" not in (plain / "task.yaml").read_text()
+    assert "hooks.safetensors" not in files(plain)
+
+
+def test_what_draws_nothing_and_changes_nothing_leaves_the_bits(with_hook, train_with, trained):
+    registry = with_hook(
+        """
+        @hookimpl(wrapper=True)
+        def training_batch(self):
+            self.generator.seed()
+            return (yield)
+
+        @hookimpl(wrapper=True)
+        def training_loss(self):
+            return (yield)
+
+        @hookimpl(wrapper=True)
+        def optimizer_step(self):
+            return (yield)
+        """
+    )
+    assert_equal(train_with(registry, "run", "[sample]"), trained.directory)
+
+
+def test_hooks_stand_in_the_task_and_the_lock(with_examples, train_with):
+    run = train_with(with_examples, "run", "[r_drop, {name: ema, decay: 0.5}]")
+    assert "- name: ema\n    decay: 0.5\n    warm_up: true" in (run / "task.yaml").read_text()
+    assert {"hook/r_drop", "hook/ema"} < json.loads((run / "lock.json").read_text())["components"].keys()
+
+
+def test_random_numbers_come_from_a_stream_named_after_the_hook(with_hook, train_with, registry):
+    source = """
+        def __init__(self):
+            self.drawn = []
+
+        @hookimpl
+        def training_batch(self):
+            self.drawn.append(torch.rand((), generator=self.generator).item())
+
+        def state_dict(self):
+            return {"drawn": self.drawn}
+        """
+
+    def drawn(run):
+        (last,) = sorted((run / "checkpoints").iterdir())[-1:]
+        hooks = json.loads((last / "state.json").read_text())["hooks"]
+        return [dict(state["mapping"])["drawn"] for name, state in hooks.items() if "sample" in name]
+
+    known, settings = with_hook(source), ("training.steps=2", "training.accumulation=2")
+    (alone,) = drawn(train_with(known, "alone", "[sample]", *settings))
+    assert len(set(alone)) == 4
+    beside = drawn(train_with(known, "beside", "[ema, sample, sample]", *settings))
+    assert beside[0] == alone
+    assert not set(beside[1]) & set(alone)
+    (other,) = drawn(train_with(known, "other", "[sample]", "training.seed=2", *settings))
+    assert not set(other) & set(alone)
+
+
+def test_results_pass_through_in_the_order_of_the_list(with_hook, train_with):
+    """Each adds its number to the loss in turn: 0 * 10 + 1, * 10 + 2."""
+    registry = with_hook(
+        """
+        def __init__(self, *, number: int):
+            self.number = number
+            self.seen = []
+
+        @hookimpl(wrapper=True)
+        def training_loss(self):
+            loss = yield
+            before = int(loss.auxiliary)
+            self.seen.append(before * 10 + self.number)
+            return loss._replace(auxiliary=loss.auxiliary * 0 + self.seen[-1])
+
+        def state_dict(self):
+            return {"seen": self.seen}
+        """
+    )
+    hooks = "[{name: sample, number: 1}, {name: sample, number: 2}]"
+    run = train_with(registry, "run", hooks, "training.steps=1")
+    (last,) = (run / "checkpoints").iterdir()
+    kept = json.loads((last / "state.json").read_text())["hooks"]
+    assert [dict(kept[name]["mapping"])["seen"] for name in ("sample", "sample#2")] == [[1], [12]]
+
+
+def test_weighing_examples_with_gradient_accumulation(with_hook, train_with):
+    """Examples that are weighed by nothing do not count, whatever batch of an update they are in."""
+    registry = with_hook(
+        """
+        @hookimpl(wrapper=True)
+        def training_loss(self, model, batch):
+            loss = yield
+            weights = torch.tensor([float(row % 2) for row in batch.rows])
+            total = -(weights * model.likelihoods(batch).log_probabilities).sum()
+            return loss._replace(total=total)
+        """
+    )
+    still = (
+        "model.dropout=0.0",
+        "training.steps=2",
+        "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}",
+    )
+    one = train_with(registry, "one", "[sample]", "training.batch_size=16", *still)
+    two = train_with(registry, "two", "[sample]", "training.accumulation=2", *still)
+    assert differences(one, two) < 1e-6
+
+
+MISTAKES = [
+    (
+        "training_batch",
+        "1 / 0",
+        "hook 'sample': training_batch raised ZeroDivisionError: division by zero, in .*py:",
+    ),
+    ("training_loss", "raise SystemExit", "hook 'sample': training_loss raised SystemExit"),
+    ("optimizer_step", "model.nothing()", "hook 'sample': optimizer_step raised AttributeError"),
+    ("evaluated_parameters", "return {'a': torch.ones(2)}", r"returns 'a' of shape \(2,\) from eval"),
+    ("training_batch", "return 3", "'sample' returns a int from training_batch, expected a Batch"),
+    ("step_ended", "{}['a']", "hook 'sample': step_ended raised KeyError: 'a'"),
+]
+
+
+@pytest.mark.parametrize(("hook", "code", "words"), MISTAKES)
+def test_an_error_ends_the_training_with_the_name(with_hook, train_with, hook, code, words):
+    arguments = "self, model" if hook in ("optimizer_step", "evaluated_parameters") else "self"
+    registry = with_hook(f"@hookimpl\ndef {hook}({arguments}):\n    {code}")
+    with pytest.raises(RegistryError, match=words):
+        train_with(registry, "run", "[sample]")
+
+
+def test_a_wrapper_that_returns_nothing(with_hook, train_with):
+    registry = with_hook("@hookimpl(wrapper=True)\ndef training_loss(self):\n    yield")
+    with pytest.raises(
+        RegistryError, match="'sample' returns a NoneType from training_loss, expected a Loss"
+    ):
+        train_with(registry, "run", "[sample]")
+
+
+def test_errors_of_others_keep_their_names():
+    """What the model raises passes through the wrappers around it, which have nothing to do with it."""
+
+    class Around(Hook):
+        @hookimpl(wrapper=True)
+        def training_loss(self):
+            return (yield)
+
+    class Model:
+        def forward(self, batch):
+            raise ValueError("mine")
+
+    manager = HookManager([], pytest.fail, {"around": Around()})
+    with pytest.raises(ValueError, match=r"^mine$"):
+        manager.ask("training_loss", run=None, model=Model(), batch=None)
+
+
+def test_observers_do_not_take_part(with_examples, train_with):
+    class Meddler:
+        @hookimpl
+        def training_batch(self, batch):
+            return batch
+
+    with pytest.raises(RegistryError, match=r"Meddler implements training_batch.* list it in training.hooks"):
+        train_with(with_examples, "run", "[]", observers=[Meddler()])
+
+
+def test_hooks_are_checked_before_data_are_read(with_hook):
+    misspelt = with_hook("@hookimpl\ndef training_batsh(self):\n    pass")
+    with pytest.raises(ConfigurationError, match=r"training.hooks.0: hook 'sample' .*training_batsh"):
+        validate(resolve("dates", ["training.hooks=[sample]"], misspelt))
+
+
+def test_a_state_that_no_checkpoint_can_hold(with_hook, train_with):
+    registry = with_hook("def state_dict(self):\n    return {'a': {1, 2}}")
+    with pytest.raises(
+        RunError, match=r"hook sample/a of the hook's state is a set, .* correct the hook sample"
+    ):
+        train_with(registry, "run", "[sample]")
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_two_processes_train_as_one(with_examples, train_with, short_settings, tmp_path, sharded):
+    hooks = "[{name: ema, decay: 0.9}, {name: freeze, parameters: [encoder.layers]}, token_dropout]"
+    settings = (
+        f"training.hooks={hooks}",
+        "model.dropout=0.0",
+        "training.accumulation=2",
+        "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}",
+        *(["training.shard=true"] if sharded else []),
+    )
+    one, two = train_with(with_examples, "one", hooks, *settings), tmp_path / "two"
+    manifest = tmp_path / "registry.yaml"
+    manifest.write_text((EXAMPLES / "token_dropout/registry.yaml").read_text())
+    (tmp_path / "token_dropout.py").write_text((EXAMPLES / "token_dropout/token_dropout.py").read_text())
+    arguments = ("--registry", str(manifest))
+    with launched(2, *train_command(short_settings(*settings), two, *arguments)) as processes:
+        for process in ends(processes):
+            assert process.status == 0, process.messages
+    assert differences(one, two) < 1e-6
+    mine, yours = files(one), files(two)
+    for name in ("hooks.safetensors", "model.safetensors"):
+        torch.testing.assert_close(mine[name], yours[name], atol=1e-6, rtol=0)

@@ -1,0 +1,179 @@
+"""Starting from another run: its tokenizers and parts of its model, and what does not fit."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from plugformer.configuration import resolve, validate
+from plugformer.errors import ConfigurationError
+from plugformer.hooks import hookimpl
+from plugformer.runs.loading import load
+from plugformer.runs.weights import load_tensors
+from plugformer.training.train import resume
+
+PARTS = "[encoder, embedding]"
+
+
+def taking(run, parts=PARTS, *others):
+    return (f"tokenizer.run={run}", f"model.initialize_from={{run: {run}, parts: {parts}}}", *others)
+
+
+class First:
+    """Keeps the values before the first update."""
+
+    @hookimpl
+    def run_started(self, run):
+        self.values = {name: each.clone() for name, each in run.model.state_dict().items()}
+
+
+def taken(name):
+    return name.startswith("encoder.") or ".embedding." in name
+
+
+@pytest.fixture(scope="module")
+def begun(train_tiny, trained, tmp_path_factory):
+    """A run that began with another one's, and its values before the first update."""
+    out, first = tmp_path_factory.mktemp("begun") / "run", First()
+    train_tiny(out, *taking(trained.directory), "data.size=80", "training.seed=3", observers=[first])
+    return out, first.values
+
+
+def test_parts_have_the_values_of_the_other_run(begun, train_tiny, trained, tmp_path):
+    fresh = First()
+    train_tiny(
+        tmp_path / "fresh",
+        f"tokenizer.run={trained.directory}",
+        "data.size=80",
+        "training.seed=3",
+        observers=[fresh],
+    )
+    theirs = load_tensors(trained.directory / "model.safetensors")
+    _, values = begun
+    assert {name for name in theirs if taken(name)} < theirs.keys()
+    for name in theirs:
+        expected = theirs if taken(name) else fresh.values
+        assert torch.equal(values[name], expected[name]), name
+
+
+def test_tokenizers_are_those_of_the_other_run(begun, trained):
+    out, _ = begun
+    name = "tokenizer-shared.json"
+    assert (out / name).read_bytes() == (trained.directory / name).read_bytes()
+    assert f"run: {trained.directory}" in (out / "task.yaml").read_text()
+
+
+def test_the_lock_says_what_was_taken(begun, trained):
+    lock = json.loads((begun[0] / "lock.json").read_text())["other_runs"]
+    assert lock["parameters"]["run"] == str(trained.directory)
+    assert lock["parameters"]["parts"] == ["encoder", "embedding"]
+    assert len(lock["parameters"]["sha256"]) == 64
+    assert lock["tokenizers"].keys() == {"run", "tokenizer-shared"}
+
+
+def test_the_other_run_is_needed_no_more(train_tiny, trained, tmp_path):
+    """Not to load the run, nor to resume it, be it before its first checkpoint."""
+
+    class Killer:
+        @hookimpl
+        def step_ended(self, update):
+            if update.step == 2:
+                raise KeyboardInterrupt
+
+    other = shutil.copytree(trained.directory, tmp_path / "other")
+    settings = (*taking(other), "training.seed=3")
+    train_tiny(tmp_path / "whole", *settings)
+    with pytest.raises(KeyboardInterrupt):
+        train_tiny(tmp_path / "killed", *settings, observers=[Killer()])
+    shutil.rmtree(other)
+    resume(tmp_path / "killed", notify=str)
+    mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("whole", "killed"))
+    assert all(torch.equal(mine[name], yours[name]) for name in mine)
+    assert load(tmp_path / "killed").predict(["May 1, 2001"])
+
+
+def test_frozen_parts_keep_the_values(train_tiny, trained, tmp_path):
+    out = tmp_path / "run"
+    freeze = "training.hooks=[{name: freeze, parameters: [encoder]}]"
+    train_tiny(out, *taking(trained.directory, PARTS, freeze))
+    mine, theirs = (load_tensors(run / "model.safetensors") for run in (out, trained.directory))
+    encoder = [name for name in mine if name.startswith("encoder.")]
+    assert all(torch.equal(mine[name], theirs[name]) for name in encoder)
+
+
+def test_paths_are_relative_to_the_file_that_wrote_them(trained, tmp_path):
+    shutil.copytree(trained.directory, tmp_path / "other")
+    (tmp_path / "task.yaml").write_text(
+        "extends: dates\ntokenizer: {run: other}\nmodel: {initialize_from: {run: other, parts: [encoder]}}\n"
+    )
+    task = resolve(str(tmp_path / "task.yaml")).task
+    assert task.tokenizer.run == task.model.initialize_from.run == str(tmp_path / "other")
+    assert task.tokenizer.source.name == "characters"
+
+
+def test_a_name_in_a_later_layer_is_a_tokenizer_of_its_own(trained, tmp_path):
+    (tmp_path / "task.yaml").write_text(f"extends: dates\ntokenizer: {{run: {trained.directory}}}\n")
+    tokenizer = resolve(str(tmp_path / "task.yaml"), ["tokenizer=bpe"]).task.tokenizer
+    assert (tokenizer.source.name, tokenizer.run) == ("bpe", None)
+
+
+TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.hidden_width=32", "model.max_length=40")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            ["model.initialize_from={run: nowhere, parts: [encoder]}"],
+            r"model\.initialize_from\.run: no run directory .*nowhere",
+        ),
+        (["tokenizer.run=nowhere"], r"tokenizer\.run: .*nowhere is not a run directory"),
+        (
+            ["model.initialize_from={run: RUN, parts: [encodr]}"],
+            r"parts\.0: the model has no part 'encodr' \(did you mean 'encoder'\?\)\n.*known: decoder, emb",
+        ),
+        (
+            ["model.initialize_from={run: RUN, parts: [encoder]}", "model.hidden_width=24"],
+            r"'encoder' of .* does not fit: encoder\.layers.*\(24, 16\) in the model, \(32, 16\) in the run",
+        ),
+        (
+            ["model.initialize_from={run: RUN, parts: [encoder]}", "model.layers=2"],
+            r"encoder\.layers\.1\..* is in the model, not in the run; .*and \d+ more",
+        ),
+        (["model.initialize_from={run: RUN, parts: []}"], "at least 1 items"),
+        (
+            ["tokenizer={name: bpe, run: RUN}"],
+            "tokenizer.run: the tokenizers of .* have another name or other",
+        ),
+    ],
+)
+def test_what_validate_sees(trained, settings, words):
+    given = [each.replace("RUN", str(trained.directory)) for each in settings]
+    shapes = [each for each in TINY if each.partition("=")[0] not in {one.partition("=")[0] for one in given}]
+    with pytest.raises(ConfigurationError, match=words):
+        validate(resolve("dates", [*shapes, *given]))
+
+
+def test_vocabularies_must_be_equal(train_tiny, trained, tmp_path):
+    settings = f"model.initialize_from={{run: {trained.directory}, parts: {PARTS}}}"
+    with pytest.raises(
+        ConfigurationError, match=r"parts\.1: the source vocabulary here is not that of"
+    ) as caught:
+        train_tiny(tmp_path / "run", settings, "tokenizer={name: characters, min_frequency: 30}")
+    assert f"tokenizer: {{run: {trained.directory}}}" in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_ablation_cell_is_made_of_what_it_takes(trained, tmp_path, registry):
+    from plugformer.ablation.identity import identity, ingredients
+
+    other = shutil.copytree(trained.directory, tmp_path / "other")
+
+    def found():
+        return identity(ingredients(resolve("dates", [*TINY, *taking(other)], registry), {}))
+
+    before = found()
+    assert before == found()
+    shutil.copy(trained.directory / "checkpoints/step-00000008/model.safetensors", other)
+    assert found() != before

@@ -1,0 +1,155 @@
+"""Mixers with a running state serve causal places alone, and are checked there; faults in them are caught."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Attention, Recurrent
+from plugformer.testing import Status, run
+from plugformer.testing.subject import CROSS, DECODER, ENCODER, MODEL, Subject
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
+
+
+class Sums(Recurrent):
+    """Values, zero at padding, and which tokens are real; of the past, the sum and the number of tokens."""
+
+    def fold(self):
+        values, real = self.piece
+        total, count = values.sum(1), real.sum(1)
+        return (total + self.past[0], count + self.past[1]) if self.past else (total, count)
+
+
+class RunningMean(Attention):
+    """Reads the mean of the values so far, gated by the query."""
+
+    state = Sums
+    residual_path = ("value",)
+
+    def __init__(self, model):
+        super().__init__()
+        if not model.place.causal:
+            raise ConfigurationError("a running mean has only a past: choose another attention here")
+        self.value, self.gate = (nn.Linear(model.width, model.width) for _ in range(2))
+
+    def project(self, memory, at):
+        return self.state(self.value(memory) * at.real[..., None], at.real)
+
+    def attend(self, query, state, scope):
+        values, real = state.piece
+        total, count = values.cumsum(1), real.cumsum(1)
+        if state.past:
+            total, count = total + state.past[0][:, None], count + state.past[1][:, None]
+        return self.gate(query).sigmoid() * total / count.clamp(min=1)[..., None]
+
+
+class Forgetful(Sums):
+    def fold(self):
+        return Sums(*self.piece).fold()
+
+
+class Forgets(RunningMean):
+    """Goes on from the last piece alone."""
+
+    state = Forgetful
+
+
+class Unmoved(Sums):
+    def select(self, rows):
+        return type(self)(*super().select(rows).piece, past=tuple(each[: len(rows)] for each in self.past))
+
+
+class LeavesThePast(RunningMean):
+    """Moves the rows of the last piece, not those of the summary."""
+
+    state = Unmoved
+
+
+class CountsPadding(RunningMean):
+    """Padding moves the summary."""
+
+    def project(self, memory, at):
+        return Sums(self.value(memory) * at.real[..., None], torch.ones_like(at.real))
+
+
+class KeepsPadding(RunningMean):
+    def project(self, memory, at):
+        return Sums(self.value(memory), at.real)
+
+
+class SeesItsPiece(RunningMean):
+    def attend(self, query, state, scope):
+        values, real = state.piece
+        return super().attend(query, Sums(values.flip(1), real, past=state.past), scope)
+
+
+class ServesNothing(RunningMean):
+    def __init__(self, model):
+        raise ConfigurationError("it fits nowhere")
+
+
+class FailsInALayer(RunningMean):
+    def __init__(self, model):
+        if model.place.layer == 11:
+            raise KeyError("layer")
+        super().__init__(model)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "check", "words"),
+    [
+        (Forgets, "cached_steps_equal_the_whole", "reads something else from the cache"),
+        (Forgets, "cached_chunks_equal_the_whole", "reads something else from the cache"),
+        (Forgets, "projecting_pieces_equals_projecting_the_whole", "state of two pieces differs"),
+        (CountsPadding, "padding_moves_nothing", "differs from the same tokens without padding"),
+        (KeepsPadding, "padding_is_not_seen", "attention sees padding"),
+        (KeepsPadding, "no_gradient_from_padding", "attention sees padding"),
+        (SeesItsPiece, "the_future_is_not_seen", "attention sees the future"),
+        (SeesItsPiece, "no_gradient_from_the_future", "attention sees the future"),
+        (LeavesThePast, "beams_can_be_reordered", "after beams were reordered"),
+        (LeavesThePast, "finished_rows_can_leave", "after finished rows left"),
+        (ServesNothing, "constructs", "it refuses the sizes of the model .it fits nowhere."),
+        (FailsInALayer, "serves_or_refuses_each_place", "layer 11 of the decoder it raises KeyError"),
+    ],
+)
+def test_is_caught(assert_caught, mutant, check, words):
+    assert_caught(mutant, check, words)
+
+
+def test_a_component_is_checked_in_the_places_that_it_serves():
+    report = run(RunningMean)
+    assert report.passed
+    assert [each.check for each in report.of(Status.SKIPPED)] == [
+        "cross_attention_goes_on_by_steps",
+        "shown_weights_respect_the_mask",
+        "shown_weights_are_those_used",
+    ]
+    (reason,) = {each.message for each in report.of(Status.SKIPPED)[:1]}
+    assert reason == (
+        "the component refuses it: a running mean has only a past: choose another attention here"
+    )
+    (noted,) = [each for each in report.of(Status.PASSED) if each.message]
+    assert noted.check == "serves_or_refuses_each_place"
+    assert noted.message == (
+        "places that it refuses, where nothing is checked: layer 0 of the encoder, layer 3 of the encoder, "
+        "cross-attention in layer 1 of the decoder: a running mean has only a past: choose another "
+        "attention here"
+    )
+
+
+def test_a_component_that_serves_no_place_does_not_pass():
+    report = run(ServesNothing)
+    assert [each.check for each in report.of(Status.FAILED)] == ["constructs"]
+    assert not report.of(Status.PASSED)
+
+
+def test_the_place_of_a_component_is_the_first_that_it_serves():
+    assert Subject.of_class(RunningMean).place == DECODER
+
+
+@pytest.mark.parametrize("place", [ENCODER, CROSS])
+def test_a_place_that_is_asked_for_comes_first(place):
+    subject = Subject.of_class(MultiHeadAttention).given(model=replace(MODEL, place=place))
+    assert subject.place == place
