@@ -44,7 +44,7 @@ class EncodedSplit:
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Length that every batch is padded to at least; None for that of its longest example.
-        asking: Whether the outputs are prompts, to be continued.
+        asking: Whether the examples are questions: outputs are prompts, to be continued, and nothing is drawn.
         piece: Tokens of the pieces into which outputs are joined and cut; then they are the examples.
 
     Attributes:
@@ -101,7 +101,7 @@ class EncodedSplit:
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
         encoded = self._encoded(chosen)
-        if type(self._type).draw is not TaskType.draw:
+        if type(self._type).draw is not TaskType.draw and not self._asking:
             seeds = [0] if epoch is None else [1, *epoch]
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
         if outputs is not None:

@@ -91,13 +91,14 @@ def _limit(
     Args:
         lengths: Tokens of each side of each row, special tokens not counted.
         limits: The most that each side may have.
-        together: The most that all sides may have.
+        together: The most that both sides may have, where there are both.
         policy: What the task wants done with rows beyond a limit.
         place: Returns where a row stands.
     """
     too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
     cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
-    beyond = cut > together  # where each side fits by itself: cutting at the limits does not help
+    # Where each side fits by itself: cutting at the limits does not help.
+    beyond = (cut > together) & (len(lengths) > 1)
     if policy.over == "refuse" and (too_long | beyond).any():
         raise DataError(_refusal(lengths, limits, together, too_long | beyond, place))
     dropped = too_long | beyond if policy.over == "drop" else beyond

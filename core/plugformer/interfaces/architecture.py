@@ -50,7 +50,7 @@ class Limits(NamedTuple):
     Attributes:
         input: Of an input.
         output: Of an output.
-        together: Of both.
+        together: Of both, where an example has both.
     """
 
     input: int

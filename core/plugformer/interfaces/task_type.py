@@ -69,6 +69,8 @@ class TaskType(ABC):
         answer_type: What its answers are.
         learned_type: What `learn` returns, as pydantic knows it: a run's JSON is checked against it.
         learned: What `learn` has returned, set by the core.
+        check_examples: A few examples for `plugformer check`, where values are to fit one another; such as
+            the columns hold if there are none.
     """
 
     level: ClassVar[Level]
@@ -76,6 +78,7 @@ class TaskType(ABC):
     answer_type: ClassVar[Answer]
     learned_type: ClassVar[Any] = None
     learned: Any = None
+    check_examples: "ClassVar[Sequence[Example]]" = ()
 
     @property
     @abstractmethod
@@ -105,6 +108,8 @@ class TaskType(ABC):
 
     def draw(self, encoded: Encoded, generators: "Sequence[np.random.Generator]") -> Encoded:  # noqa: ARG002
         """Returns examples after what is random about them, such as masks; by default as they are.
+
+        Nothing is drawn for questions.
 
         Args:
             encoded: Some examples.

@@ -32,14 +32,14 @@ def _levels(
     task: Task, task_type: TaskType, architecture: Architecture, registry: Registry
 ) -> Iterator[Finding]:
     level = task_type.level
-    if level not in architecture.levels or not _reads(task_type, architecture):
+    if level not in architecture.levels or not reads(task_type, architecture):
         yield (
             ("model", "architecture"),
             f"{task.model.architecture.name!r} does not fit a {task.type.name} task; expected "
             + _fitting(
                 registry,
                 Kind.ARCHITECTURE,
-                lambda other: level in other.levels and _reads(task_type, other),
+                lambda other: level in other.levels and reads(task_type, other),
             ),
         )
     head: Any = registry.load(Kind.HEAD, task.model.head.name)
@@ -51,7 +51,7 @@ def _levels(
         )
 
 
-def _reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
+def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
     """Returns whether a task has something for each stack to read."""
     inputs = any(column.role == "input" for column in task_type.columns)
     return inputs or all(stack.causal for stack in architecture.stacks)

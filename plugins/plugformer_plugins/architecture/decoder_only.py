@@ -65,7 +65,7 @@ class DecoderOnly(Architecture):
 
     def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
         """Returns what BEGIN, and END behind an input, leave."""
-        return Limits(max_length - 2, max_length - 1, max_length - 1)
+        return Limits(max_length - 2, max_length - 1, max_length - 2)
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
         """Returns a decoder and a head."""

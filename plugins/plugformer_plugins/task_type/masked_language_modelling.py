@@ -73,8 +73,6 @@ class MaskedLanguageModelling(TaskType):
         """Returns texts with masks, and the tokens that are behind them as targets."""
         assert encoded.input is not None  # noqa: S101 (it always is)
         assert isinstance(encoded.targets, Ragged)  # noqa: S101
-        if (encoded.targets.values != IGNORED).any():  # questions have masks of their own
-            return encoded
         tokens, targets = encoded.input.values.copy(), np.full_like(encoded.targets.values, IGNORED)
         end = 0
         for length, generator in zip(encoded.input.lengths.tolist(), generators, strict=True):
