@@ -304,6 +304,13 @@ def test_two_processes_train_as_one(with_examples, train_with, short_settings, t
     with launched(2, *train_command(short_settings(*settings), two, *arguments)) as processes:
         for process in ends(processes):
             assert process.status == 0, process.messages
+    if sharded:  # states are joined when they are saved, and shared out when they are read
+        longer = "training.steps=12"
+        resume(one, overrides=[longer], registry=with_examples, notify=str)
+        command = ("-m", "plugformer", "train", "--resume", "--set", longer, "--out", str(two), *arguments)
+        with launched(2, *command) as processes:
+            for process in ends(processes):
+                assert process.status == 0, process.messages
     assert differences(one, two) < 1e-6
     mine, yours = files(one), files(two)
     for name in ("hooks.safetensors", "model.safetensors"):
