@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from plugformer.errors import LengthError
 from plugformer.interfaces import (
@@ -60,7 +60,9 @@ def every_level_builds(subject: Subject) -> None:
                 isinstance(model, Generative),
                 f"its model for {level} is no Generative: decoding cannot begin or step",
             )
-        require_finite(model(_batch(subject, reading)).total, f"the loss of a model for {level} is not finite")
+        require_finite(
+            model(_batch(subject, reading)).total, f"the loss of a model for {level} is not finite"
+        )
 
 
 @check(product(READINGS, _SIDES))
@@ -124,7 +126,9 @@ def neighbours_change_nothing(subject: Subject, reading: Reading) -> None:
     for order in ([0, 1, 2], [2, 0, 1]):
         together = _states(model, _batch(subject, reading, rows=order))
         require_close(
-            together, torch.cat([alone[row] for row in order]), "an example's hidden states change with others"
+            together,
+            torch.cat([alone[row] for row in order]),
+            "an example's hidden states change with others",
         )
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import ClassLabel, Dataset, Features, Sequence as ListOf, Value
+from datasets import ClassLabel, Dataset, Features, Value
+from datasets import Sequence as ListOf
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.tokenizing import encode

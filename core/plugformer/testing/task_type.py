@@ -48,7 +48,8 @@ def columns_are_sound(subject: Subject) -> None:
     require(len(columns) == len(task_type.columns), "two of its columns have the same name")
     for column in columns.values():
         require(
-            column.holds in get_args(Holds), f"column {column.name!r} holds {column.holds!r}, which is nothing"
+            column.holds in get_args(Holds),
+            f"column {column.name!r} holds {column.holds!r}, which is nothing",
         )
         along = columns.get(column.along or "")
         require(
@@ -170,7 +171,8 @@ def a_question_is_read_as_its_example(subject: Subject) -> None:
         text = split.input(row)
         question = task_type.question(text)
         require(
-            set(question) <= set(named), f"the question {text!r} has {sorted(question)}, the columns are {named}"
+            set(question) <= set(named),
+            f"the question {text!r} has {sorted(question)}, the columns are {named}",
         )
         part = "input" if _inputs(task_type, examples) else "output"
         found = _encode(task_type, {name: [value] for name, value in question.items()}, known)[part][0]
@@ -190,8 +192,12 @@ def unseen_labels_are_refused(subject: Subject) -> None:
         try:
             _encode(known.task_type, {**examples, column.name: values}, known)
         except ExampleError as error:
-            require(error.row == 2, f"of an unseen one in example 2 it says that it is in example {error.row}")
-            require(_UNSEEN in str(error), f"the message does not say which {column.name} is unknown: {error}")
+            require(
+                error.row == 2, f"of an unseen one in example 2 it says that it is in example {error.row}"
+            )
+            require(
+                _UNSEEN in str(error), f"the message does not say which {column.name} is unknown: {error}"
+            )
         else:
             fail(f"{column.name} that training never saw are encoded, expected an ExampleError")
 
