@@ -1,5 +1,6 @@
 """Differential attention: what two softmax maps agree on is noise, and is subtracted."""
 
+import math
 from typing import Annotated, cast
 
 import torch
@@ -27,8 +28,8 @@ class DifferentialAttention(Attention):
     pairs of a layer share. By equation 3 each pair is normalised by itself (RMSNorm) and scaled by
     1 - λ_init; then all are concatenated and projected.
 
-    The paper's λ_init grows with the number of the layer, which a component does not know. One value for all
-    layers, such as 0.8, is its other strategy; section 3.8 finds little difference between the two.
+    λ_init is 0.8 - 0.6 exp(-0.3 l) in layer l, counted from 0. One value for all layers, such as 0.8, is the
+    paper's other strategy; section 3.8 finds little difference between the two.
 
     Each of the model's heads is one softmax map of head width d = width / heads. Maps 2i and 2i + 1 form pair
     i and read the same values, which are 2 d wide. There are thus as many parameters as in multi-head
@@ -38,8 +39,10 @@ class DifferentialAttention(Attention):
     2 head width).
 
     Args:
-        model: Sizes of the model; the heads must be even in number and divide the width.
-        lambda_init: λ at the start of training, and what the outputs' scale is derived from.
+        model: Sizes of the model, and the number of the layer; the heads must be even in number and divide
+            the width.
+        lambda_init: λ at the start of training, and what the outputs' scale is derived from. None: by the
+            layer.
 
     Raises:
         ConfigurationError: The number of heads is odd, or does not divide the width.
@@ -50,14 +53,16 @@ class DifferentialAttention(Attention):
         model: ModelContext,
         *,
         lambda_init: Annotated[
-            float, Field(gt=0, lt=1, description="Weight of the second map when training starts.")
-        ] = 0.8,
+            float | None,
+            Field(gt=0, lt=1, description="Weight of the second map at the start; by the layer if null."),
+        ] = None,
     ) -> None:
         super().__init__()
         width = _head_width(model)
         self.heads = model.heads
         self.dropout = model.attention_dropout
-        self.lambda_init = lambda_init
+        by_layer = 0.8 - 0.6 * math.exp(-0.3 * model.place.layer)
+        self.lambda_init = by_layer if lambda_init is None else lambda_init
         self.query = nn.Linear(model.width, model.width, bias=False)
         self.key = nn.Linear(model.width, model.width, bias=False)
         self.value = nn.Linear(model.width, model.width, bias=False)

@@ -1,6 +1,7 @@
 """Differential attention is its formula, keeps the contract of attentions, and says what it cannot do."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from plugformer import create
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import ModelContext, Padding, PositionalEncoding, Positions, Scope
+from plugformer.interfaces import ModelContext, Padding, Place, PositionalEncoding, Positions, Scope
 from plugformer.testing import contract_tests
 
 MODEL = ModelContext(width=24, heads=4, hidden_width=8)
@@ -88,8 +89,14 @@ def test_cached_equals_uncached(attention: DifferentialAttention, encoding: Posi
 
 def test_the_second_map_weighs_lambda_init_on_average() -> None:
     torch.manual_seed(0)
-    weights = [DifferentialAttention(MODEL)._lambda().item() for _ in range(200)]
+    weights = [DifferentialAttention(MODEL, lambda_init=0.8)._lambda().item() for _ in range(200)]
     assert sum(weights) / len(weights) == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.parametrize(("layer", "expected"), [(0, 0.2), (1, 0.3555), (2, 0.4707), (27, 0.7998)])
+def test_lambda_init_grows_with_the_layer(layer: int, expected: float) -> None:
+    model = replace(MODEL, place=Place(layer=layer, layers=28))
+    assert DifferentialAttention(model).lambda_init == pytest.approx(expected, abs=1e-4)
 
 
 def test_it_has_as_many_weights_in_its_maps_as_multi_head_attention() -> None:
