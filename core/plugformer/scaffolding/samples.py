@@ -33,7 +33,7 @@ SAMPLES: Mapping[Kind, Sample] = {
         "type=new_component",
     ),
     Kind.ARCHITECTURE: Sample(
-        "Encoder and decoder: one stack reads the input, the other continues the output.",
+        "An encoder reads the input, a decoder continues the output with it in view.",
         "https://arxiv.org/abs/1706.03762",
         ("jaxtyping", "numpy", "torch"),
         "model.architecture=new_component",
