@@ -49,7 +49,7 @@ class Head(nn.Module, ABC):
     Attributes:
         levels: What it can predict from: one output for each position (targets of shape (batch, length)), or
             one for the whole sequence (targets of shape (batch,) or (batch, outputs)).
-        answer_types: Answers that its outputs can stand for; by default those that are one of several outputs.
+        answer_types: Answers that its outputs can stand for; by default one of several outputs each.
     """
 
     levels: ClassVar[frozenset[Level]]
