@@ -48,7 +48,7 @@ def losses(registry, tmp_path):
             parallel=Replicated(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
-            stream=PreparedBatches(fetch=lambda rows: batch, describe=str, order=lambda epoch: [[0]]),
+            stream=PreparedBatches(fetch=lambda rows, epoch: batch, describe=str, order=lambda epoch: [[0]]),
             evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([seen], pytest.fail),
