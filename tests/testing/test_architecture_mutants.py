@@ -241,7 +241,11 @@ MUTANTS = [
     (PromptsOfOneLength, "continuing_equals_reading", "the first step differs"),
     (NeverReorders, "continuing_equals_reading", "step 2, after rows were selected, differs"),
     (RoomForAll, "there_is_room_for_an_output", "there is room for .* of 16 positions, but: a sequence of"),
-    (CountsEnd, "there_is_room_for_an_output", r"input_lengths gives \[4, 2, 6\], the inputs have \[3, 1, 5\]"),
+    (
+        CountsEnd,
+        "there_is_room_for_an_output",
+        r"input_lengths gives \[4, 2, 6\], the inputs have \[3, 1, 5\]",
+    ),
 ]
 
 

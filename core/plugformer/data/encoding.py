@@ -44,7 +44,7 @@ class EncodedSplit:
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Length that every batch is padded to at least; None for that of its longest example.
-        asking: Whether the examples are questions: outputs are prompts, to be continued, and nothing is drawn.
+        asking: Whether examples are questions: outputs are prompts, to be continued, and nothing is drawn.
         piece: Tokens of the pieces into which outputs are joined and cut; then they are the examples.
 
     Attributes:

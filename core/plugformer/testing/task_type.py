@@ -48,7 +48,8 @@ def columns_are_sound(subject: Subject) -> None:
     require(len(columns) == len(task_type.columns), "two of its columns have the same name")
     for column in columns.values():
         require(
-            column.holds in get_args(Holds), f"column {column.name!r} holds {column.holds!r}, which is nothing"
+            column.holds in get_args(Holds),
+            f"column {column.name!r} holds {column.holds!r}, which is nothing",
         )
         along = columns.get(column.along or "")
         require(
@@ -83,10 +84,10 @@ def what_it_learns_survives_json(subject: Subject) -> None:
 
 @check()
 def numbers_fit_the_level(subject: Subject) -> None:
-    """Examples have tokens of the vocabulary, and targets where their level has some: one for each of `outputs`.
+    """Examples have tokens of the vocabulary, and targets that the head has an output for.
 
-    Tokens to read, tokens to follow them at next-token; targets of each token at token, of each example at
-    sequence.
+    At next-token, tokens to read and tokens to follow; at token, a target for each token; at sequence, for
+    each example.
     """
     known, examples = _learned(subject)
     encoded, level = _encode(known.task_type, examples, known), known.task_type.level
@@ -170,7 +171,8 @@ def a_question_is_read_as_its_example(subject: Subject) -> None:
         text = split.input(row)
         question = task_type.question(text)
         require(
-            set(question) <= set(named), f"the question {text!r} has {sorted(question)}, the columns are {named}"
+            set(question) <= set(named),
+            f"the question {text!r} has {sorted(question)}, the columns are {named}",
         )
         part = "input" if _inputs(task_type, examples) else "output"
         found = _encode(task_type, {name: [value] for name, value in question.items()}, known)[part][0]
@@ -190,8 +192,12 @@ def unseen_labels_are_refused(subject: Subject) -> None:
         try:
             _encode(known.task_type, {**examples, column.name: values}, known)
         except ExampleError as error:
-            require(error.row == 2, f"of an unseen one in example 2 it says that it is in example {error.row}")
-            require(_UNSEEN in str(error), f"the message does not say which {column.name} is unknown: {error}")
+            require(
+                error.row == 2, f"of an unseen one in example 2 it says that it is in example {error.row}"
+            )
+            require(
+                _UNSEEN in str(error), f"the message does not say which {column.name} is unknown: {error}"
+            )
         else:
             fail(f"{column.name} that training never saw are encoded, expected an ExampleError")
 
@@ -206,15 +212,15 @@ def draws_follow_their_generators(subject: Subject) -> None:
     encoded = _as_encoded(_encode(known.task_type, examples, known), known.task_type.level)
     before, count = _values(encoded), len(encoded)
 
-    def drawn(rows: Sequence[int]) -> dict[str, list[Any]]:
+    def drawn(given: Encoded, rows: Sequence[int]) -> dict[str, list[Any]]:
         generators = [np.random.default_rng([1, row]) for row in rows]
-        return _values(known.task_type.draw(taken(encoded, rows), generators))
+        return _values(known.task_type.draw(given, generators))
 
-    whole = drawn(range(count))
+    whole = drawn(encoded, range(count))
     require(_values(encoded) == before, "draw changes the examples that it is given")
-    require(drawn(range(count)) == whole, "the same generators draw something else")
+    require(drawn(encoded, range(count)) == whole, "the same generators draw something else")
     for row in range(count):
-        alone = drawn([row])
+        alone = drawn(taken(encoded, [row]), [row])
         for part, values in whole.items():
             require(alone[part][0] == values[row], f"what is drawn for an example's {part} depends on others")
 
@@ -236,7 +242,7 @@ def a_model_learns_from_it(subject: Subject) -> None:
 
 @check()
 def answers_are_of_their_type(subject: Subject) -> None:
-    """Each example of a batch has one answer, of `answer_type`, that survives JSON; a score is no more than 0."""
+    """Each example has one answer, of `answer_type`, that survives JSON; scores are logarithms."""
     known, examples = _learned(subject)
     if known.task_type.level is Level.NEXT_TOKEN:
         return
@@ -278,7 +284,7 @@ def answers_do_not_depend_on_others(subject: Subject) -> None:
         if answer.score is not None and alone.score is not None:
             require(
                 math.isclose(answer.score, alone.score, rel_tol=1e-5, abs_tol=1e-6),
-                f"the answer to example {row} has the score {answer.score} in a batch and {alone.score} alone",
+                f"the answer to example {row} scores {answer.score} in a batch and {alone.score} alone",
             )
 
 
