@@ -86,7 +86,7 @@ from plugformer.errors import ConfigurationError, PlugformerError
         ),
         (
             "type: translation",
-            "type: expected 'sequence-to-sequence' or 'classification', found 'translation'",
+            "top.yaml:2:7  type: unknown task_type 'translation'\n  known: classification,",
         ),
         (
             "data: {padding: bach}",
@@ -127,10 +127,6 @@ from plugformer.errors import ConfigurationError, PlugformerError
         ("model: {attention: 'elsewhere:gqa'}", "unknown attention 'elsewhere:gqa' (did you mean 'gqa'?)"),
         # Contradictions.
         (
-            "type: classification",
-            "model.architecture: 'encoder-decoder' does not fit a classification task; expected",
-        ),
-        (
             "model: {encoder: {layers: 3, per_layer: {3: {norm: rms_norm}}}}",
             "top.yaml:2:45  model.encoder.per_layer.3: there is no layer 3: the encoder has 3, numbered",
         ),
@@ -138,10 +134,6 @@ from plugformer.errors import ConfigurationError, PlugformerError
         (
             "tokenizer: {shared: false}\nmodel: {embeddings: {shared: true}}",
             "top.yaml:3:30  model.embeddings.shared: a shared embedding needs a shared tokenizer",
-        ),
-        (
-            "type: classification\nmodel: {architecture: encoder-only, embeddings: {tied: true}}",
-            "top.yaml:3:56  model.embeddings.tied: an encoder-only model has one embedding",
         ),
         (
             "training: {monitor: los}",

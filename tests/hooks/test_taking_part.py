@@ -148,6 +148,11 @@ def test_random_numbers_come_from_a_stream_named_after_the_hook(with_hook, train
         def training_batch(self):
             self.drawn.append(torch.rand((), generator=self.generator).item())
 
+        @hookimpl(wrapper=True)
+        def training_loss(self):
+            self.drawn.append(torch.rand((), generator=self.generator).item())
+            return (yield)
+
         def state_dict(self):
             return {"drawn": self.drawn}
         """
@@ -159,7 +164,7 @@ def test_random_numbers_come_from_a_stream_named_after_the_hook(with_hook, train
 
     known, settings = with_hook(source), ("training.steps=2", "training.accumulation=2")
     (alone,) = drawn(train_with(known, "alone", "[sample]", *settings))
-    assert len(set(alone)) == 4
+    assert len(set(alone)) == 8
     beside = drawn(train_with(known, "beside", "[ema, sample, sample]", *settings))
     assert beside[0] == alone
     assert not set(beside[1]) & set(alone)
@@ -304,6 +309,13 @@ def test_two_processes_train_as_one(with_examples, train_with, short_settings, t
     with launched(2, *train_command(short_settings(*settings), two, *arguments)) as processes:
         for process in ends(processes):
             assert process.status == 0, process.messages
+    if sharded:  # states are joined when they are saved, and shared out when they are read
+        longer = "training.steps=12"
+        resume(one, overrides=[longer], registry=with_examples, notify=str)
+        command = ("-m", "plugformer", "train", "--resume", "--set", longer, "--out", str(two), *arguments)
+        with launched(2, *command) as processes:
+            for process in ends(processes):
+                assert process.status == 0, process.messages
     assert differences(one, two) < 1e-6
     mine, yours = files(one), files(two)
     for name in ("hooks.safetensors", "model.safetensors"):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.interfaces import NoPositions, Padding, PositionalEncoding, Positions, Scope
+from plugformer.interfaces import Attention, NoPositions, Padding, PositionalEncoding, Positions, Scope
 
 
 class Distance(PositionalEncoding):
@@ -148,7 +148,7 @@ def test_record_reaches_the_observer_and_nobody_else():
 def test_cross_attention_is_told_from_self_attention(tiny_model, sentences, monkeypatch):
     model, seen = tiny_model(), set()
     for name, module in model.named_modules():
-        if name.endswith("attention"):
+        if isinstance(module, Attention):
 
             def attend(query, state, scope, name=name, original=module.attend):
                 seen.add((name, scope.cross))

@@ -22,6 +22,7 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]
     """Options of the components that need some, with the files that they name, or would take long."""
     make = {
         "hook/freeze": lambda folder: {"parameters": ["encoder"]},
+        "metric/evaluate": evaluate_options,
         "tokenizer/pretrained": pretrained_options,
         "data/copying": lambda folder: {"size": 100, "held_out": 20},
         "data/dates": lambda folder: {"size": 300},
@@ -31,6 +32,21 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]
     }
     path = request.getfixturevalue("path")
     return make[path](tmp_path) if path in make else {}
+
+
+def evaluate_options(folder: Path) -> dict[str, object]:
+    script = folder / "same" / "same.py"
+    script.parent.mkdir()
+    script.write_text(
+        "import evaluate\nfrom datasets import Features, List, Value\n\n\n"
+        "class Same(evaluate.Metric):\n"
+        "    def _info(self):\n"
+        "        features = {'predictions': Value('string'), 'references': List(Value('string'))}\n"
+        "        return evaluate.MetricInfo(description='', citation='', features=Features(features))\n\n"
+        "    def _compute(self, predictions, references):\n"
+        "        return {'share': sum(map(list.__contains__, references, predictions)) / len(predictions)}\n"
+    )
+    return {"metric": str(script.parent), "resamples": 20}
 
 
 def pretrained_options(folder: Path) -> dict[str, object]:

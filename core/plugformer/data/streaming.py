@@ -135,7 +135,7 @@ class StreamedExamples:
         digest = blake2b(digest_size=16)
         for row in rows:
             for column in self.vocabularies.task_type.columns:
-                if column.name in row:
+                if not column.optional:
                     digest.update(f"{row[column.name]}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 

@@ -162,10 +162,11 @@ class HookManager:
         """Returns whether a component does something at a hook."""
         return bool(self._taking_part(hook))
 
-    def seed(self, seed: int, step: int, batch: int) -> None:
-        """Puts each component's generator to where a batch of an update begins; 0 is none of them."""
+    def seed(self, seed: int, *place: object) -> None:
+        """Puts each component's generator to where a place begins: a hook, an update, a batch of it."""
         for name, component in self.components.items():
-            component.generator.manual_seed(stream_seed(seed, f"hooks/{name}/{step}/{batch}"))
+            own = "/".join(map(str, ("hooks", name, *place)))
+            component.generator.manual_seed(stream_seed(seed, own))
 
     def _taking_part(self, hook: str) -> list[str]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()

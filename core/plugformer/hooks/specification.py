@@ -165,7 +165,10 @@ class TrainingHooks:
 
     @hookspec(firstresult=True)
     def training_batch(self, run: Run, batch: Batch, step: int) -> Batch | None:
-        """Returns a batch of update number `step` as it is to be trained on; the core returns it as it is."""
+        """Returns a batch of update number `step` as it is to be trained on; the core returns it as it is.
+
+        It is on the CPU. Targets are counted afterwards.
+        """
 
     @hookspec(firstresult=True)
     def training_loss(self, run: Run, model: Model, batch: Batch) -> Loss | None:

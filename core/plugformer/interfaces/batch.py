@@ -95,7 +95,7 @@ class Batch:
             source=self.source.select(rows) if len(self.source.ids) else self.source,
             target=self.target.select(rows) if len(self.target.ids) else self.target,
             given=None if self.given is None else self.given.index_select(0, rows),
-            rows=[self.rows[row] for row in rows.tolist()],
+            rows=[self.rows[row] for row in rows.tolist()] if self.rows else [],
         )
 
 

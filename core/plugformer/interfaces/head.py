@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces.level import Level
+from plugformer.interfaces.prediction import Answer
 
 _POSITIONS = 1024
 
@@ -48,9 +49,11 @@ class Head(nn.Module, ABC):
     Attributes:
         levels: What it can predict from: one output for each position (targets of shape (batch, length)), or
             one for the whole sequence (targets of shape (batch,) or (batch, outputs)).
+        answer_types: Answers that its outputs can stand for; by default one of several outputs each.
     """
 
     levels: ClassVar[frozenset[Level]]
+    answer_types: ClassVar[frozenset[Answer]] = frozenset(Answer) - {Answer.LABELS, Answer.NUMBER}
 
     @abstractmethod
     def logits(

@@ -21,10 +21,10 @@ class Hook:
     """
 
     generator: torch.Generator
-    """Where random numbers come from, on the CPU. Before each call it is seeded from the task's seed and
-    stream, the component's name in the list, the update and the batch within the update; so resuming, other
-    hooks and the number of processes change nothing. (With `training.shard`, parameters are parts, and each
-    process adds the same numbers to its own.)"""
+    """Where random numbers come from, on the CPU. For each batch, loss and step it is seeded from the task's
+    seed and stream, the component's name in the list, the hook, the update and the batch within it; so
+    resuming, other hooks and the number of processes change nothing. (With `training.shard` parameters are
+    parts, and each process adds the same numbers to its own.)"""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a resumed training needs, for checkpoints; nothing by default.

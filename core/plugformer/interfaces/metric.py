@@ -42,6 +42,9 @@ class Metric(ABC):
     higher_is_better: bool = True
     """Which direction early stopping and the best checkpoint follow."""
 
+    resamples: int = 1000
+    """Resamples of the bootstrap that intervals come from; fewer where each is slow."""
+
     check_examples: ClassVar[Sequence[tuple[str, str]]] = ()
     """Right answers, each with a wrong one to the same question, for `plugformer check` to try the metric on.
 
@@ -65,7 +68,7 @@ class Metric(ABC):
     ) -> tuple[float, float]:
         """Returns a confidence interval of the aggregate: by default a percentile bootstrap over examples.
 
-        1,000 resamples, seeded, by `scipy.stats.bootstrap`. Where all resamples score the same, as with a
+        `resamples` of them, seeded, by `scipy.stats.bootstrap`. Where all resamples score the same, as with a
         single example, both ends are the score: such examples say nothing about its spread. Where resamples
         are biased, as with classes of very few examples, the interval is widened to hold the score.
 
@@ -79,7 +82,7 @@ class Metric(ABC):
         found = bootstrap(
             (np.arange(len(statistics)),),
             lambda rows: self.aggregate(statistics[rows]),
-            n_resamples=1000,
+            n_resamples=self.resamples,
             batch=10,  # so many resamples' rows are in memory at a time
             vectorized=False,
             confidence_level=level,

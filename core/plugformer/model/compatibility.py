@@ -43,11 +43,16 @@ def _levels(
             ),
         )
     head: Any = registry.load(Kind.HEAD, task.model.head.name)
-    if level not in head.levels:
+
+    def serves(other: Any) -> bool:
+        return level in other.levels and task_type.answer_type in other.answer_types
+
+    if not serves(head):
         yield (
             ("model", "head"),
-            f"head {task.model.head.name!r} predicts from {_shown(head.levels)}, a {task.type.name} task "
-            f"from {level}; expected {_fitting(registry, Kind.HEAD, lambda other: level in other.levels)}",
+            f"head {task.model.head.name!r} predicts {_shown(head.answer_types)} from {_shown(head.levels)}, "
+            f"a {task.type.name} task {task_type.answer_type} from {level}; expected "
+            + _fitting(registry, Kind.HEAD, serves),
         )
 
 

@@ -1,7 +1,9 @@
 """The lock of a run: what exactly it was made of."""
 
+import hashlib
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.model.plan import NO_POSITION
 from plugformer.registry import Registry
+from plugformer.registry.options import checked_options
 from plugformer.registry.source import component_lock, hook_locks
 
 
@@ -34,7 +37,19 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
         },
         "hooks": hook_locks(registry),
         "data": data,
+        **_scripts(task, registry),
     }
+
+
+def _scripts(task: Task, registry: Registry) -> dict[str, dict[str, str]]:
+    """Returns a hash of the Python files in each folder that a metric's options name, by the score's name."""
+    found = {}
+    for block in task.evaluation.metrics:
+        options = checked_options(registry.load(Kind.METRIC, block.name), block.options, block.name)
+        folders = [each for each in options.values() if isinstance(each, Path) and each.is_dir()]
+        if files := [file for folder in folders for file in sorted(folder.rglob("*.py"))]:
+            found[block.score_name] = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
+    return {"scripts": found} if found else {}
 
 
 def components(task: Task) -> set[tuple[Kind, str]]:

@@ -10,6 +10,9 @@ from torch import Tensor
 from plugformer.documents import Mapping, Node, Scalar
 from plugformer.kinds import Kind
 
+_NEW_KINDS = (Kind.TASK_TYPE, Kind.ARCHITECTURE, Kind.RESIDUAL, Kind.INITIALIZATION)
+"""Of what was no component once."""
+
 _NORM = re.compile(r"(\.layers\.\d+\.)(attention|cross_attention|feed_forward)_residual\.norm\.")
 
 
@@ -41,7 +44,7 @@ def migrated_lock(lock: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     new = {
         path: record
         for path, record in now["components"].items()
-        if (kind := path.partition("/")[0]) in (Kind.RESIDUAL, Kind.INITIALIZATION)
+        if (kind := path.partition("/")[0]) in _NEW_KINDS
         and not any(each.startswith(f"{kind}/") for each in lock["components"])
     }
     return {**lock, "components": {**lock["components"], **new}}

@@ -114,7 +114,7 @@ class Training:
         for number, batch in enumerate(batches, start=1):
             loss = self.loss(batch, number)
             (loss.total / targets + loss.auxiliary / 2).backward()
-        self.manager.seed(1, self.step, 0)
+        self.manager.seed(1, "optimizer_step", self.step)
         self.manager.ask(
             "optimizer_step", run=self.run, model=self.model, optimizer=self.optimizer, step=self.step
         )
@@ -123,13 +123,13 @@ class Training:
 
     def changed(self, batch: Batch, number: int = 1) -> Batch:
         """Returns a batch as the hook has it."""
-        self.manager.seed(1, self.step, number)
+        self.manager.seed(1, "training_batch", self.step, number)
         changed: Batch = self.manager.ask("training_batch", run=self.run, batch=batch, step=self.step)
         return changed
 
     def loss(self, batch: Batch, number: int = 1) -> Loss:
         """Returns the loss of a batch as the hook has it."""
-        self.manager.seed(1, self.step, number)
+        self.manager.seed(1, "training_loss", self.step, number)
         loss: Loss = self.manager.ask("training_loss", run=self.run, model=self.model, batch=batch)
         return loss
 

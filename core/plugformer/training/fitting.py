@@ -142,13 +142,12 @@ def _trainer(
 ) -> Trainer:
     registry, settings = trained.registry, trained.task.training
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
-    learning = ((name, each) for name, each in parallel.named_parameters() if each.requires_grad)
     return Trainer(
         run=run,
         parallel=parallel,
         state=TrainingState(
             trained.model,
-            optimizer.build(learning),
+            optimizer.build(parallel.named_parameters()),
             hooks={name: parallel.sharing_out(each) for name, each in hooks.components.items()},
         ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),

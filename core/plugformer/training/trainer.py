@@ -153,7 +153,7 @@ class Trainer:
         self.model.train()
         losses: list[Loss] = []
         for number, batch in enumerate(passes):
-            self._seed_hooks(number)
+            self._seed_hooks("training_loss", number)
             spared = number >= len(batches)
             last = number == len(passes) - 1
             found = self._backward(batch.to(self.accelerator.device), targets, last=last, spare=spared)
@@ -162,7 +162,7 @@ class Trainer:
         totals = torch.stack([each.total for each in losses]).tolist() if losses else []
         loss = float(self.processes.total([sum(totals)])[0]) / targets
         if allowed := self.guard.allows(loss, norm, self.parallel.whole, batches, generators):
-            self.hooks.seed(self.settings.stream_seed, self.progress.step, 0)
+            self.hooks.seed(self.settings.stream_seed, "optimizer_step", self.progress.step)
             self._ask("optimizer_step", optimizer=self.optimizer, step=self.progress.step)
         self.optimizer.zero_grad()
         logged = self.progress.step % self.settings.log_every == 0
@@ -183,7 +183,7 @@ class Trainer:
 
     def _changed(self, batch: Batch, number: int) -> Batch:
         """Returns a batch as hooks have it."""
-        self._seed_hooks(number)
+        self._seed_hooks("training_batch", number)
         changed: Batch = self.hooks.ask("training_batch", run=self.run, batch=batch, step=self.progress.step)
         return changed
 
@@ -192,10 +192,10 @@ class Trainer:
         loss: Loss = self.hooks.ask("training_loss", run=self.run, model=model, batch=batch)
         return loss
 
-    def _seed_hooks(self, number: int) -> None:
+    def _seed_hooks(self, hook: str, number: int) -> None:
         """Lets hooks draw other numbers for each batch of an update, whichever process has it."""
-        batch = 1 + number * self.processes.count + self.processes.index
-        self.hooks.seed(self.settings.stream_seed, self.progress.step, batch)
+        batch = number * self.processes.count + self.processes.index
+        self.hooks.seed(self.settings.stream_seed, hook, self.progress.step, batch)
 
     def _ask(self, hook: str, **arguments: object) -> Any:
         return self.hooks.ask(hook, run=self.run, model=self.parallel.trained, **arguments)
@@ -274,17 +274,13 @@ class Trainer:
                     "evaluated_parameters, expected parameters of the model, each with its name and shape"
                 )
         kept = {name: parameters[name].detach().clone() for name in wanted}
-        self._assign(parameters, wanted)
+        _assign(parameters, wanted)
+        self.parallel.gather()
         try:
             yield
         finally:
-            self._assign(parameters, kept)
-
-    def _assign(self, parameters: Mapping[str, nn.Parameter], values: Mapping[str, Tensor]) -> None:
-        with torch.no_grad():
-            for name, value in values.items():
-                parameters[name].copy_(value)
-        self.parallel.gather()
+            _assign(parameters, kept)
+        self.parallel.gather()  # where all have come this far: it is a meeting
 
     def _improves(self, evaluation: Evaluation) -> bool:
         return self.monitor.improves(evaluation, self.progress.best, self.progress.best_loss)
@@ -352,3 +348,9 @@ class Trainer:
                 f"in {self.run.directory}; go on with `plugformer train --resume --out {self.run.directory}`"
             )
         )
+
+
+def _assign(parameters: Mapping[str, nn.Parameter], values: Mapping[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, value in values.items():
+            parameters[name].copy_(value)

@@ -136,10 +136,15 @@ def build(
     sound = {name: bad_rows.sound(name, rows) for name, rows in splits.items()}
     if (label := label_column(columns)) is not None:
         return _labelled(sound, columns, label, bad_rows, labels)
-    # What cannot be encoded is found only when all examples are read.
-    features = Features({**features_of(columns), "place": Value("string")})
+    types = features_of(columns)
+    if any(column.holds != "text" for column in columns):  # what cannot be encoded is found only later
+        types["place"] = Value("string")
+    features, count = Features(types), len(types)
     return DatasetDict(
-        {name: on_disk(((*row.values, row.place) for row in rows), features) for name, rows in sound.items()}
+        {
+            name: on_disk(((*row.values, row.place)[:count] for row in rows), features)
+            for name, rows in sound.items()
+        }
     )
 
 

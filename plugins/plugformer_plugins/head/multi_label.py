@@ -5,12 +5,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from plugformer.interfaces import Likelihoods
+from plugformer.interfaces import Answer, Likelihoods
 from plugformer_plugins.head.pooled import Pooled
 
 
 class MultiLabelClassifier(Pooled):
     """A linear map of the pooled hidden states, and a binary cross-entropy for each label."""
+
+    answer_types = frozenset({Answer.LABELS})
 
     def loss(
         self,

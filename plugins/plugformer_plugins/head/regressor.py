@@ -4,12 +4,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from plugformer.interfaces import Likelihoods
+from plugformer.interfaces import Answer, Likelihoods
 from plugformer_plugins.head.pooled import Pooled
 
 
 class Regressor(Pooled):
     """A linear map of the pooled hidden states, and the squared error."""
+
+    answer_types = frozenset({Answer.NUMBER})
 
     def loss(
         self,

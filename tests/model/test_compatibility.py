@@ -1,0 +1,107 @@
+"""Types of tasks, architectures, heads, metrics and settings that do not fit are told with what would."""
+
+import pytest
+
+from plugformer.configuration import resolve, validate
+from plugformer.errors import ConfigurationError
+
+BASE = """\
+type: sequence-to-sequence
+data: {name: dates}
+tokenizer: characters
+model: {architecture: encoder-decoder, width: 16, heads: 2, head: language_model}
+"""
+CLASSIFIER = """\
+type: classification
+model: {architecture: encoder-only, head: classifier, embeddings: {shared: false}}
+"""
+
+
+@pytest.fixture
+def validated(tmp_path, registry):
+    """Validates a task that extends another."""
+    (tmp_path / "base.yaml").write_text(BASE)
+
+    def validated(text):
+        (tmp_path / "top.yaml").write_text(f"extends: base.yaml\n{text}\n")
+        return validate(resolve(str(tmp_path / "top.yaml"), registry=registry))
+
+    return validated
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "model: {architecture: encoder-only}",
+            r"top.yaml:2:23  model.architecture: 'encoder-only' does not fit a sequence-to-sequence task; "
+            r"expected .*'encoder-decoder'",
+        ),
+        (
+            "model: {head: classifier}",
+            r"top.yaml:2:15  model.head: head 'classifier' predicts from sequence, a sequence-to-sequence "
+            r"task from next-token; expected 'language_model'",
+        ),
+        (
+            "type: classification",
+            r"base.yaml:4:67  model.head: head 'language_model' predicts from .*next-token.*, a "
+            r"classification task from sequence; expected .*'classifier'",
+        ),
+        (
+            f"{CLASSIFIER}evaluation: {{metrics: [accuracy, tag_accuracy]}}",
+            r"top.yaml:4:34  evaluation.metrics.1: metric 'tag_accuracy' measures tags, but a classification "
+            r"task answers with label; expected .*'accuracy'",
+        ),
+        (
+            CLASSIFIER.replace("}}", ", tied: true}}"),
+            r"top.yaml:3:\d+  model.embeddings.tied: the outputs of a classification task are no tokens.*; "
+            r"set it to false",
+        ),
+        (
+            CLASSIFIER.replace("shared: false", "shared: true, tied: false"),
+            r"top.yaml:3:\d+  model.embeddings.shared: an encoder-only model has one embedding, which "
+            r"nothing can share; set it to false",
+        ),
+        (
+            CLASSIFIER.replace("}}", "}, decoder: {layers: 2}}"),
+            r"top.yaml:3:\d+  model.decoder: an encoder-only model has no decoder; take these settings out",
+        ),
+        (
+            f"{CLASSIFIER}decoding: {{length: 3}}",
+            r"top.yaml:4:20  decoding.length: a classification task decodes nothing; take it out",
+        ),
+        (
+            f"{CLASSIFIER}decoding: {{pattern: '[a-z]+'}}",
+            r"top.yaml:4:\d+  decoding.pattern: a classification task decodes nothing; take it out",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_with_what_would(validated, text, message):
+    with pytest.raises(ConfigurationError, match=message):
+        validated(text)
+
+
+def test_all_that_does_not_fit_is_told_together(validated):
+    with pytest.raises(ConfigurationError) as caught:
+        validated(
+            "model: {architecture: encoder-only, head: classifier}\nevaluation: {metrics: [tag_accuracy]}"
+        )
+    for place in ("model.architecture", "model.head", "evaluation.metrics.0"):
+        assert f"  {place}: " in str(caught.value)
+
+
+def test_a_metric_that_cannot_be_loaded_is_not_offered(validated, registry, tmp_path):
+    """Nor does it keep the others from being offered."""
+    (tmp_path / "registry.yaml").write_text(
+        "components: {metric: {broken: {class: 'no_such_module:Metric'}}}"
+    )
+    (tmp_path / "top.yaml").write_text("extends: base.yaml\nevaluation: {metrics: [tag_accuracy]}\n")
+    local = registry.with_local(tmp_path / "registry.yaml")
+    with pytest.raises(ConfigurationError, match=r"answers with text; expected .*'bleu'") as caught:
+        validate(resolve(str(tmp_path / "top.yaml"), registry=local))
+    assert "broken" not in str(caught.value)
+
+
+def test_classification_by_either_architecture_that_reads_the_whole_input(validated):
+    validated(CLASSIFIER)
+    validated("type: classification\nmodel: {head: classifier, embeddings: {tied: false}}")
