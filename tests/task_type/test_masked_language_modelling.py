@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 
+from plugformer.configuration.task import Task
+from plugformer.data.inputs import Inputs
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer.testing.small_tasks import Pieces, split_of, vocabularies_of
+from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 
 LENGTH, TEXTS = 100, 50
@@ -57,3 +60,13 @@ def test_a_question_asks_for_its_masks_alone():
     assert encoded["input"][0].count(UNKNOWN) == 1
     assert [row.count(0) for row in encoded["targets"]] == [1, 0]
     assert encoded["targets"][0][encoded["input"][0].index(UNKNOWN)] == 0
+
+
+def test_a_mask_is_not_reported_as_unknown():
+    task_type = MaskedLanguageModelling()
+    known = vocabularies_of(task_type, {"text": ["a cat sat"]})
+    block = {"name": "-"}
+    model = {"architecture": block, "head": block}
+    task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": model})
+    inputs = Inputs.of(["a [MASK] sat", "a dog [MASK]"], known, task, EncoderOnly())
+    assert inputs.unknown == {1: ("dog",)}
