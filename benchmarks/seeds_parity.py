@@ -15,9 +15,9 @@ import torch
 from stacked_seeds import Seed, StackedSeeds
 
 from plugformer.configuration import ResolvedTask, resolve, validate
-from plugformer.interfaces import Batch, Ragged
+from plugformer.creation import create_architecture, create_task_type
+from plugformer.interfaces import Batch, Encoded, Level, Ragged, Sizes
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes
 from plugformer.registry import Registry
 from plugformer.runs.generators import seed_generators
 
@@ -62,9 +62,11 @@ def random_batch(resolved: ResolvedTask, generator: np.random.Generator) -> Batc
         Ragged.of([generator.integers(4, 40, length).tolist() for length in generator.integers(1, 13, count)])
         for _ in range(2)
     )
-    if resolved.task.type == "classification":
-        return collate_labelled(source, generator.integers(0, 4, count))
-    return collate_pairs(source, target)
+    level = create_task_type(resolved.task, resolved.registry).level
+    encoded = Encoded(source, target)
+    if level is Level.SEQUENCE:
+        encoded = Encoded(source, targets=generator.integers(0, 4, count))
+    return create_architecture(resolved.task, resolved.registry).arrange(encoded, level)
 
 
 def differences(resolved: ResolvedTask, dtype: torch.dtype) -> tuple[float, float]:

@@ -25,7 +25,6 @@ from stacked_seeds import Seed, StackedSeeds
 from plugformer.configuration import resolve, validate
 from plugformer.data.preparation import prepare
 from plugformer.interfaces import Batch
-from plugformer.runs.vocabularies import Vocabularies
 from plugformer.training.fitting import order_of
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -64,7 +63,7 @@ class Arm:
         orders = [order_of(training.model_copy(update={"seed": seed}), train.lengths)(0) for seed in SEEDS]
         self._batches = [[train.batch(order[number]) for order in orders] for number in range(BATCHES)]
         self._made = 0
-        sizes = Vocabularies.of(data).sizes
+        sizes = data.vocabularies.sizes
         self._apart, again = (
             [Seed(resolved.task, seed, sizes, resolved.registry) for seed in SEEDS] for _ in range(2)
         )

@@ -15,13 +15,20 @@ from torch.nn.functional import cross_entropy
 from torch.nn.functional import pad as padded
 
 from plugformer.configuration.task import Task
-from plugformer.interfaces import Batch, FeedForward, Head, Padding, Positions, Tokens, take_tokens
+from plugformer.interfaces import (
+    IGNORED,
+    Batch,
+    FeedForward,
+    Head,
+    Padding,
+    Positions,
+    Sizes,
+    Tokens,
+    take_tokens,
+)
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
-
-NO_TARGET = -100
-"""Stands in cross-entropy where nothing is to be predicted."""
 
 State = tuple[dict[str, Tensor], dict[str, Tensor]]
 Side = tuple[Tensor, Tensor]
@@ -79,18 +86,18 @@ class StackedSeeds:
         """Makes an update of each seed from its batch; returns the mean losses before it."""
         source = _stacked([each.source for each in batches])
         target = _stacked([each.target for each in batches])
-        most = max(len(each.labels) for each in batches)
-        labels = [padded(each.labels, (0, most - len(each.labels)), value=NO_TARGET) for each in batches]
+        most = max(len(each.targets) for each in batches)
+        targets = [padded(each.targets, (0, most - len(each.targets)), value=IGNORED) for each in batches]
         paddings = [Padding.NONE if real.all() else Padding.RIGHT for _, real in (source, target)]
 
-        def loss(state: State, source: Side, target: Side, labels: Tensor) -> tuple[Tensor, Tensor]:
-            batch = Batch(Tokens(*source, paddings[0]), Tokens(*target, paddings[1]), labels)
+        def loss(state: State, source: Side, target: Side, targets: Tensor) -> tuple[Tensor, Tensor]:
+            batch = Batch(Tokens(*source, paddings[0]), Tokens(*target, paddings[1]), targets)
             found = functional_call(self.model, state, batch, tie_weights=False)
             return found.total, found.auxiliary
 
         with self._vectorizable(source[1], target[1]):
             totals, auxiliary = torch.vmap(loss, randomness="different")(
-                (self._named, self.buffers), source, target, torch.stack(labels)
+                (self._named, self.buffers), source, target, torch.stack(targets)
             )
         means = totals / totals.new_tensor([self.model.count(batch) for batch in batches])
         (means + auxiliary).sum().backward()
@@ -135,10 +142,10 @@ class StackedSeeds:
             else:
                 rows = _real_first(real, most[real.shape[1]])
                 scores = head.logits(take_tokens(hidden.flatten(0, 1), rows)[None], real)[0]
-                targets = targets.masked_fill(~real, NO_TARGET).flatten().gather(0, rows)
+                targets = targets.masked_fill(~real, IGNORED).flatten().gather(0, rows)
             smoothing = self.settings.label_smoothing
             total = cross_entropy(
-                scores, targets, reduction="sum", ignore_index=NO_TARGET, label_smoothing=smoothing
+                scores, targets, reduction="sum", ignore_index=IGNORED, label_smoothing=smoothing
             )
             return total, real.sum()
 

@@ -17,6 +17,7 @@ from plugformer.errors import ConfigurationError, DataError, PlugformerError
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.data import table_reader
+from plugformer_plugins.task_type.regression import Regression
 
 REGISTRY = Registry.discover()
 
@@ -286,12 +287,14 @@ def test_bad_rows_can_be_skipped_and_the_first_are_named(tmp_path: Path) -> None
     assert notices[1].startswith("WARNING: test: bad rows skipped: 4 of 6")
 
 
-def test_examples_say_where_they_stand(tmp_path: Path) -> None:
+def test_examples_with_numbers_say_where_they_stand(tmp_path: Path) -> None:
     files = {"train": [written(tmp_path, "rows.tsv", "a\t1\nb\t2\n"), written(tmp_path, "more.csv", "c,3\n")]}
-    data = REGISTRY.create("data", "table", files=files, header=False).load(PAIRS)
-    assert data["train"]["place"][:] == [f"{files['train'][0]}:{row}" for row in (1, 2)] + [
-        f"{files['train'][1]}:1"
+    data = REGISTRY.create("data", "table", files=files, header=False)
+    assert data.load(Regression().columns)["train"]["place"][:] == [
+        *(f"{files['train'][0]}:{row}" for row in (1, 2)),
+        f"{files['train'][1]}:1",
     ]
+    assert data.load(PAIRS)["train"].column_names == ["source", "target"]
 
 
 def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from plugformer.data.batches import Batch, Tokens
 
 from plugformer.configuration import resolve
+from plugformer.interfaces import Batch, Tokens
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
 from plugformer.testing.runner import report

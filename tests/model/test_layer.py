@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from plugformer.data.batches import Tokens
 
-from plugformer.interfaces import NoPositions
+from plugformer.interfaces import NoPositions, Tokens
 from plugformer.model.decoder import Decoder
 from plugformer.model.layer import Layer
 from plugformer.testing.probes import RootMeanSquare
