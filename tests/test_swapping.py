@@ -1,5 +1,7 @@
 """Every registered value of every neural kind assembles by name and learns; every entry says what it is."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from plugformer.configuration import resolve, validate
 from plugformer.errors import ConfigurationError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
-from plugformer.interfaces import Batch
+from plugformer.interfaces import IGNORED, Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
@@ -38,8 +40,8 @@ class Losses:
 def losses(registry, tmp_path):
     """Trains a task's model on one batch, again and again, and returns the loss at each update."""
 
-    def train(task, batch):
-        model = assemble(task, Sizes(12, 12), registry)
+    def train(task, batch, outputs=12):
+        model = assemble(task, Sizes(12, outputs), registry)
         optimizer, schedule = task.training.optimizer, task.training.schedule
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         seen = Losses()
@@ -48,7 +50,7 @@ def losses(registry, tmp_path):
             parallel=Replicated(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
-            stream=PreparedBatches(fetch=lambda rows: batch, describe=str, order=lambda epoch: [[0]]),
+            stream=PreparedBatches(fetch=lambda rows, epoch: batch, describe=str, order=lambda epoch: [[0]]),
             evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([seen], pytest.fail),
@@ -151,18 +153,36 @@ def test_every_pooling_learns(losses, tiny_task, sentences, classification, pool
     assert_falls(losses(task, batch))
 
 
-def test_every_head_learns(losses, tiny_task, sentences, pairs, classification, any_head):
-    """A head fits one of the two architectures; which one, its scores tell."""
-    one_label = Batch(sentences("right", begin=True), targets=torch.tensor([2, 0, 1]))
+@pytest.fixture
+def targets(sentences) -> dict[str, torch.Tensor]:
+    """Those of three examples by type of task, besides texts."""
+    source = sentences("right", begin=True)
+    return {
+        "classification": torch.tensor([2, 0, 1]),
+        "multi-label": torch.eye(12)[[2, 0, 1]],
+        "regression": torch.tensor([0.5, -1.0, 2.0]),
+        "tagging": source.ids.remainder(3).masked_fill(~source.real | (source.ids < 4), IGNORED),
+    }
+
+
+def test_every_head_learns(losses, tiny_task, sentences, pairs, targets, tmp_path, any_head):
+    """A head answers one type of task at least; which, its levels and answers tell."""
     learned = []
-    for task, batch in ((classification, one_label), ("dates", pairs)):
+    for name in ("sequence-to-sequence", *targets):
+        task, batch = "dates", pairs
+        if name in targets:
+            task = str(tmp_path / f"{name}.yaml")
+            Path(task).write_text(CLASSIFICATION.replace("classification", name))
+            batch = Batch(sentences("right", begin=True), targets=targets[name])
         try:
             validate(resolve(task, [f"model.head={any_head}"]))
-        except ConfigurationError:
+        except ConfigurationError as error:
+            assert f"head '{any_head}' predicts" in str(error)
             continue
-        assert_falls(losses(tiny_task(f"model.head={any_head}", task=task), batch))
-        learned.append(task)
-    assert len(learned) == 1
+        outputs = 1 if name == "regression" else 12
+        assert_falls(losses(tiny_task(f"model.head={any_head}", task=task), batch, outputs))
+        learned.append(name)
+    assert learned
 
 
 @pytest.mark.parametrize(

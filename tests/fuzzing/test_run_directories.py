@@ -28,7 +28,7 @@ SHAPES = [
     b"-1",
     b"[0,",
 ]
-FILES = ["task.yaml", "lock.json", "labels.json", "tokenizer-shared.json", "model.safetensors"]
+FILES = ["task.yaml", "lock.json", "learned.json", "tokenizer-shared.json", "model.safetensors"]
 CHECKPOINT = ["state.json", "model.safetensors", "optimizer.safetensors", CHECKSUMS]
 
 

@@ -22,7 +22,7 @@ def frozen(model, *patterns):
     ("patterns", "matches"),
     [
         (["encoder"], lambda name: name.startswith("encoder.")),
-        (["*.norm.*", "head.weight"], lambda name: ".norm." in name or name == "head.weight"),
+        (["*.norms.*", "head.weight"], lambda name: ".norms." in name or name == "head.weight"),
         (["encoder.layers.?.attention"], lambda name: name.startswith("encoder.layers.0.attention.")),
     ],
 )

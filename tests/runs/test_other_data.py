@@ -9,9 +9,11 @@ import pytest
 from plugformer.commands.main import main
 from plugformer.configuration import check_components, resolve
 from plugformer.data.further_files import read_files
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.runs.loading import load
 from plugformer.training.train import train
+from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.tokenizer.characters import Characters
 
 TASK = """
@@ -85,7 +87,7 @@ def test_a_moved_run_says_which_file_is_missing_and_what_can_be_done(classifier,
 def test_other_classes_are_refused(classifier, write):
     other = write("other.tsv", "text\tlabel", "dogs bark\tno", "cars roll\tyes")
     changed = [f"data.files={{train: {other}, validation: {other}, test: {other}}}"]
-    with pytest.raises(DataError, match=r"have the classes \['no', 'yes'\], the model was trained with"):
+    with pytest.raises(DataError, match=r"unknown label 'no'; the classes are \['animal', 'thing', 'tool'\]"):
         load(classifier, overrides=changed).evaluate()
 
 
@@ -100,12 +102,13 @@ def test_parallel_files_are_two(registry, write, tmp_path):
     task = check_components(resolve(str(tmp_path / "task.yaml"), [], registry)).task
     tokenizer = Characters()
     tokenizer.train(["abc"])
+    known = Vocabularies(tokenizer, tokenizer, SequenceToSequence())
     files = [write("new.a", "a b", "b"), write("new.b", "c", "cc")]
-    split, count, _ = read_files(files, task, registry, (tokenizer, tokenizer), ())
+    split, count, _ = read_files(files, task, registry, known)
     assert [(split.input(row), split.references(row)) for row in range(2)] == [("a b", ["c"]), ("b", ["cc"])]
     assert count.examples == 2
     with pytest.raises(ConfigurationError, match=r"cannot read 1 file as a split: .*new\.a; parallel files"):
-        read_files(files[:1], task, registry, (tokenizer, tokenizer), ())
+        read_files(files[:1], task, registry, known)
 
 
 def test_data_that_read_no_files_say_what_can_be_changed(trained, write):

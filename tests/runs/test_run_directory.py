@@ -23,7 +23,7 @@ def test_what_a_run_leaves_behind(trained):
         "lock.json",
         "model.safetensors",
         "tokenizer-shared.json",
-        "labels.json",
+        "learned.json",
         "metrics.jsonl",
         "evaluation.json",
         "self_check.json",
@@ -193,8 +193,8 @@ def test_not_a_run(tmp_path):
         ),
         ("tokenizer-shared.json", None, r"tokenizer-shared\.json"),
         ("tokenizer-shared.json", pickle.dumps(1), r"tokenizer-shared\.json"),
-        ("labels.json", None, r"labels\.json is missing"),
-        ("labels.json", b"{}", r"labels\.json is damaged: the whole: Input should be a valid list"),
+        ("learned.json", None, r"learned\.json is missing"),
+        ("learned.json", b"{}", r"learned\.json is damaged: the whole: Input should be None"),
     ],
 )
 def test_damaged_runs(run_copy, act, file, content, message):

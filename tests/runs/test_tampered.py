@@ -111,9 +111,12 @@ def test_an_evaluation_of_another_form_is_damaged(run_copy, content):
 
 
 @pytest.mark.parametrize("content", ["5", "[1]", "{}", '["a", null]'])
-def test_labels_of_another_form_are_damaged(run_copy, content):
-    (run_copy / "labels.json").write_text(content)
-    with pytest.raises(RunError, match=r"labels\.json is damaged: "):
+@pytest.mark.parametrize("name", ["learned.json", "labels.json"])
+def test_what_was_learned_of_another_form_is_damaged(run_copy, name, content):
+    """Also as earlier versions wrote it."""
+    (run_copy / "learned.json").rename(run_copy / name)
+    (run_copy / name).write_text(content)
+    with pytest.raises(RunError, match=rf"{re.escape(name)} is damaged: "):
         load(run_copy)
 
 
@@ -135,7 +138,7 @@ def special_file(path, kind):
     ("name", "read"),
     [
         ("lock.json", RunDirectory.open),
-        ("labels.json", load),
+        ("learned.json", load),
         ("model.safetensors", load),
         ("tokenizer-shared.json", load),
         ("task.yaml", load),

@@ -24,6 +24,8 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]
         "hook/freeze": lambda folder: {"parameters": ["encoder"]},
         "metric/evaluate": evaluate_options,
         "tokenizer/pretrained": pretrained_options,
+        "data/conll": conll_options,
+        "data/text": text_options,
         "data/copying": lambda folder: {"size": 100, "held_out": 20},
         "data/dates": lambda folder: {"size": 300},
         "data/hub": hub_options,
@@ -74,6 +76,17 @@ def lines_options(folder: Path) -> dict[str, object]:
     (folder / "a").write_text("one\ntwo\n")
     (folder / "b").write_text("eins\nzwei\n")
     return {"files": {"train": {"source": str(folder / "a"), "target": str(folder / "b")}}}
+
+
+def conll_options(folder: Path) -> dict[str, object]:
+    (folder / "train.txt").write_text("# sent_id = 1\nA DET\ncat NOUN\n\nIt PRON\nrains VERB\n")
+    return {"files": {"train": str(folder / "train.txt")}, "columns": {"words": 1, "tags": 2}}
+
+
+def text_options(folder: Path) -> dict[str, object]:
+    (folder / "train.txt").write_text("".join(f"It rains for {day} days.\n" for day in range(20)))
+    files = {"train": str(folder / "train.txt")}
+    return {"files": files, "examples": "line", "ends": {"validation": 0.2, "test": 0.2}}
 
 
 def table_options(folder: Path) -> dict[str, object]:

@@ -10,6 +10,8 @@ from plugformer.testing.module import module_checks
 from plugformer.testing.runner import checks_of
 from plugformer_plugins.head.classifier import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
+from plugformer_plugins.head.multi_label import MultiLabelClassifier
+from plugformer_plugins.head.regressor import Regressor
 
 
 class LengthFirst(LanguageModel):
@@ -87,6 +89,40 @@ class CopiesTheEmbedding(LanguageModel):
             self.weight = nn.Parameter(model.tied.detach().clone())
 
 
+class PenaltyForNumbers(Regressor):
+    """Adds what no better prediction can lower."""
+
+    def loss(self, hidden, targets, real):
+        loss, count = super().loss(hidden, targets, real)
+        return loss + count, count
+
+
+class MeanOfLabels(MultiLabelClassifier):
+    def loss(self, hidden, targets, real):
+        loss, count = super().loss(hidden, targets, real)
+        return loss / targets.shape[1], count
+
+
+class MeanLikelihoods(MultiLabelClassifier):
+    def likelihoods(self, hidden, targets, real):
+        found = super().likelihoods(hidden, targets, real)
+        return found._replace(log_probabilities=found.log_probabilities / targets.shape[1])
+
+
+class CountsLabels(MultiLabelClassifier):
+    """Counts every label as a target in one place, and every text in the other."""
+
+    def likelihoods(self, hidden, targets, real):
+        found = super().likelihoods(hidden, targets, real)
+        return found._replace(targets=found.targets * targets.shape[1])
+
+
+class RightNumbers(Regressor):
+    def likelihoods(self, hidden, targets, real):
+        found = super().likelihoods(hidden, targets, real)
+        return found._replace(correct=torch.zeros_like(found.targets))
+
+
 MUTANTS = [
     (LengthFirst, "shapes", "logits have shape"),
     (CountsPadding, "the_count_is_that_of_real_targets", r"counts 4 targets, 3 are real .*xx / x\.\]"),
@@ -96,6 +132,11 @@ MUTANTS = [
     (PoolsPadding, "padding_does_not_count", "with what stands at padding"),
     (Averages, "the_loss_adds_up", "do not add up: it must be a sum"),
     (CountsPadding, "the_count_is_that_of_real_targets", "are real"),
+    (PenaltyForNumbers, "evaluation_loss_is_plain_cross_entropy", "predicted exactly is not zero"),
+    (MeanOfLabels, "evaluation_loss_is_plain_cross_entropy", "the summed plain cross-entropy"),
+    (MeanLikelihoods, "likelihoods_are_those_of_the_loss", "add up to another loss"),
+    (CountsLabels, "likelihoods_are_those_of_the_loss", "they count 7 targets"),
+    (RightNumbers, "likelihoods_are_those_of_the_loss", "a number is called right"),
     (NothingIsNotANumber, "without_real_targets_there_is_no_loss", "is not finite"),
     (SharesTheBatch, "rows_are_independent", "other scores in the batch than alone"),
     (LooksAhead, "positions_are_independent", "change with later hidden states"),

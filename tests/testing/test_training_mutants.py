@@ -12,9 +12,11 @@ from plugformer.kinds import Kind
 from plugformer.testing import Status, run
 from plugformer.testing.runner import checks_of
 from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.mean_squared_error import MeanSquaredError
 from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
 from plugformer_plugins.metric.perplexity import Perplexity
 from plugformer_plugins.metric.same_length import SameLength
+from plugformer_plugins.metric.tag_accuracy import TagAccuracy
 
 
 class OneDimension(ExactMatch):
@@ -415,6 +417,21 @@ def test_is_caught(assert_caught, kind, mutant, check, words):
 def test_every_check_catches_one(kind):
     checks = {check.name for check in checks_of(kind)}
     assert {check for each, _, check, _ in MUTANTS if each is kind} == checks
+
+
+class SquaresUpwards(MeanSquaredError):  # noqa: N818 (a metric)
+    higher_is_better = True
+
+
+class WrongTags(TagAccuracy):
+    def aggregate(self, statistics):
+        return 1 - super().aggregate(statistics)
+
+
+@pytest.mark.parametrize("metric", [SquaresUpwards, WrongTags])
+def test_metrics_are_tried_on_answers_of_their_kind(assert_caught, metric):
+    assert run(metric.__base__).passed
+    assert_caught(metric, "right_predictions_score_best", "though higher is better")
 
 
 class SameTags(ExactMatch):

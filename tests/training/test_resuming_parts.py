@@ -57,7 +57,7 @@ def assert_exact(registry, tmp_path):
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
-                fetch=lambda rows: batches[rows[0]],
+                fetch=lambda rows, epoch: batches[rows[0]],
                 describe=str,
                 order=lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
             ),

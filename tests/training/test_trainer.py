@@ -65,7 +65,7 @@ def trainer(registry, tiny_task, tmp_path):
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
-                fetch=lambda rows: batches[rows[0]],
+                fetch=lambda rows, epoch: batches[rows[0]],
                 describe=str,
                 order=order or (lambda epoch: [[index] for index in range(len(batches))]),
             ),

@@ -52,10 +52,14 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
 
 
 def _of_run(task: Task) -> list[str]:
-    """Returns what the tokenizers of the run have learned that a task takes them from, hashed."""
+    """Returns what the tokenizers of the run have learned that a task takes them from, hashed.
+
+    Nothing if that run is gone: whoever has the tokenizers already needs it no more.
+    """
     if task.tokenizer.run is None:
         return []
-    return [files_version([learned_by(Path(task.tokenizer.run), side)]) for side in ("source", "target")]
+    files = [learned_by(Path(task.tokenizer.run), side) for side in ("source", "target")]
+    return [files_version([file]) for file in files if file.exists()]
 
 
 def data_version(data: Data, block: DataBlock, registry: Registry) -> str:

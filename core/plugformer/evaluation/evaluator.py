@@ -27,11 +27,13 @@ from plugformer.interfaces import (
 )
 
 
-def _in_units(metric: LikelihoodMetric, split: EncodedSplit, right: "SplitLikelihoods") -> "SplitLikelihoods":
-    """Returns likelihoods with the number of units that a metric counts as targets."""
-    return (
-        right if metric.unit == "targets" else right._replace(targets=split.units(metric.unit, right.targets))
-    )
+def _in_units(
+    metric: LikelihoodMetric, split: EncodedSplit, right: "SplitLikelihoods"
+) -> tuple[Float[ndarray, " n"], Int[ndarray, " n"] | Float[ndarray, " n"], Int[ndarray, " n"]]:
+    """Returns likelihoods as a metric is given them, with the number of units that it counts as targets."""
+    targets = right.targets if metric.unit == "targets" else split.units(metric.unit, right.targets)
+    correct = np.zeros_like(right.targets) if right.correct is None else right.correct
+    return right.log_probabilities, targets, correct
 
 
 class SplitLikelihoods(NamedTuple):
@@ -39,7 +41,7 @@ class SplitLikelihoods(NamedTuple):
 
     log_probabilities: Float[ndarray, " examples"]
     targets: Int[ndarray, " examples"] | Float[ndarray, " examples"]
-    correct: Int[ndarray, " examples"]
+    correct: Int[ndarray, " examples"] | None
 
     @property
     def loss(self) -> float:
@@ -47,9 +49,9 @@ class SplitLikelihoods(NamedTuple):
         return float(-self.log_probabilities.sum() / self.targets.sum())
 
     @property
-    def token_accuracy(self) -> float:
-        """Share of targets that are the most probable output."""
-        return float(self.correct.sum() / self.targets.sum())
+    def token_accuracy(self) -> float | None:
+        """Share of targets that are the most probable output; None where nothing is right or wrong."""
+        return None if self.correct is None else float(self.correct.sum() / self.targets.sum())
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,10 @@ class Evaluator:
         with evaluating(self.predictor.model):
             for batch in self.predictor.batches(split, own):
                 for column, values in zip(columns, self.predictor.model.likelihoods(batch), strict=True):
-                    column[batch.rows] = values.cpu().numpy()
+                    column[batch.rows] = np.nan if values is None else values.cpu().numpy()
         found = self.processes.total(columns)  # where another process has looked, this one has zeros
-        return SplitLikelihoods(found[0], found[1].astype(np.int64), found[2].astype(np.int64))
+        correct = None if np.isnan(found[2]).any() else found[2].astype(np.int64)
+        return SplitLikelihoods(found[0], found[1].astype(np.int64), correct)
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""

@@ -59,7 +59,7 @@ class MetricsLog:
             "step": update.step,
             "epoch": update.epoch,
             "loss": self._sums.loss / self._sums.targets if self._sums.targets else None,
-            "token_accuracy": update.token_accuracy,
+            **_accuracy(update),
             "learning_rate": update.learning_rate,
             "tokens_per_second": round(self._sums.tokens / self._sums.seconds, 1),
         }
@@ -70,8 +70,13 @@ class MetricsLog:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
-    figures = {"step": evaluation.step, "loss": evaluation.loss, "token_accuracy": evaluation.token_accuracy}
-    return {**figures, **evaluation.metrics}
+    figures = {"step": evaluation.step, "loss": evaluation.loss}
+    return {**figures, **_accuracy(evaluation), **evaluation.metrics}
+
+
+def _accuracy(measured: Update | Evaluation) -> dict[str, float]:
+    """Returns the share of right outputs, where one can be right or wrong."""
+    return {} if measured.token_accuracy is None else {"token_accuracy": measured.token_accuracy}
 
 
 def _time(evaluation: Evaluation) -> dict[str, float]:

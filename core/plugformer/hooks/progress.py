@@ -105,9 +105,10 @@ class ProgressDisplay:
 
 
 def _figures(evaluation: Evaluation) -> str:
+    accuracy = evaluation.token_accuracy
     figures = [
         f"validation loss {evaluation.loss:.4f}",
-        f"token accuracy {evaluation.token_accuracy:.2%}",
+        *([] if accuracy is None else [f"token accuracy {accuracy:.2%}"]),
         *(f"{name} {value:.4f}" for name, value in evaluation.metrics.items() if name != "token_accuracy"),
     ]
     return "  ".join(figures)

@@ -93,7 +93,8 @@ class Evaluation:
     Attributes:
         step: Updates made so far.
         loss: Mean loss over all targets, in nats, without label smoothing.
-        token_accuracy: Share of targets that are the most probable output, given the right ones before.
+        token_accuracy: Share of targets that are the most probable output, given the right ones before; None
+            where nothing is right or wrong, as of numbers.
         metrics: Each metric's value on the decoded examples.
         samples: A few examples and outputs.
         best: Whether this is the best evaluation so far.
@@ -103,7 +104,7 @@ class Evaluation:
 
     step: int
     loss: float
-    token_accuracy: float
+    token_accuracy: float | None
     metrics: dict[str, float]
     samples: list[Sample]
     best: bool

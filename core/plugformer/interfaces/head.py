@@ -21,12 +21,13 @@ class Likelihoods(NamedTuple):
         log_probabilities: Natural logarithm of the probability of all of an example's targets together; of
             targets without probabilities, such as numbers, the negative of their summed loss.
         targets: Number of targets.
-        correct: How many of them are the most probable output.
+        correct: How many of them are the most probable output; None where nothing is right or wrong, as of
+            numbers.
     """
 
     log_probabilities: Float[Tensor, " batch"]
     targets: Int[Tensor, " batch"]
-    correct: Int[Tensor, " batch"]
+    correct: Int[Tensor, " batch"] | None
 
 
 class Best(NamedTuple):
@@ -49,8 +50,7 @@ class Head(nn.Module, ABC):
     Attributes:
         levels: What it can predict from: one output for each position (targets of shape (batch, length)), or
             one for the whole sequence (targets of shape (batch,) or (batch, outputs)).
-        answer_types: Answers that its outputs can stand for; by default those that are one of several
-            outputs.
+        answer_types: Answers that its outputs can stand for; by default one of several outputs each.
     """
 
     levels: ClassVar[frozenset[Level]]

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces.prediction import Answer
+from plugformer.interfaces.prediction import Answer, Value
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,11 @@ class Metric(ABC):
     resamples: int = 1000
     """Resamples of the bootstrap that intervals come from; fewer where each is slow."""
 
-    check_examples: ClassVar[Sequence[tuple[str, str]]] = ()
+    check_examples: Sequence[tuple[Value, Value]] = ()
     """Right answers, each with a wrong one to the same question, for `plugformer check` to try the metric on.
 
-    Only for a metric of outputs with a structure, such as tags; others are tried on English sentences.
+    Only for a metric of answers with a structure, such as tags that mark entities; others are tried on
+    English sentences, or on tags, labels or numbers, as they accept.
     """
 
     def __init_subclass__(cls) -> None:

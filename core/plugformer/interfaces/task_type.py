@@ -69,6 +69,7 @@ class TaskType(ABC):
         answer_type: What its answers are.
         learned_type: What `learn` returns, as pydantic knows it: a run's JSON is checked against it.
         learned: What `learn` has returned, set by the core.
+        marks: What questions are written with beside their words, such as a mask: never reported as unknown.
         check_examples: A few examples for `plugformer check`, where values are to fit one another; such as
             the columns hold if there are none.
     """
@@ -78,6 +79,7 @@ class TaskType(ABC):
     answer_type: ClassVar[Answer]
     learned_type: ClassVar[Any] = None
     learned: Any = None
+    marks: ClassVar[tuple[str, ...]] = ()
     check_examples: "ClassVar[Sequence[Example]]" = ()
 
     @property

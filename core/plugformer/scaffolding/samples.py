@@ -26,6 +26,18 @@ class Sample:
 _MODULE = ("jaxtyping", "pydantic", "torch")
 
 SAMPLES: Mapping[Kind, Sample] = {
+    Kind.TASK_TYPE: Sample(
+        "A text that answers a text.",
+        "https://arxiv.org/abs/1409.3215",
+        ("pydantic",),
+        "type=new_component",
+    ),
+    Kind.ARCHITECTURE: Sample(
+        "An encoder reads the input, a decoder continues the output with it in view.",
+        "https://arxiv.org/abs/1706.03762",
+        ("jaxtyping", "numpy", "torch"),
+        "model.architecture=new_component",
+    ),
     Kind.TOKENIZER: Sample(
         "One token for each character that occurs often enough.",
         "https://huggingface.co/docs/tokenizers/api/models",

@@ -14,6 +14,7 @@ from plugformer.interfaces import (
     END,
     IGNORED,
     PADDING,
+    SPECIAL_TOKENS,
     Architecture,
     Batch,
     Encoded,
@@ -108,7 +109,7 @@ def targets_are_those_of_the_examples(subject: Subject, case: tuple[Reading, Sid
 
 @check(READINGS)
 def padding_changes_nothing(subject: Subject, reading: Reading) -> None:
-    """On the other side, or more of it: the same hidden states where something is predicted, the same loss."""
+    """On the other side, or more of it: the same loss, from the same hidden states."""
     model = _model(subject, reading)
     plain = _batch(subject, reading)
     for side, length in (("left", None), ("right", MAX_LENGTH), ("left", MAX_LENGTH)):
@@ -153,11 +154,11 @@ def nothing_reads_what_it_predicts(subject: Subject, reading: Reading) -> None:
     """No hidden state depends on its own target or a later one."""
     model, encoded = _model(subject, reading), reading.encoded()
     if reading.level is not Level.NEXT_TOKEN:
-        other: Ragged | np.ndarray | None = None
+        targets: Ragged | None = None
         if isinstance(encoded.targets, Ragged):
             shifted = np.where(encoded.targets.values == IGNORED, IGNORED, 0)
-            other = Ragged(shifted, encoded.targets.lengths)
-        batch = _arranged(subject, replace(encoded, targets=other), reading.level)
+            targets = Ragged(shifted, encoded.targets.lengths)
+        batch = _arranged(subject, replace(encoded, targets=targets), reading.level)
         require_close(
             model.hidden(batch),
             model.hidden(_batch(subject, reading)),
@@ -166,9 +167,11 @@ def nothing_reads_what_it_predicts(subject: Subject, reading: Reading) -> None:
         return
     for row, length in enumerate(reading.outputs):
         alone = taken(encoded, [row])
+        assert alone.output is not None  # noqa: S101 (the reading has outputs)
         states = _states(model, _arranged(subject, alone, reading.level))
         for place in range(length):
-            changed = _states(model, _arranged(subject, _with_other_token(alone, place), reading.level))
+            other = replace(alone, output=_with_other_token(alone.output, place))
+            changed = _states(model, _arranged(subject, other, reading.level))
             require_close(
                 changed[: place + 1],
                 states[: place + 1],
@@ -181,13 +184,14 @@ def all_that_is_given_is_read(subject: Subject, reading: Reading) -> None:
     """Another token of the input, or before what is predicted of the output, changes the hidden states."""
     model, encoded = _model(subject, reading), reading.encoded()
     states = _states(model, _batch(subject, reading))
-    changed = []
-    for part, what in ((encoded.input, "input"), (encoded.start, "start"), (encoded.output, "output")):
-        if part is not None:
-            values = part.values.copy()
-            values[0] = values[0] - 1 if values[0] > 4 else values[0] + 1
-            changed.append((what, replace(encoded, **{what: Ragged(values, part.lengths)})))
-    for what, other in changed:
+    others: dict[str, Encoded] = {}
+    if encoded.input is not None:
+        others["input"] = replace(encoded, input=_with_other_token(encoded.input, 0))
+    if encoded.output is not None:
+        others["output"] = replace(encoded, output=_with_other_token(encoded.output, 0))
+    if encoded.start is not None:
+        others["start"] = replace(encoded, start=_with_other_token(encoded.start, 0))
+    for what, other in others.items():
         now = _states(model, _arranged(subject, other, reading.level))
         require(
             not torch.allclose(now, states, atol=1e-9),
@@ -297,7 +301,7 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
 
 @check(CONTINUED)
 def there_is_room_for_an_output(subject: Subject, reading: Reading) -> None:
-    """An output as long as `room` says runs in one pass, and inputs have the tokens that `input_lengths` says."""
+    """Outputs as long as `room` says run in one pass; inputs have as many tokens as `input_lengths` says."""
     model, asked, encoded = _asked(subject, reading, position="learned")
     if model is None:
         return
@@ -421,12 +425,11 @@ def _expected(encoded: Encoded) -> list[list[int]]:
     return [[*row.tolist(), *end] for row in rows]
 
 
-def _with_other_token(encoded: Encoded, place: int) -> Encoded:
-    """Returns an example with another token at a place of its output."""
-    assert encoded.output is not None  # noqa: S101 (asked of outputs alone)
-    values = encoded.output.values.copy()
-    values[place] = values[place] - 1 if values[place] > 4 else values[place] + 1
-    return replace(encoded, output=Ragged(values, encoded.output.lengths))
+def _with_other_token(sequences: Ragged, place: int) -> Ragged:
+    """Returns sequences with another ordinary token at a place of all of them end to end."""
+    values = sequences.values.copy()
+    values[place] += -1 if values[place] > len(SPECIAL_TOKENS) else 1
+    return Ragged(values, sequences.lengths)
 
 
 CHECKS = (

@@ -1,28 +1,32 @@
 """The contract of heads: see plugformer.interfaces.head."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from plugformer.interfaces import Head
+from plugformer.interfaces import Answer, Head
 from plugformer.testing.check import NotApplicable, check, require, require_close, require_finite
 from plugformer.testing.layout import FULL, LAYOUTS, PADDED, Layout
 from plugformer.testing.module import example, module_checks
 from plugformer.testing.subject import OUTPUTS, Subject
 
 Example = tuple[
-    Float[Tensor, "batch length width"], Int[Tensor, " batch *length"], Bool[Tensor, "batch length"]
+    Float[Tensor, "batch length width"], Shaped[Tensor, " batch *more"], Bool[Tensor, "batch length"]
 ]
+
+_NUMBERS = frozenset({Answer.NUMBER})
+_LABELS = frozenset({Answer.LABELS})
 
 
 @check(LAYOUTS)
 def shapes(subject: Subject, layout: Layout) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); loss and count are scalars."""
-    head: Head = subject.shaken()
+    head = _shaken(subject)
     hidden, targets, real = _example(subject, head, layout)
     logits = head.logits(hidden, real)
-    expected = ((*real.shape, OUTPUTS), (len(real), OUTPUTS))
+    outputs = _outputs(head)
+    expected = ((*real.shape, outputs), (len(real), outputs))
     require(
         tuple(logits.shape) in expected,
         f"logits have shape {tuple(logits.shape)}, expected one of {expected}",
@@ -38,7 +42,7 @@ def shapes(subject: Subject, layout: Layout) -> None:
 @check(LAYOUTS)
 def the_count_is_that_of_real_targets(subject: Subject, layout: Layout) -> None:
     """The loss comes with the number of real targets: of tokens, or of sequences."""
-    head: Head = subject.shaken()
+    head = _shaken(subject)
     hidden, targets, real = _example(subject, head, layout)
     expected = int(real.sum()) if _by_token(subject, head) else len(real)
     count = int(head.loss(hidden, targets, real)[1])
@@ -47,23 +51,30 @@ def the_count_is_that_of_real_targets(subject: Subject, layout: Layout) -> None:
 
 @check(LAYOUTS)
 def evaluation_loss_is_plain_cross_entropy(subject: Subject, layout: Layout) -> None:
-    """In evaluation mode the loss is the summed cross-entropy in nats, whatever the label smoothing."""
+    """In evaluation mode the loss is the summed cross-entropy in nats, whatever the label smoothing.
+
+    Of numbers it is least, zero, where they are predicted exactly. A head that predicts targets of a sequence
+    together has likelihoods of its own, with which it is compared elsewhere.
+    """
     _loss_is_cross_entropy(subject, layout, training=False)
 
 
 @check(LAYOUTS)
 def training_loss_is_smoothed(subject: Subject, layout: Layout) -> None:
-    """In training mode the loss is the summed cross-entropy against targets smoothed by the model's rate."""
+    """In training mode the loss is the summed cross-entropy against targets smoothed by the model's rate.
+
+    Of numbers, and of targets predicted together, nothing is.
+    """
     _loss_is_cross_entropy(subject, layout, training=True)
 
 
 @check(PADDED)
 def padding_does_not_count(subject: Subject, layout: Layout) -> None:
     """What stands at padding changes neither the loss nor the prediction, and gets no gradient."""
-    head: Head = subject.shaken()
+    head = _shaken(subject)
     hidden, targets, real = _example(subject, head, layout)
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
-    other = targets.masked_fill(~real, 3) if targets.dim() == 2 else targets
+    other = targets.masked_fill(~real, 3) if _by_token(subject, head) else targets
     loss, _ = head.loss(changed, other, real)
     message = "the loss changes with what stands at padding"
     require_close(loss, head.loss(hidden, targets, real)[0], message)
@@ -77,11 +88,14 @@ def padding_does_not_count(subject: Subject, layout: Layout) -> None:
 
 @check((PADDED[0], PADDED[1], PADDED[2], PADDED[3]))
 def the_loss_adds_up(subject: Subject, layout: Layout) -> None:
-    """Sums and counts of chunks are those of the whole: chunks of the batch and, by token, of the length."""
-    head: Head = subject.shaken()
+    """Sums and counts of chunks are those of the whole: chunks of the batch and, by token, of the length.
+
+    Not of the length where the targets of a sequence are predicted together.
+    """
+    head = _shaken(subject)
     hidden, targets, real = _example(subject, head, layout)
     whole, count = head.loss(hidden, targets, real)
-    axes = (0, 1) if _by_token(subject, head) else (0,)
+    axes = (0, 1) if _by_token(subject, head) and not _together(subject, head) else (0,)
     for axis in axes:
         chunks = [part.tensor_split([1], dim=axis) for part in (hidden, targets, real)]
         parts = [head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
@@ -98,7 +112,7 @@ def the_loss_adds_up(subject: Subject, layout: Layout) -> None:
 @check()
 def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
-    head: Head = subject.shaken()
+    head = _shaken(subject)
     hidden, targets, _ = _example(subject, head, FULL[1])
     loss, count = head.loss(hidden, targets, torch.zeros(1, 2, dtype=torch.bool))
     require_finite(loss, "the loss without any real token is not finite")
@@ -109,10 +123,36 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
         )
 
 
+@check(LAYOUTS)
+def likelihoods_are_those_of_the_loss(subject: Subject, layout: Layout) -> None:
+    """The likelihoods of examples add up to the loss in evaluation mode, and count the same targets.
+
+    No more of an example's targets are right than it has; of numbers `correct` is None.
+    """
+    head = _shaken(subject)
+    hidden, targets, real = _example(subject, head, layout)
+    loss, count = head.loss(hidden, targets, real)
+    found = head.likelihoods(hidden, targets, real)
+    for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
+        require(values.shape == (len(real),), f"{name} of {len(real)} examples are {tuple(values.shape)}")
+    require_close(
+        -found.log_probabilities.double().sum(), loss, "the log-probabilities add up to another loss"
+    )
+    require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
+    numbers = head.answer_types == _NUMBERS
+    require(
+        (found.correct is None) == numbers,
+        "correct is None, though an output is right or wrong" if not numbers else "a number is called right",
+    )
+    if found.correct is not None:
+        sound = (found.correct >= 0) & (found.correct <= found.targets)
+        require(bool(sound.all()), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
+
+
 @check(LAYOUTS[1:])
 def rows_are_independent(subject: Subject, layout: Layout) -> None:
     """A sequence in a batch gets the scores that it gets alone, without its padding."""
-    head: Head = subject.shaken()
+    head = _shaken(subject)
     hidden, _, real = _example(subject, head, layout)
     whole = head.logits(hidden, real)
     for row, marks in enumerate(real):
@@ -124,7 +164,7 @@ def rows_are_independent(subject: Subject, layout: Layout) -> None:
 @check(LAYOUTS[1:])
 def positions_are_independent(subject: Subject, layout: Layout) -> None:
     """If targets are tokens, the scores at a position depend on its own hidden state alone."""
-    head: Head = subject.shaken()
+    head = _shaken(subject)
     if not _by_token(subject, head):
         return
     hidden, _, real = _example(subject, head, layout)
@@ -155,19 +195,35 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
 
 
 def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) -> None:
-    head: Head = subject.shaken(label_smoothing=0.2).train(training)
+    head = _shaken(subject, label_smoothing=0.2).train(training)
     hidden, targets, real = _example(subject, head, layout)
     by_token = _by_token(subject, head)
+    if _together(subject, head):
+        return
     state = torch.get_rng_state()
     logits = head.logits(hidden, real)
     torch.set_rng_state(state)  # a head may drop out: the same in both passes
+    if head.answer_types == _NUMBERS:
+        exact = head.loss(hidden, logits[:, 0].detach(), real)[0]
+        require_close(exact, torch.zeros_like(exact), "the loss of numbers predicted exactly is not zero")
+        torch.set_rng_state(state)
+        require(
+            float(head.loss(hidden, targets, real)[0]) > 0,
+            "the loss of numbers that are not those predicted is not above zero",
+        )
+        return
     loss, _ = head.loss(hidden, targets, real)
-    expected = cross_entropy(
-        logits[real] if by_token else logits,
-        targets[real] if by_token else targets,
-        reduction="sum",
-        label_smoothing=0.2 if training else 0.0,
-    )
+    smoothing = 0.2 if training else 0.0
+    if head.answer_types == _LABELS:
+        smoothed = targets * (1 - smoothing) + smoothing / 2
+        expected = binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
+    else:
+        expected = cross_entropy(
+            logits[real] if by_token else logits,
+            targets[real] if by_token else targets,
+            reduction="sum",
+            label_smoothing=smoothing,
+        )
     kind = "smoothed cross-entropy in training" if training else "plain cross-entropy in evaluation"
     require_close(
         loss, expected, f"the loss is {float(loss):.4g}, the summed {kind} mode {float(expected):.4g}"
@@ -177,8 +233,30 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
 def _example(subject: Subject, head: Head, layout: Layout) -> Example:
     real = layout.real
     hidden = torch.randn(*real.shape, subject.model.width, dtype=torch.float64)
-    shape = real.shape if _by_token(subject, head) else real.shape[:1]
-    return hidden, torch.randint(OUTPUTS, shape), real
+    if _by_token(subject, head):
+        return hidden, torch.randint(OUTPUTS, real.shape), real
+    if head.answer_types == _NUMBERS:
+        return hidden, torch.randn(len(real), dtype=torch.float64), real
+    if head.answer_types == _LABELS:
+        return hidden, torch.randint(2, (len(real), OUTPUTS)).double(), real
+    return hidden, torch.randint(OUTPUTS, real.shape[:1]), real
+
+
+def _shaken(subject: Subject, **sizes: float) -> Head:
+    """Returns a head; of numbers it has one output."""
+    outputs = _outputs(subject.component)
+    head: Head = subject.shaken(torch.float64, outputs=outputs, **sizes)
+    return head
+
+
+def _outputs(head: Head | type) -> int:
+    numbers = getattr(head, "answer_types", None) == _NUMBERS
+    return 1 if numbers else OUTPUTS
+
+
+def _together(subject: Subject, head: Head) -> bool:
+    """Whether the targets of a sequence are predicted together, as by a conditional random field."""
+    return _by_token(subject, head) and type(head).likelihoods is not Head.likelihoods
 
 
 def _by_token(subject: Subject, head: Head) -> bool:
@@ -213,6 +291,7 @@ CHECKS = (
     training_loss_is_smoothed,
     padding_does_not_count,
     the_loss_adds_up,
+    likelihoods_are_those_of_the_loss,
     without_real_targets_there_is_no_loss,
     rows_are_independent,
     positions_are_independent,

@@ -1,6 +1,7 @@
 """The contract of metrics: see plugformer.interfaces.metric."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import cast
@@ -9,14 +10,22 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, SourceMetric
+from plugformer.interfaces import (
+    Answer,
+    LikelihoodMetric,
+    Metric,
+    OutputMetric,
+    SourceMetric,
+    Value,
+    as_text,
+)
 from plugformer.testing.check import check, require
 from plugformer.testing.subject import Subject
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Predictions and the references of each.
+    """Predictions and the references of each, texts or other answers.
 
     A metric that reads sources sees them as answers of a task whose first right answer is its source.
     A metric of likelihoods sees them as a model that finds the words of a right answer probable (0.9 each)
@@ -24,22 +33,22 @@ class Scored:
     """
 
     name: str
-    predictions: tuple[str, ...]
-    references: tuple[tuple[str, ...], ...]
+    predictions: tuple[Value, ...]
+    references: tuple[tuple[Value, ...], ...]
 
-    def texts(self) -> tuple[list[str], list[list[str]]]:
+    def texts(self) -> tuple[list[Value], list[list[Value]]]:
         """Returns what a metric of outputs is given."""
         return list(self.predictions), [list(each) for each in self.references]
 
-    def with_sources(self) -> tuple[list[str], list[str], list[list[str]]]:
+    def with_sources(self) -> tuple[list[str], list[Value], list[list[Value]]]:
         """Returns what a metric of outputs beside their sources is given."""
-        return [each[0] for each in self.references], *self.texts()
+        return [as_text(each[0]) for each in self.references], *self.texts()
 
     def likelihoods(self) -> tuple[Float[ndarray, " examples"], Int[ndarray, " n"], Int[ndarray, " n"]]:
         """Returns what a metric of likelihoods is given: log-probabilities, targets, correct targets."""
         pairs = zip(self.predictions, self.references, strict=True)
         right = np.array([prediction in references for prediction, references in pairs])
-        targets = np.array([len(references[0].split()) for references in self.references])
+        targets = np.array([len(as_text(references[0]).split()) for references in self.references])
         return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
 
     def part(self, number: int) -> "Scored":
@@ -65,6 +74,13 @@ EMPTY = Scored("one empty", ("",), REFERENCES[:1])
 HALF = Scored("half right", (*(each[0] for each in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
 SEVERAL = Scored("joint references", HALF.predictions, tuple((*each, OTHER) for each in REFERENCES))
 EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
+
+EXAMPLES_OF: dict[Answer, Sequence[tuple[Value, Value]]] = {
+    Answer.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
+    Answer.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
+    Answer.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
+}
+"""Right answers that are no text, each with a wrong one."""
 
 
 @check(EXAMPLES)
@@ -153,9 +169,9 @@ def right_predictions_score_best(subject: Subject) -> None:
 
 @check((0, 1))
 def any_joint_reference_counts(subject: Subject, place: int) -> None:
-    """A prediction that equals one of several references is as good as one that equals the only one."""
+    """A text that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
-    if not isinstance(metric, OutputMetric):
+    if not isinstance(metric, OutputMetric) or Answer.TEXT not in metric.accepts:
         return
     prediction = REFERENCES[0][0]
     references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
@@ -201,16 +217,21 @@ def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statis
 
 
 def _own(metric: Metric, case: Scored) -> Scored:
-    """Returns a case with the metric's own examples in place of the sentences, if it has some."""
-    if not metric.check_examples:
+    """Returns a case with answers of the metric's kind in place of the sentences: its own, if it has some."""
+    own = metric.check_examples or next(
+        (EXAMPLES_OF[each] for each in sorted(metric.accepts) if each in EXAMPLES_OF), ()
+    )
+    if not own or (not metric.check_examples and metric.accepts & {Answer.TEXT, Answer.LABEL}):
         return case
-    examples = list(islice(cycle(metric.check_examples), len(REFERENCES)))
-    words = {OTHER: examples[0][1], "": ""}
-    for (right,), wrong, own in zip(REFERENCES, WRONG, examples, strict=True):
-        words |= {right: own[0], wrong: own[1]}
-    predictions = tuple(words[each] for each in case.predictions)
+    examples = list(islice(cycle(own), len(REFERENCES)))
+    first, wrong_one = examples[0]
+    nothing: Value = "" if isinstance(first, str) else wrong_one if isinstance(first, float) else []
+    answers: dict[Value, Value] = {OTHER: wrong_one, "": nothing}
+    for (right,), wrong, (own_right, own_wrong) in zip(REFERENCES, WRONG, examples, strict=True):
+        answers |= {right: own_right, wrong: own_wrong}
+    predictions = tuple(answers[each] for each in case.predictions)
     return Scored(
-        case.name, predictions, tuple(tuple(words[text] for text in each) for each in case.references)
+        case.name, predictions, tuple(tuple(answers[text] for text in each) for each in case.references)
     )
 
 

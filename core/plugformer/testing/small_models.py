@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from jaxtyping import Int
 from numpy import ndarray
-from torch import nn
 
 from plugformer.configuration.task import Task
 from plugformer.interfaces import IGNORED, Architecture, Encoded, Level, Model, Ragged, Sizes
@@ -65,15 +64,10 @@ def small_model(
     registry = Registry.discover()
     model = architecture.build(Builder(task, architecture, registry), sizes, level)
     initialize(model, 1, registry.create(Kind.INITIALIZATION, task.model.initialization.name))
-    return shaken(model).double().eval()
-
-
-def shaken(module: nn.Module) -> nn.Module:
-    """Moves parameters away from initial values, such as zeros, which could hide any fault."""
-    with torch.no_grad():
-        for parameter in module.parameters():
+    with torch.no_grad():  # away from initial values, such as zeros, which could hide any fault
+        for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
-    return module
+    return model.double().eval()
 
 
 @dataclass(frozen=True)
@@ -142,16 +136,17 @@ def ragged(lengths: Sequence[int], seed: int) -> Ragged:
 def taken(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     """Returns some examples, in the order asked for."""
 
-    def chosen(of: Ragged | ndarray | None) -> Ragged | ndarray | None:
-        if isinstance(of, Ragged):
-            parts = np.split(of.values, np.cumsum(of.lengths)[:-1])
-            return Ragged.of([parts[row].tolist() for row in rows])
-        return None if of is None else of[list(rows)]
+    def chosen(sequences: Ragged | None) -> Ragged | None:
+        if sequences is None:
+            return None
+        parts = np.split(sequences.values, np.cumsum(sequences.lengths)[:-1])
+        return Ragged.of([parts[row].tolist() for row in rows])
 
+    targets = encoded.targets
     return Encoded(
         chosen(encoded.input),
         chosen(encoded.output),
-        chosen(encoded.targets),
+        targets[list(rows)] if isinstance(targets, ndarray) else chosen(targets),
         chosen(encoded.start),
         encoded.complete,
     )

@@ -178,13 +178,16 @@ def split_of(
 def architecture_of(task_type: TaskType) -> Architecture:
     """Returns the first installed architecture, by name, that can serve a task type."""
     registry = Registry.discover()
-    for entry in sorted(registry.entries(Kind.ARCHITECTURE), key=lambda each: each.name):
-        if entry.state is State.QUARANTINED:
-            continue
-        loaded: type[Architecture] = registry.load(Kind.ARCHITECTURE, f"{entry.distribution}:{entry.name}")
-        if task_type.level in loaded.levels and reads(task_type, loaded):
-            return loaded()
-    fail(f"its level is {task_type.level!r}, which no installed architecture serves")
+    entries = sorted(registry.entries(Kind.ARCHITECTURE), key=lambda each: each.name)
+    sound = [
+        f"{entry.distribution}:{entry.name}" for entry in entries if entry.state is not State.QUARANTINED
+    ]
+    classes: Iterator[type[Architecture]] = (registry.load(Kind.ARCHITECTURE, name) for name in sound)
+    fitting = (each for each in classes if task_type.level in each.levels and reads(task_type, each))
+    found = next(fitting, None)
+    if found is None:
+        fail(f"its level is {task_type.level!r}, which no installed architecture serves")
+    return found()
 
 
 def model_of(vocabularies: Vocabularies, targets: Any) -> Model:

@@ -84,10 +84,10 @@ def what_it_learns_survives_json(subject: Subject) -> None:
 
 @check()
 def numbers_fit_the_level(subject: Subject) -> None:
-    """Examples have tokens of the vocabulary, and targets where their level has some: one for each of `outputs`.
+    """Examples have tokens of the vocabulary, and targets that the head has an output for.
 
-    Tokens to read, tokens to follow them at next-token; targets of each token at token, of each example at
-    sequence.
+    At next-token, tokens to read and tokens to follow; at token, a target for each token; at sequence, for
+    each example.
     """
     known, examples = _learned(subject)
     encoded, level = _encode(known.task_type, examples, known), known.task_type.level
@@ -212,15 +212,15 @@ def draws_follow_their_generators(subject: Subject) -> None:
     encoded = _as_encoded(_encode(known.task_type, examples, known), known.task_type.level)
     before, count = _values(encoded), len(encoded)
 
-    def drawn(rows: Sequence[int]) -> dict[str, list[Any]]:
+    def drawn(given: Encoded, rows: Sequence[int]) -> dict[str, list[Any]]:
         generators = [np.random.default_rng([1, row]) for row in rows]
-        return _values(known.task_type.draw(taken(encoded, rows), generators))
+        return _values(known.task_type.draw(given, generators))
 
-    whole = drawn(range(count))
+    whole = drawn(encoded, range(count))
     require(_values(encoded) == before, "draw changes the examples that it is given")
-    require(drawn(range(count)) == whole, "the same generators draw something else")
+    require(drawn(encoded, range(count)) == whole, "the same generators draw something else")
     for row in range(count):
-        alone = drawn([row])
+        alone = drawn(taken(encoded, [row]), [row])
         for part, values in whole.items():
             require(alone[part][0] == values[row], f"what is drawn for an example's {part} depends on others")
 
@@ -242,7 +242,7 @@ def a_model_learns_from_it(subject: Subject) -> None:
 
 @check()
 def answers_are_of_their_type(subject: Subject) -> None:
-    """Each example of a batch has one answer, of `answer_type`, that survives JSON; a score is no more than 0."""
+    """Each example has one answer, of `answer_type`, that survives JSON; scores are logarithms."""
     known, examples = _learned(subject)
     if known.task_type.level is Level.NEXT_TOKEN:
         return
@@ -284,7 +284,7 @@ def answers_do_not_depend_on_others(subject: Subject) -> None:
         if answer.score is not None and alone.score is not None:
             require(
                 math.isclose(answer.score, alone.score, rel_tol=1e-5, abs_tol=1e-6),
-                f"the answer to example {row} has the score {answer.score} in a batch and {alone.score} alone",
+                f"the answer to example {row} scores {answer.score} in a batch and {alone.score} alone",
             )
 
 

@@ -222,9 +222,11 @@ class Trainer:
         scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
         return 0.0 if scaled else float(norm)
 
-    def _accuracy(self, batch: Batch) -> float:
+    def _accuracy(self, batch: Batch) -> float | None:
         with self.parallel.whole() as model, evaluating(model):
             found = model.likelihoods(batch.to(self.accelerator.device))
+        if found.correct is None:
+            return None
         sums = [found.correct.sum().item(), found.targets.sum().item()]
         correct, targets = self.processes.total(sums)
         return float(correct / targets)

@@ -29,7 +29,7 @@ class Regressor(Pooled):
         targets: Float[Tensor, " batch"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns the negative squared error of each sequence; nothing is right or wrong."""
+        """Returns the negative squared error of each sequence; no number is right or wrong."""
         errors = (self.logits(hidden, real)[:, 0] - targets).float()
         ones = torch.ones(len(targets), dtype=torch.int64, device=targets.device)
-        return Likelihoods(-errors.square(), ones, torch.zeros_like(ones))
+        return Likelihoods(-errors.square(), ones, correct=None)

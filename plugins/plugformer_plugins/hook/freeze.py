@@ -18,7 +18,7 @@ class Freeze(Hook):
     goes on in frozen parts.
 
     Args:
-        parameters: Patterns of paths, as of files: `encoder`, with all that is in it, or `*.norm.weight`,
+        parameters: Patterns of paths, as of files: `encoder`, with all that is in it, or `*.norms.*`,
             where `*` stands for any characters, dots as well.
     """
 
@@ -27,7 +27,7 @@ class Freeze(Hook):
         *,
         parameters: Annotated[
             list[str],
-            Field(min_length=1, description="Patterns of paths, such as encoder or *.norm.weight."),
+            Field(min_length=1, description="Patterns of paths, such as encoder or *.norms.*."),
         ],
     ) -> None:
         self.parameters = parameters

@@ -5,11 +5,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from plugformer.errors import DataError
 from plugformer.interfaces import Answer
 from plugformer_plugins.metric.f1 import MicroF1
 
 Entity = tuple[str, int, int]
 """Type, first word and the one behind the last."""
+
+_MARKS = {"IOB2": ("B", "I"), "IOBES": ("B", "I", "E", "S")}
+
+_EXAMPLES = {
+    "IOB2": ((["B-PER", "I-PER", "O"], ["B-PER", "O", "O"]), (["O", "B-LOC"], ["O", "B-PER"])),
+    "IOBES": ((["B-PER", "E-PER", "O"], ["S-PER", "O", "O"]), (["O", "S-LOC"], ["O", "S-PER"])),
+}
 
 
 class EntityF1(MicroF1):
@@ -23,7 +31,6 @@ class EntityF1(MicroF1):
     """
 
     accepts = frozenset({Answer.TAGS})
-    check_examples = (("B-PER I-PER O", "B-PER O O"), ("O B-LOC", "B-LOC B-LOC"))
 
     def __init__(
         self,
@@ -31,9 +38,22 @@ class EntityF1(MicroF1):
         scheme: Annotated[Literal["IOB2", "IOBES"], Field(description="How tags mark entities.")] = "IOB2",
     ) -> None:
         self._scheme = scheme
+        self.check_examples = _EXAMPLES[scheme]
 
     def found(self, answer: Sequence[str]) -> set[Entity]:
-        """Returns the entities."""
+        """Returns the entities.
+
+        Raises:
+            DataError: A tag is none of the scheme.
+        """
+        for tag in answer:
+            mark, dash, kind = tag.partition("-")
+            if tag != "O" and not (mark in _MARKS[self._scheme] and dash and kind):
+                marks = ", ".join(f"{each}-TYPE" for each in _MARKS[self._scheme])
+                raise DataError(
+                    f"tag {tag!r} is none of the scheme {self._scheme}, expected O, {marks}; give entity_f1 "
+                    "the scheme that the data follow, or measure tag_accuracy"
+                )
         return set(_iobes(answer) if self._scheme == "IOBES" else _iob2(answer))
 
     def signature(self, references: Sequence[Sequence[Sequence[str]]]) -> str:  # noqa: ARG002

@@ -41,6 +41,7 @@ class MaskedLanguageModelling(TaskType):
 
     level = Level.TOKEN
     answer_type = Answer.TOKENS
+    marks = (MASK,)
 
     def __init__(
         self,

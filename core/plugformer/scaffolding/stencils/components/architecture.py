@@ -1,0 +1,110 @@
+"""Encoder and decoder: one stack reads the input, the other continues the output with the input in view."""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from plugformer.interfaces import (
+    BEGIN,
+    NO_TOKENS,
+    Architecture,
+    Batch,
+    Encoded,
+    Generative,
+    Head,
+    Level,
+    Limits,
+    Side,
+    Sizes,
+    Stack,
+    Tokens,
+    next_tokens,
+    pad,
+)
+from plugformer.model import Builder, Cache, Decoder, Encoder
+
+
+class NewComponent(Architecture):
+    """The encoder reads the input and END, the decoder the output from BEGIN on.
+
+    Attention Is All You Need, Vaswani et al. 2017, section 3.1: https://arxiv.org/abs/1706.03762.
+    """
+
+    levels = frozenset({Level.NEXT_TOKEN})
+    stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
+
+    def arrange(
+        self,
+        encoded: Encoded,
+        level: Level,  # noqa: ARG002 (there is one)
+        *,
+        side: Side = "right",
+        length: int | None = None,
+    ) -> Batch:
+        """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""
+        assert encoded.input is not None  # noqa: S101 (refused for task types without)
+        source, output = pad(encoded.input, side=side, length=length), encoded.output
+        target = NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length)
+        return Batch(source, target)
+
+    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 2"]:  # noqa: ARG002
+        """Returns the lengths of source and target in a batch."""
+        source, target = lengths.T
+        return np.stack([source + 1, np.where(target >= 0, target + 2, 0)], axis=1)
+
+    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
+        """Returns what END leaves of the source, and BEGIN of the target."""
+        return Limits(max_length - 1, max_length - 1, self.unlimited())
+
+    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:  # noqa: ARG002
+        """Returns both stacks and a head."""
+        settings = builder.settings.embeddings
+        source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
+        target = source if settings.shared else builder.embedding(sizes.outputs, tied=settings.tied)
+        return NewComponentModel(
+            builder.encoder(source),
+            builder.decoder(target),
+            builder.head(sizes.outputs, target),
+            builder.settings.max_length,
+        )
+
+
+class NewComponentModel(Generative):
+    """Reads a source sequence and continues a target sequence."""
+
+    def __init__(self, encoder: Encoder, decoder: Decoder, head: Head, max_length: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.head = head
+        self._max_length = max_length
+
+    def targets(self, batch: Batch) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+        """Returns the target tokens after BEGIN: each is predicted from those before it."""
+        return next_tokens(batch.target)
+
+    def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
+        """Returns the decoder's hidden states over the target, the encoder's output in view."""
+        target = Tokens(batch.target.ids[:, :-1], next_tokens(batch.target)[1], batch.target.padding)
+        hidden: Tensor = self.decoder(target, self.decoder.start(self.encoder(batch.source)))
+        return hidden
+
+    def begin(self, batch: Batch) -> tuple[Cache, Int[Tensor, " batch"]]:
+        """Returns what the decoder keeps of the source, and BEGIN."""
+        cache = self.decoder.start(self.encoder(batch.source))
+        return cache, torch.full_like(batch.source.ids[:, 0], BEGIN)
+
+    def step(self, tokens: Tokens, past: Cache) -> Float[Tensor, "rows new width"]:
+        """Returns the decoder's hidden states of the next tokens."""
+        hidden: Tensor = self.decoder(tokens, past)
+        return hidden
+
+    def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns the lengths of the sources without END."""
+        return batch.source.real.sum(dim=1) - 1
+
+    def room(self, batch: Batch) -> Int[Tensor, " batch"]:
+        """Returns what BEGIN leaves."""
+        return torch.full_like(batch.source.ids[:, 0], self._max_length - 1)

@@ -1,0 +1,52 @@
+"""CoNLL files: what is a word, a sentence, a comment, and what is refused."""
+
+import pytest
+
+from plugformer.errors import ConfigurationError, DataError
+from plugformer.interfaces import Column
+from plugformer_plugins.data.conll import CoNLL
+
+COLUMNS = (
+    Column("words", "words", "input", tokenizer="source"),
+    Column("tags", "tags", "output", along="words"),
+)
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, columns=COLUMNS, **options):
+        file = tmp_path / "train.conll"
+        file.write_text(text, encoding="utf-8")
+        data = CoNLL(**{"files": {"train": file}, "columns": {"words": 2, "tags": 3}, **options})
+        return [(row["words"], row["tags"]) for row in data.load(columns)["train"]], data.notices()
+
+    return read
+
+
+def test_sentences_stand_between_blank_lines(read):
+    rows, _ = read("\n\n1 It PRON\n2 rains VERB\n\n \n1 Yes INTJ")
+    assert rows == [(["It", "rains"], ["PRON", "VERB"]), (["Yes"], ["INTJ"])]
+
+
+def test_comments_and_what_is_no_word_are_left_out(read):
+    rows, _ = read(
+        "# text = vámonos # now\n1-2\tvámonos\t_\n1\tvamos\tVERB\n2\tnos\tPRON\n2.1\tø\tVERB\n3\t#\tSYM\n"
+        "\n-DOCSTART- -X- O\n\n1\ta b\tX\n"
+    )
+    assert rows == [(["vamos", "nos", "#"], ["VERB", "PRON", "SYM"]), (["a b"], ["X"])]
+
+
+def test_a_line_with_too_few_columns_is_refused_with_its_place(read):
+    with pytest.raises(DataError, match=r"train.conll:3: 2 columns, expected text in column 3"):
+        read("1 It PRON\n\n1 rains\n")
+
+
+def test_a_sentence_with_a_bad_line_can_be_skipped(read):
+    rows, notices = read("1 It PRON\n2 rains\n\n1 Yes INTJ\n", bad_rows="skip")
+    assert rows == [(["Yes"], ["INTJ"])]
+    assert len(notices) == 1
+
+
+def test_columns_that_it_does_not_have_are_refused(read):
+    with pytest.raises(ConfigurationError, match="data 'conll' cannot serve this type of task"):
+        read("1 It PRON\n", columns=(Column("text", "text", "input"), Column("label", "label", "output")))

@@ -1,0 +1,100 @@
+"""Metrics of tags, labels and numbers, against hand-counted cases and SciPy."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, spearmanr
+
+from plugformer.errors import DataError
+from plugformer_plugins.metric.bits import BitsPerByte, BitsPerCharacter
+from plugformer_plugins.metric.correlation import Pearson, Spearman
+from plugformer_plugins.metric.entity_f1 import EntityF1
+from plugformer_plugins.metric.mean_squared_error import MeanSquaredError
+from plugformer_plugins.metric.micro_f1 import LabelF1
+from plugformer_plugins.metric.tag_accuracy import TagAccuracy
+
+
+def score(metric, *pairs):
+    """Returns the score of pairs of an answer and the right one."""
+    answers, right = zip(*pairs, strict=True)
+    return metric.aggregate(metric.statistics(answers, [[each] for each in right]))
+
+
+@pytest.mark.parametrize(
+    ("tags", "entities"),
+    [
+        ("B-PER I-PER O", {("PER", 0, 2)}),
+        ("O I-PER I-PER", set()),  # strict: nothing has begun
+        ("B-PER I-LOC", {("PER", 0, 1)}),
+        ("B-PER B-PER I-PER", {("PER", 0, 1), ("PER", 1, 3)}),
+        ("B-PER I-PER B-LOC", {("PER", 0, 2), ("LOC", 2, 3)}),
+    ],
+)
+def test_entities_of_iob2(tags, entities):
+    assert EntityF1().found(tags.split()) == entities
+
+
+@pytest.mark.parametrize(
+    ("tags", "entities"),
+    [
+        ("S-PER O", {("PER", 0, 1)}),
+        ("B-PER I-PER E-PER", {("PER", 0, 3)}),
+        ("B-PER I-PER O", set()),  # without an end
+        ("B-PER E-LOC", set()),
+        ("O E-PER", set()),
+        ("B-PER S-LOC E-PER", {("LOC", 1, 2)}),
+    ],
+)
+def test_entities_of_iobes(tags, entities):
+    assert EntityF1(scheme="IOBES").found(tags.split()) == entities
+
+
+def test_entity_f1_by_hand():
+    # Right: 3 entities. Found: 2, of which 1 is right: precision 1/2, recall 1/3.
+    pairs = [
+        (["B-PER", "I-PER", "O"], ["B-PER", "I-PER", "O"]),
+        (["B-LOC", "O", "O"], ["B-LOC", "I-LOC", "B-PER"]),
+    ]
+    assert score(EntityF1(), *pairs) == pytest.approx(2 * (1 / 2) * (1 / 3) / (1 / 2 + 1 / 3))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tag"), [("IOB2", "NOUN"), ("IOB2", "S-PER"), ("IOB2", "B-"), ("IOBES", "L-PER")]
+)
+def test_tags_of_no_scheme_are_refused(scheme, tag):
+    with pytest.raises(DataError, match=rf"tag '{tag}' is none of the scheme {scheme}, expected O, B-TYPE"):
+        EntityF1(scheme=scheme).found(["O", tag])
+
+
+def test_tag_accuracy_counts_words():
+    pairs = [(["A", "B"], ["A", "B"]), (["A"], ["B"]), (["A", "A", "A"], ["A", "A", "B"])]
+    assert score(TagAccuracy(), *pairs) == pytest.approx(4 / 6)
+
+
+def test_micro_f1_by_hand():
+    pairs = [(["a", "b"], ["a"]), ([], ["c"]), ([], [])]  # 1 hit of 2 found and 2 right
+    assert score(LabelF1(), *pairs) == pytest.approx(0.5)
+    assert score(LabelF1(), ([], [])) == 1
+
+
+@pytest.mark.parametrize(("metric", "peer"), [(Pearson, pearsonr), (Spearman, spearmanr)])
+def test_correlations_are_those_of_scipy(metric, peer):
+    draw = np.random.default_rng(1)
+    right = draw.normal(size=40).round(1)  # with ties
+    given = (right + draw.normal(size=40)).round(1)
+    found = score(metric(), *zip(given.tolist(), right.tolist(), strict=True))
+    assert found == pytest.approx(peer(given, right).statistic)
+    assert score(metric(), (1.0, 2.0), (1.0, 3.0)) == 0  # not defined
+
+
+def test_mean_squared_error():
+    assert score(MeanSquaredError(), (1.0, 3.0), (2.0, 2.0)) == 2
+
+
+def test_bits_are_logarithms_to_base_two():
+    statistics = BitsPerCharacter().statistics(
+        np.array([-8 * math.log(2), -4 * math.log(2)]), np.array([4, 2]), np.array([0, 0])
+    )
+    assert BitsPerCharacter().aggregate(statistics) == pytest.approx(2)
+    assert (BitsPerCharacter.unit, BitsPerByte.unit) == ("characters", "bytes")

@@ -1,0 +1,72 @@
+"""Masked language modelling: which tokens are drawn, and when."""
+
+import numpy as np
+import pytest
+
+from plugformer.configuration.task import Task
+from plugformer.data.inputs import Inputs
+from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
+from plugformer.testing.small_tasks import Pieces, split_of, vocabularies_of
+from plugformer_plugins.architecture.encoder_only import EncoderOnly
+from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
+
+LENGTH, TEXTS = 100, 50
+
+
+def drawn(share):
+    tokens = Ragged(np.tile(np.arange(4, 4 + LENGTH), TEXTS), np.full(TEXTS, LENGTH))
+    none = Ragged(np.full(TEXTS * LENGTH, IGNORED), tokens.lengths)
+    generators = [np.random.default_rng(row) for row in range(TEXTS)]
+    return tokens, MaskedLanguageModelling(share=share).draw(Encoded(tokens, targets=none), generators)
+
+
+@pytest.mark.parametrize("share", [0.15, 0.4])
+def test_a_share_is_drawn_of_which_most_are_masked(share):
+    tokens, found = drawn(share)
+    chosen = found.targets.values != IGNORED
+    assert chosen.sum() == TEXTS * LENGTH * share
+    assert (found.targets.values[chosen] == tokens.values[chosen]).all()
+    assert (found.input.values[~chosen] == tokens.values[~chosen]).all()
+    masked = found.input.values[chosen] == UNKNOWN
+    same = found.input.values[chosen] == tokens.values[chosen]
+    assert masked.mean() == pytest.approx(0.8, abs=0.06)
+    assert same.mean() == pytest.approx(0.1, abs=0.05)
+
+
+def test_one_token_is_drawn_of_the_shortest_text():
+    one = Encoded(Ragged.of([[7]]), targets=Ragged.of([[IGNORED]]))
+    found = MaskedLanguageModelling(share=0.01).draw(one, [np.random.default_rng(0)])
+    assert found.targets.values.tolist() == [7]
+
+
+def test_masks_are_fixed_in_evaluation_and_differ_by_epoch():
+    task_type = MaskedLanguageModelling()
+    examples = {"text": ["the quick brown fox jumps over the lazy dog again and again"] * 2}
+    split = split_of(vocabularies_of(task_type, examples), examples)
+
+    def masks(**given):
+        return split.batch([0, 1], **given).targets.tolist()
+
+    assert masks() == masks()
+    assert masks(epoch=[1, 1]) == masks(epoch=[1, 1])
+    assert len({str(masks()), str(masks(epoch=[1, 1])), str(masks(epoch=[1, 2]))}) == 3
+    assert masks()[0] != masks()[1]
+
+
+def test_a_question_asks_for_its_masks_alone():
+    task_type = MaskedLanguageModelling()
+    pieces = Pieces(["a cat sat"])
+    encoded = task_type.encode({"text": ["a [MASK] sat", "a cat"]}, Tokenizers(pieces, pieces))
+    assert encoded["input"][0].count(UNKNOWN) == 1
+    assert [row.count(0) for row in encoded["targets"]] == [1, 0]
+    assert encoded["targets"][0][encoded["input"][0].index(UNKNOWN)] == 0
+
+
+def test_a_mask_is_not_reported_as_unknown():
+    task_type = MaskedLanguageModelling()
+    known = vocabularies_of(task_type, {"text": ["a cat sat"]})
+    block = {"name": "-"}
+    model = {"architecture": block, "head": block}
+    task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": model})
+    inputs = Inputs.of(["a [MASK] sat", "a dog [MASK]"], known, task, EncoderOnly())
+    assert inputs.unknown == {1: ("dog",)}

@@ -1,0 +1,213 @@
+"""Every check of task types catches a fault that it is there for."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from plugformer.interfaces import IGNORED, Column, Encoded, Prediction, Ragged
+from plugformer.kinds import Kind
+from plugformer.testing.runner import checks_of
+from plugformer_plugins.task_type.classification import Classification
+from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
+from plugformer_plugins.task_type.multi_label import MultiLabel
+from plugformer_plugins.task_type.regression import Regression
+from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
+from plugformer_plugins.task_type.tagging import Tagging
+
+
+class TagsAlongNothing(Tagging):
+    columns = (Column("words", "words", "input", tokenizer="source"), Column("tags", "tags", "output"))
+
+
+class NothingToRead(Classification):
+    columns = (Column("text", "text", "input"), Column("label", "label", "output"))
+
+
+class LearnsASet(MultiLabel):
+    learned_type = set[str]
+
+    def learn(self, train):
+        return set(super().learn(train))
+
+
+class LearnsATuple(Classification):
+    """JSON knows lists alone."""
+
+    def learn(self, train):
+        return tuple(super().learn(train))
+
+
+class TooFewOutputs(Classification):
+    @property
+    def outputs(self):
+        return len(self.learned) - 1
+
+
+class ATargetForEachWord(Tagging):
+    """Gives one target to a word, however many tokens it has."""
+
+    def encode(self, examples, tokenizers):
+        encoded = super().encode(examples, tokenizers)
+        targets = [[number for number in row if number != IGNORED] for row in encoded["targets"]]
+        return {**encoded, "targets": targets}
+
+
+class LearnsWhileEncoding(Classification):
+    """Numbers labels in the order in which it meets them."""
+
+    def __init__(self):
+        super().__init__()
+        self.met = {}
+
+    def encode(self, examples, tokenizers):
+        encoded = super().encode(examples, tokenizers)
+        if "label" in examples:
+            numbers = [self.met.setdefault(label, (len(self.met) + 1) % 3) for label in examples["label"]]
+            encoded["targets"] = numbers
+            self.met = dict(reversed(list(self.met.items())))
+            self.met.pop(examples["label"][0])
+        return encoded
+
+
+class ScalesOverTheChunk(Regression):
+    def encode(self, examples, tokenizers):
+        encoded = super().encode(examples, tokenizers)
+        if "number" in examples:
+            numbers = np.array(examples["number"])
+            encoded["targets"] = (numbers - numbers.mean()).tolist()
+        return encoded
+
+
+class CutsTrainingTextsAlone(Classification):
+    """Prepares examples in another way than questions."""
+
+    def encode(self, examples, tokenizers):
+        encoded = super().encode(examples, tokenizers)
+        if "label" in examples:
+            encoded["input"] = [row[:5] for row in encoded["input"]]
+        return encoded
+
+
+class ForgetsWhatToLabel(Tagging):
+    def encode(self, examples, tokenizers):
+        encoded = super().encode(examples, tokenizers)
+        if "tags" not in examples:
+            encoded["targets"] = [[0] * len(row) for row in encoded["input"]]
+        return encoded
+
+
+class LowersQuestions(SequenceToSequence):
+    def question(self, text):
+        return super().question(text.upper())
+
+
+class UnknownIsTheFirst(Classification):
+    """Takes a label that it does not know for the first."""
+
+    def encode(self, examples, tokenizers):
+        if "label" in examples:
+            known = [label if label in self.learned else self.learned[0] for label in examples["label"]]
+            examples = {**examples, "label": known}
+        return super().encode(examples, tokenizers)
+
+
+class DrawsFromOne(MaskedLanguageModelling):
+    """Takes the generator of the first example for all."""
+
+    def draw(self, encoded, generators):
+        return super().draw(encoded, [generators[0]] * len(generators))
+
+
+class DrawsForItself(MaskedLanguageModelling):
+    def draw(self, encoded, generators):
+        return super().draw(encoded, [np.random.default_rng() for _ in generators])
+
+
+class OverwritesExamples(MaskedLanguageModelling):
+    def draw(self, encoded, generators):
+        drawn = super().draw(encoded, generators)
+        encoded.input.values[:] = drawn.input.values
+        return drawn
+
+
+class NothingToPredict(MaskedLanguageModelling):
+    """Masks tokens, and does not say which."""
+
+    def draw(self, encoded: Encoded, generators):
+        drawn = super().draw(encoded, generators)
+        return replace(
+            drawn, targets=Ragged(np.full_like(drawn.targets.values, IGNORED), drawn.targets.lengths)
+        )
+
+
+class AnswersInNumbers(Classification):
+    def answer(self, model, batch, tokenizers, n_best):
+        found = super().answer(model, batch, tokenizers, n_best)
+        return [replace(each, output=self.learned.index(each.output)) for each in found]
+
+
+class ATagForEachToken(Tagging):
+    def answer(self, model, batch, tokenizers, n_best):
+        best = model.best(batch)
+        return [Prediction([self.learned[tag] for tag in row.tolist()]) for row in best.outputs]
+
+
+class ScoresInProbabilities(MultiLabel):
+    def answer(self, model, batch, tokenizers, n_best):
+        found = super().answer(model, batch, tokenizers, n_best)
+        return [replace(each, score=each.probability) for each in found]
+
+
+class RanksTheBatch(Regression):
+    """Answers with how far an example is from the batch's mean."""
+
+    def answer(self, model, batch, tokenizers, n_best):
+        found = super().answer(model, batch, tokenizers, n_best)
+        mean = sum(each.output for each in found) / len(found)
+        return [replace(each, output=each.output - mean) for each in found]
+
+
+class NeverEnoughAnswers(MultiLabel):
+    def answer(self, model, batch, tokenizers, n_best):
+        return super().answer(model, batch, tokenizers, 1)
+
+
+class OneReference(Regression):
+    def references(self, example):
+        return example["number"]
+
+
+MUTANTS = [
+    (TagsAlongNothing, "columns_are_sound", "'tags' of tags stands along None: tags stand along words"),
+    (NothingToRead, "columns_are_sound", "no column is tokenized as source"),
+    (LearnsASet, "what_it_learns_survives_json", "cannot be read back from JSON: .* not JSON serializable"),
+    (LearnsATuple, "what_it_learns_survives_json", r"learns \('blue', .*, from JSON that is \['blue'"),
+    (TooFewOutputs, "numbers_fit_the_level", r"targets are \[2, 2\], the head has 2 outputs"),
+    (ATargetForEachWord, "numbers_fit_the_level", "example 0 has .* tokens and 9 targets, expected as many"),
+    (LearnsWhileEncoding, "encoding_is_repeatable", "encoded again, examples are other numbers"),
+    (ScalesOverTheChunk, "examples_are_encoded_alone", "the targets of example 0 is 0.0 alone and -3.75"),
+    (CutsTrainingTextsAlone, "questions_have_no_outputs", "without label the inputs are different"),
+    (ForgetsWhatToLabel, "questions_have_no_outputs", "in questions other tokens have a target"),
+    (LowersQuestions, "a_question_is_read_as_its_example", r"is read as \[1, .*, the example as"),
+    (UnknownIsTheFirst, "unseen_labels_are_refused", "label that training never saw are encoded"),
+    (DrawsFromOne, "draws_follow_their_generators", "an example's input depends on others"),
+    (DrawsForItself, "draws_follow_their_generators", "the same generators draw something else"),
+    (OverwritesExamples, "draws_follow_their_generators", "draw changes the examples that it is given"),
+    (NothingToPredict, "a_model_learns_from_it", "there is nothing to be predicted"),
+    (AnswersInNumbers, "answers_are_of_their_type", "example 0 is [012], expected the name of a label"),
+    (ATagForEachToken, "answers_are_of_their_type", "example 0 has 9 words and .* tags"),
+    (ScoresInProbabilities, "answers_are_of_their_type", "expected the logarithm of a probability"),
+    (RanksTheBatch, "answers_do_not_depend_on_others", "in a batch and 0.0 alone"),
+    (NeverEnoughAnswers, "more_answers_than_there_are_are_refused", "it gives 1, expected an error"),
+    (OneReference, "references_are_answers", "are -2.0, expected a list of answers"),
+]
+
+
+@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
+def test_is_caught(assert_caught, mutant, check, words):
+    assert_caught(mutant, check, words)
+
+
+def test_every_check_catches_one():
+    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.TASK_TYPE)}
