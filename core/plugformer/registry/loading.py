@@ -42,7 +42,7 @@ def load_component(entry: Entry, kind: Kind) -> type:
 def _unset(loaded: type, interface: type) -> list[str]:
     """Returns the class attributes that an interface asks for and a class does not give."""
     given = {name for base in loaded.__mro__ for name in vars(base)}
-    asked = inspect.get_annotations(interface, eval_str=False)
+    asked: dict[str, object] = inspect.get_annotations(interface)
     return [name for name, kind in asked.items() if get_origin(kind) is ClassVar and name not in given]
 
 
