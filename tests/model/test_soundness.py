@@ -23,8 +23,8 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import (
-    Attention, FeedForward, Head, Initialization, Norm, Optimizer, PositionalEncoding, Residual, Schedule,
-    State
+    Attention, FeedForward, Head, Initialization, Level, Norm, Optimizer, PositionalEncoding, Residual,
+    Schedule, State
 )
 
 
@@ -149,6 +149,8 @@ class Turned(PositionalEncoding):
 
 
 class Pooled(Head):
+    levels = frozenset(Level)
+
     def __init__(self, model):
         super().__init__()
 
@@ -295,15 +297,19 @@ def test_kv_heads_that_do_not_divide_the_heads(check):
         (
             "sequence-to-sequence",
             "classifier",
-            "once for a whole sequence, but an encoder-decoder model needs",
+            "from sequence, a sequence-to-sequence task from next-token; expected 'language_model'",
         ),
-        ("classification", "language_model", "once for each position, but an encoder-only model needs"),
+        (
+            "classification",
+            "language_model",
+            "from next-token or token, a classification task from sequence; expected 'classifier'",
+        ),
+        ("classification", "regressor", "number, a classification task label; expected 'classifier'"),
     ],
 )
-def test_a_head_for_the_other_architecture(check, type_, head, expected):
+def test_a_head_for_another_type_of_task(check, type_, head, expected):
     message = refused(check, type=type_, head=head)
     assert message.startswith(f"task.yaml:8:9  model.head: head '{head}' predicts {expected}")
-    assert "choose another head, or another type of task" in message
 
 
 def test_parameters_without_initial_values(check):

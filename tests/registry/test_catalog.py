@@ -183,6 +183,16 @@ def test_what_cannot_be_loaded_names_its_distribution(loaded: Registry, name: st
     assert f"schedule '{name}' (plug-s 3.1): " in str(caught.value)
 
 
+def test_a_component_that_does_not_declare_what_its_interface_asks_for_is_not_loaded(install) -> None:
+    install(
+        "plug-h",
+        "components: {head: {silent: {class: 'plug_h.heads:Silent'}}}",
+        heads="from plugformer.interfaces import Head\n\nclass Silent(Head):\n    logits = None",
+    )
+    with pytest.raises(RegistryError, match=r"plug_h\.heads:Silent does not implement levels, loss\n"):
+        Registry.discover().load("head", "silent")
+
+
 def test_a_constructor_that_raises_is_blamed_by_name(loaded: Registry) -> None:
     with pytest.raises(
         RegistryError, match=r"'raises' \(plug-s 3.1\): constructing it failed: ZeroDivisionError: by"

@@ -103,7 +103,7 @@ class OfflineLikelihoodMetric(OfflineMetric):
     def _compute(
         self,
         log_probabilities: Sequence[float],
-        targets: Sequence[int],
+        targets: Sequence[float],
         correct: Sequence[int],
     ) -> Score:
         arrays = (np.asarray(column) for column in (log_probabilities, targets, correct))

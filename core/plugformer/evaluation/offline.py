@@ -81,7 +81,7 @@ def measure_with_sources(
 def score_likelihoods(
     metric: LikelihoodMetric,
     log_probabilities: Float[ndarray, " examples"],
-    targets: Int[ndarray, " examples"],
+    targets: Int[ndarray, " examples"] | Float[ndarray, " examples"],
     correct: Int[ndarray, " examples"],
 ) -> Score:
     """Returns the score of the probabilities of right answers; arguments as of `measure_likelihoods`."""
@@ -91,7 +91,7 @@ def score_likelihoods(
 def measure_likelihoods(
     metric: LikelihoodMetric,
     log_probabilities: Float[ndarray, " examples"],
-    targets: Int[ndarray, " examples"],
+    targets: Int[ndarray, " examples"] | Float[ndarray, " examples"],
     correct: Int[ndarray, " examples"],
 ) -> Measured:
     """Returns the score of the probabilities of right answers, and what it is made of.

@@ -48,10 +48,12 @@ def _levels(
         return level in other.levels and task_type.answer_type in other.answer_types
 
     if not serves(head):
+        found, wanted = f"from {_shown(head.levels)}", f"from {level}"
+        if level in head.levels:
+            found, wanted = _shown(head.answer_types), str(task_type.answer_type)
         yield (
             ("model", "head"),
-            f"head {task.model.head.name!r} predicts {_shown(head.answer_types)} from {_shown(head.levels)}, "
-            f"a {task.type.name} task {task_type.answer_type} from {level}; expected "
+            f"head {task.model.head.name!r} predicts {found}, a {task.type.name} task {wanted}; expected "
             + _fitting(registry, Kind.HEAD, serves),
         )
 

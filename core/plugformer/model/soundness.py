@@ -70,16 +70,17 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     """Builds and runs each component that a task names, then each attention with the encoding beside it.
 
     Returns:
-        Every problem found: components that refuse their options or the model's sizes, that raise something,
-        or return another shape than they should; if there are none, encodings and attentions that do not fit
-        each other.
+        Every problem found: components that do not fit what the task is, that refuse their options or the
+        model's sizes, that raise something, or return another shape than they should; if there are none,
+        encodings and attentions that do not fit each other.
     """
-    if unfit := list(incompatibilities(task, registry)):
-        return unfit
+    problems: list[Problem] = list(incompatibilities(task, registry))
+    unfit = {path for path, _ in problems}
     plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
     builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
     with random_stream(0, "trial"):
-        problems = [problem for path, build in builds if (problem := _problem(path, build)) is not None]
+        found = (_problem(path, build) for path, build in builds if path not in unfit)
+        problems += [problem for problem in found if problem is not None]
         for compared in (_mismatches, _without_a_path):
             problems = problems or [each for plan in plans for each in compared(task, plan, registry)]
         return problems or list(_refused_by_hooks(task, registry))

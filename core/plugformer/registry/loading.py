@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, get_origin
 
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.kinds import INTERFACES, Kind
@@ -30,14 +30,20 @@ def load_component(entry: Entry, kind: Kind) -> type:
             f"{label(entry)}: {entry.target} is not a {interface.__name__}\n"
             f"derive it from {interface.__module__}.{interface.__name__}, or correct the manifest"
         )
-    if inspect.isabstract(loaded):
-        missing = ", ".join(sorted(getattr(loaded, "__abstractmethods__", ())))
+    if missing := [*_unset(loaded, interface), *sorted(getattr(loaded, "__abstractmethods__", ()))]:
         raise RegistryError(
-            f"{label(entry)}: {entry.target} does not implement {missing}\n"
+            f"{label(entry)}: {entry.target} does not implement {', '.join(missing)}\n"
             f"the interface is {interface.__module__}.{interface.__name__}"
         )
     LOADED[loaded] = entry
     return loaded
+
+
+def _unset(loaded: type, interface: type) -> list[str]:
+    """Returns the class attributes that an interface asks for and a class does not give."""
+    given = {name for base in loaded.__mro__ for name in vars(base)}
+    asked = inspect.get_annotations(interface, eval_str=False)
+    return [name for name, kind in asked.items() if get_origin(kind) is ClassVar and name not in given]
 
 
 def load_attribute(target: str, what: str) -> Any:
