@@ -42,12 +42,8 @@ def load_component(entry: Entry, kind: Kind) -> type:
 def _unset(loaded: type, interface: type) -> list[str]:
     """Returns the class attributes that an interface asks for and a class does not give."""
     given = {name for base in loaded.__mro__ for name in vars(base)}
-    asked: dict[str, object] = inspect.get_annotations(interface, eval_str=False)
-    return [name for name, kind in asked.items() if _origin(kind) is ClassVar and name not in given]
-
-
-def _origin(kind: object) -> object:
-    return get_origin(kind)
+    asked: dict[str, object] = inspect.get_annotations(interface)
+    return [name for name, kind in asked.items() if get_origin(kind) is ClassVar and name not in given]
 
 
 def load_attribute(target: str, what: str) -> Any:
