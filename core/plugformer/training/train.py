@@ -12,6 +12,7 @@ from accelerate import PartialState
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
 from plugformer.configuration.layers import short_name
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
@@ -27,7 +28,7 @@ from plugformer.runs.files import refuse_links
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
 from plugformer.runs.overrides import duration
-from plugformer.runs.requirements import resolve_run
+from plugformer.runs.requirements import resolve_run, sized
 from plugformer.runs.self_check import check_itself
 from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import Vocabularies, load_vocabularies, save_vocabularies
@@ -74,7 +75,8 @@ def train(
     processes = Processes.join()
     notify = notify if processes.main else _say_nothing
     with processes.together():
-        resolved = _dealt_out(validate(resolve(task, overrides, registry)), processes, notify)
+        resolved = validate(resolve(task, overrides, registry))
+        resolved = _dealt_out(sized(resolved, DEFAULT_BATCH_TOKENS), processes, notify)
         where = environment(PartialState().device, processes.count, precision(resolved.task.training))
         for notice in resolved.notices:
             notify(notice)
