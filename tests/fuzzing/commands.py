@@ -475,6 +475,7 @@ def inside(case: Case, folder: Path) -> None:
 def main(folder: Path, cases: int, seed: int) -> None:
     """Runs the cases, and prints how many ended in which way, and those that ended badly."""
     torch.set_num_threads(1)
+    os.environ.pop("PLUGFORMER_CACHE", None)  # each case has one of its own
     whole = prepare(folder)
     import yaml
 

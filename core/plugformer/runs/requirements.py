@@ -26,7 +26,7 @@ EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}
 """Kinds of the components that it is measured with."""
 
 _UNSAID_BATCH_TOKENS = 4096
-"""Positions of a batch in runs that say nothing of them, as those did that were made while it was the default."""
+"""Positions of a batch in runs that say nothing of them: those that were made while this was the default."""
 
 
 def resolve_run(
