@@ -10,6 +10,7 @@ from plugformer.interfaces import (
     Hypothesis,
     ModelContext,
     PerPosition,
+    Place,
     Positions,
     Scope,
     Session,
@@ -25,6 +26,7 @@ from plugformer.registry.loading import load_attribute
 _GIVEN: tuple[type, ...] = (
     ModelContext,
     HeadContext,
+    Place,
     Positions,
     Scope,
     State,

@@ -16,6 +16,21 @@ class Raises(RMSNorm):
         raise TypeError("no forward yet")
 
 
+class DividesByItsLayer(RMSNorm):
+    def __init__(self, model):
+        super().__init__(model)
+        self.share = 1 / (model.place.layer - 3)
+
+
+class InfiniteInOneLayer(RMSNorm):
+    def __init__(self, model):
+        super().__init__(model)
+        self.factor = float("inf") if model.place.cross else 1.0
+
+    def forward(self, x):
+        return super().forward(x) * self.factor
+
+
 class HiddenValues(Norm):
     """Holds parameters that nobody draws."""
 
@@ -130,6 +145,16 @@ class OtherUnderCompilers(RMSNorm):
 
 MUTANTS = [
     (Raises, "constructs", "raised TypeError: no forward yet"),
+    (
+        DividesByItsLayer,
+        "serves_or_refuses_each_place",
+        "for layer 3 of the encoder it raises ZeroDivisionError",
+    ),
+    (
+        InfiniteInOneLayer,
+        "serves_or_refuses_each_place",
+        "cross-attention in layer 1 of the decoder its output",
+    ),
     (HiddenValues, "draws_initial_values", r"holds the parameters gain but has no reset_parameters\(\)"),
     (ForgetsToReset, "draws_initial_values", "reset_parameters does not draw bias"),
     (ResetsToZero, "draws_initial_values", "weight starts at 1 when constructed, but reset_parameters gives"),

@@ -1,7 +1,7 @@
 """The interfaces that components implement, one file for each kind, and the objects that they exchange."""
 
 from plugformer.interfaces.attention import Attention
-from plugformer.interfaces.context import HeadContext, ModelContext
+from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, TaskType
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
@@ -43,6 +43,7 @@ __all__ = [
     "OutputMetric",
     "Padding",
     "PerPosition",
+    "Place",
     "PositionalEncoding",
     "Positions",
     "Schedule",

@@ -10,8 +10,37 @@ from torch import nn
 
 
 @dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where in a model a part stands.
+
+    What a component computes may depend on it: a schedule over the depth, buckets for the past alone. One
+    that cannot serve a place, such as a recurrent mixer asked to read another stack, raises
+    ConfigurationError in its constructor; `plugformer validate` then says where the task file asks for it.
+
+    Attributes:
+        stack: Name of the stack, as in a task file: `encoder` or `decoder`.
+        layer: Number of the part's layer, from 0, which is the number of layers below it: 0 also for a
+            positional encoding, and `layers` for what stands above the last layer, the final norm and a head.
+        layers: Number of layers of the stack.
+        causal: Whether a token may read only itself and what stands before it; not true of cross-attention.
+        cross: Whether the part reads another stack: cross-attention, and the encoding that it is given.
+    """
+
+    stack: str = "encoder"
+    layer: int = 0
+    layers: int = 1
+    causal: bool = False
+    cross: bool = False
+
+    def __str__(self) -> str:
+        """Returns the place in words, such as `layer 2 of the decoder` (numbered from 0)."""
+        where = "the" if self.layer == self.layers else f"layer {self.layer} of the"
+        return f"{'cross-attention in ' * self.cross}{where} {self.stack}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelContext:
-    """Sizes and rates that all parts of one stack (encoder or decoder) share.
+    """What a part is told: sizes and rates that all parts of a model share, and where it stands.
 
     Attributes:
         width: D, the size of the residual stream.
@@ -20,6 +49,7 @@ class ModelContext:
         dropout: Rate on embeddings and on each sublayer's output; applied by the core.
         attention_dropout: Rate on attention weights; 0 unless the task sets it.
         max_length: Longest sequence, in tokens, that the model must be able to process.
+        place: Where in the model the part stands.
     """
 
     width: int
@@ -28,6 +58,7 @@ class ModelContext:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     max_length: int = 512
+    place: Place = Place()
 
 
 @dataclass(frozen=True, kw_only=True)

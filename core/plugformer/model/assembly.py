@@ -7,7 +7,7 @@ from torch import nn
 
 from plugformer.configuration.task import Model as ModelSettings
 from plugformer.configuration.task import Task
-from plugformer.interfaces import Head, HeadContext, ModelContext, Norm
+from plugformer.interfaces import Head, HeadContext, ModelContext, Norm, Place
 from plugformer.kinds import Kind
 from plugformer.model.decoder import Decoder
 from plugformer.model.embedding import TokenEmbedding
@@ -50,8 +50,8 @@ def assemble(task: Task, sizes: Sizes, registry: Registry) -> Model:
     return model
 
 
-def context(settings: ModelSettings) -> ModelContext:
-    """Returns what every part of a model is told."""
+def context(settings: ModelSettings, place: Place) -> ModelContext:
+    """Returns what the part at a place is told."""
     return ModelContext(
         width=settings.width,
         heads=settings.heads,
@@ -59,6 +59,7 @@ def context(settings: ModelSettings) -> ModelContext:
         dropout=settings.dropout,
         attention_dropout=settings.attention_dropout,
         max_length=settings.max_length,
+        place=place,
     )
 
 
@@ -69,11 +70,11 @@ class Builder:
         self.task = task
         self.settings = task.model
         self.registry = registry
-        self.context = context(task.model)
 
     def part(self, kind: Kind, choice: Choice) -> Any:
         """Returns a component; the registry has checked that it implements its kind's interface."""
-        return self.registry.create(kind, choice.block.name, self.context, **choice.block.options)
+        told = context(self.settings, choice.place)
+        return self.registry.create(kind, choice.block.name, told, **choice.block.options)
 
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
         """Returns the embedding of one side."""
@@ -106,10 +107,10 @@ class Builder:
             recompute=self.task.training.gradient_checkpointing,
         )
 
-    def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
-        """Returns the head, which shares the embedding's weight if the task ties them."""
+    def head(self, outputs: int, embedding: TokenEmbedding, place: Place) -> Head:
+        """Returns the head above a stack; it shares the embedding's weight if the task ties them."""
         head_context = HeadContext(
-            **vars(self.context),
+            **vars(context(self.settings, place)),
             outputs=outputs,
             tied=embedding.weight if self.settings.embeddings.tied else None,
             label_smoothing=self.task.training.label_smoothing,
@@ -148,14 +149,14 @@ def _encoder_decoder(builder: Builder, sizes: Sizes) -> Model:
     settings = builder.settings.embeddings
     source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
     target = source if settings.shared else builder.embedding(sizes.outputs, tied=settings.tied)
-    return EncoderDecoder(
-        builder.encoder(source), builder.decoder(target), builder.head(sizes.outputs, target)
-    )
+    head = builder.head(sizes.outputs, target, plan_decoder(builder.settings).top)
+    return EncoderDecoder(builder.encoder(source), builder.decoder(target), head)
 
 
 def _encoder_only(builder: Builder, sizes: Sizes) -> Model:
     embedding = builder.embedding(sizes.source, tied=False)
-    return EncoderOnly(builder.encoder(embedding), builder.head(sizes.outputs, embedding))
+    head = builder.head(sizes.outputs, embedding, plan_encoder(builder.settings).top)
+    return EncoderOnly(builder.encoder(embedding), head)
 
 
 ARCHITECTURES = {"encoder-decoder": _encoder_decoder, "encoder-only": _encoder_only}

@@ -23,9 +23,11 @@ from plugformer.interfaces import (
     FeedForward,
     Head,
     HeadContext,
+    ModelContext,
     Norm,
     Optimizer,
     Padding,
+    Place,
     PositionalEncoding,
     Positions,
     Schedule,
@@ -105,17 +107,43 @@ def _pattern(task: Task) -> tuple[Path, Callable[[], object]]:
 def _neural_builds(
     task: Task, plans: list[StackPlan], registry: Registry
 ) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Yields how to build and run each distinct part of the model."""
-    model = context(task.model)
-    choices = {
-        (kind, choice.path): choice.block
-        for plan in plans
-        for kind, choice in _choices(plan, cross=_has_decoder(task))
-    }
-    for (kind, path), block in choices.items():
-        yield path, partial(_Trial(registry, kind, block, model).run, model.width)
-    head = _Trial(registry, Kind.HEAD, task.model.head, HeadContext(**vars(model), outputs=2))
+    """Yields how to build and run what the task file says of the parts of the model."""
+    chosen: dict[tuple[Kind, Path], list[Choice]] = {}
+    for plan in plans:
+        for kind, choice in _choices(plan, cross=_has_decoder(task)):
+            chosen.setdefault((kind, choice.path), []).append(choice)
+    for (kind, path), choices in chosen.items():
+        yield path, partial(_try_places, task, registry, kind, choices)
+    model = HeadContext(**vars(context(task.model, plans[-1].top)), outputs=2)
+    head = _Trial(registry, Kind.HEAD, task.model.head, model)
     yield ("model", "head"), lambda: _require_fitting(head.run(model.width), task)
+
+
+def _try_places(task: Task, registry: Registry, kind: Kind, choices: list[Choice]) -> None:
+    """Builds a component for each place that it is chosen for, and runs it once for each role in a stack.
+
+    Raises:
+        PlugformerError: It cannot serve a place, which the message names if it can serve others.
+    """
+    refused: dict[Place, PlugformerError] = {}
+    roles: set[tuple[str, bool]] = set()
+    for choice in choices:
+        place = choice.place
+        trial = _Trial(registry, kind, choice.block, context(task.model, place))
+        try:
+            if (place.stack, place.cross) in roles:
+                trial.shaped()
+            else:
+                trial.run(task.model.width)
+        except PlugformerError as error:
+            refused[place] = error
+        else:
+            roles.add((place.stack, place.cross))
+    for place, refusal in refused.items():
+        if len(refused) == len(choices):
+            raise refusal
+        sentence, newline, hint = str(refusal).partition("\n")
+        raise ConfigurationError(f"{sentence} ({place})" + newline + hint) from refusal
 
 
 def _require_fitting(scores: Tensor, task: Task) -> None:
@@ -177,11 +205,16 @@ class _Trial:
         component = self.built()
         return self.attempt(lambda: _run(component, width), component)
 
-    def built(self) -> Any:
-        """Returns a part of the model, with memory for its parameters if they are not too many."""
+    def shaped(self) -> nn.Module:
+        """Returns a part of the model without memory for its parameters."""
         with torch.device("meta"):
             component: nn.Module = self.create()
         guarded(label(self.entry), "listing its parameters", lambda: refuse_hidden_values(component))
+        return component
+
+    def built(self) -> Any:
+        """Returns a part of the model, with memory for its parameters if they are not too many."""
+        component = self.shaped()
         return self.create() if _size(component) <= _MODERATE else component
 
     def attempt(self, action: Callable[[], Any], *modules: nn.Module) -> Any:
@@ -290,14 +323,15 @@ def _mismatch(
         registry: Creates both.
         embedded: Whether the core adds positions to embeddings here; in cross-attention it does not.
     """
-    model = context(task.model)
-    trial = _Trial(registry, Kind.ATTENTION, attention.block, model)
-    component, encoding = trial.built(), _Trial(registry, Kind.POSITION, position.block, model).built()
+    told = context(task.model, attention.place)
+    trial = _Trial(registry, Kind.ATTENTION, attention.block, told)
+    encoding = _Trial(registry, Kind.POSITION, position.block, context(task.model, position.place)).built()
+    component = trial.built()
     if _size(component) > _MODERATE or _size(encoding) > _MODERATE:
         component, encoding = component.to("meta"), encoding.to("meta")
     watched = _Watched(encoding)
     try:
-        trial.attempt(lambda: _read(component, watched, model.width, embedded=embedded), component, encoding)
+        trial.attempt(lambda: _read(component, watched, told, embedded=embedded), component, encoding)
     except PlugformerError as error:  # of sizes it is the encoding that complains
         yield position.path if isinstance(error, ConfigurationError) else attention.path, str(error)
         return
@@ -309,12 +343,12 @@ def _mismatch(
         )
 
 
-def _read(attention: Attention, encoding: PositionalEncoding, width: int, *, embedded: bool) -> None:
+def _read(attention: Attention, encoding: PositionalEncoding, model: ModelContext, *, embedded: bool) -> None:
     """Lets an attention read three tokens of two sequences."""
     at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
-    x = torch.ones(2, 3, width)
+    x = torch.ones(2, 3, model.width)
     x = encoding.embed(x, at) if embedded else x
-    output = attention.attend(x, attention.project(x, at), Scope(at, at, causal=False))
+    output = attention.attend(x, attention.project(x, at), Scope(at, at, causal=model.place.causal))
     _require_like(output, x, attention)
 
 

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.interfaces import Place
 from plugformer.model.initialization import Initialization, initialize, refuse_hidden_values
 from plugformer.runs.weights import own_tensors, save_tensors
 from plugformer.testing.check import (
@@ -48,6 +49,7 @@ def module_checks(exercise: Exercise) -> tuple[Check, ...]:
     """
     functions = (
         constructs,
+        serves_or_refuses_each_place,
         draws_initial_values,
         initial_values_follow_the_seed,
         every_parameter_gets_a_gradient,
@@ -77,6 +79,29 @@ def constructs(subject: Subject, exercise: Exercise) -> None:
         fail(f"it refuses the sizes of the model ({error}); give others by model=, or options that fit them")
     output = exercise(subject, module.eval(), torch.float32)
     require_finite(output, "its output is not finite")
+
+
+PLACES = (
+    Place(),
+    Place(layer=3, layers=4),
+    Place(stack="decoder", causal=True),
+    Place(stack="decoder", layer=11, layers=12, causal=True),
+    Place(stack="decoder", layer=1, layers=2, cross=True),
+)
+"""First and last layers of stacks of different depth, causal or not, and cross-attention."""
+
+
+def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> None:
+    """In each place of a model it works, or its constructor refuses the place with a ConfigurationError."""
+    for place in PLACES:
+        try:
+            module = subject.create(place=place)
+        except ConfigurationError:
+            continue
+        except Exception as error:
+            fail(f"constructed for {place} it raises {type(error).__name__}: {error}")
+        output = exercise(subject, module.eval(), torch.float32)
+        require_finite(output, f"constructed for {place} its output is not finite")
 
 
 def draws_initial_values(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001 (nothing is run)

@@ -1,0 +1,152 @@
+"""Every part is told where it stands, and one that cannot serve its place is refused."""
+
+import pytest
+
+from plugformer.configuration import resolve, validate
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Place
+from plugformer.model.assembly import Sizes, assemble
+
+PARTS = '''
+from plugformer.errors import ConfigurationError
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.feed_forward.gelu import GELU
+from plugformer_plugins.head.classifier import Classifier
+from plugformer_plugins.head.language_model import LanguageModel
+from plugformer_plugins.norm.layer_norm import LayerNorm
+from plugformer_plugins.position.rotary import Rotary
+
+
+def noting(base):
+    class Noting(base):
+        def __init__(self, model):
+            super().__init__(model)
+            self.place = model.place
+
+    return Noting
+
+
+Attention, Network, Norm, Position = map(noting, (MultiHeadAttention, GELU, LayerNorm, Rotary))
+Labels, Tokens = map(noting, (Classifier, LanguageModel))
+
+
+class Causal(MultiHeadAttention):
+    """Reads only what stands before."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        if not model.place.causal:
+            raise ConfigurationError("causal reads no text from both sides\\nchoose another attention")
+
+
+class Shallow(GELU):
+    def __init__(self, model):
+        super().__init__(model)
+        if model.place.layer > 1:
+            raise ConfigurationError("only two layers")
+
+
+class Divides(GELU):
+    def __init__(self, model):
+        super().__init__(model)
+        self.share = 1 / (2 - model.place.layer)
+'''
+MANIFEST = """\
+components:
+  attention:
+    noting: {class: "parts_of_place_tests:Attention"}
+    causal: {class: "parts_of_place_tests:Causal"}
+  feed_forward:
+    noting: {class: "parts_of_place_tests:Network"}
+    shallow: {class: "parts_of_place_tests:Shallow"}
+    divides: {class: "parts_of_place_tests:Divides"}
+  norm: {noting: {class: "parts_of_place_tests:Norm"}}
+  position: {noting: {class: "parts_of_place_tests:Position"}}
+  head:
+    noting: {class: "parts_of_place_tests:Tokens"}
+    noting_labels: {class: "parts_of_place_tests:Labels"}
+"""
+NOTING = [f"model.{kind}=noting" for kind in ("attention", "feed_forward", "norm", "position", "head")]
+SIZES = ["model.width=8", "model.heads=2", "model.hidden_width=8"]
+
+
+@pytest.fixture(scope="module")
+def parts(registry, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "parts_of_place_tests.py").write_text(PARTS)
+    (folder / "registry.yaml").write_text(MANIFEST)
+    return registry.with_local(folder / "registry.yaml")
+
+
+@pytest.fixture
+def check(parts):
+    def check(*overrides, layers=3):
+        return validate(resolve("dates", [*SIZES, f"model.layers={layers}", *overrides], parts))
+
+    return check
+
+
+def places(task, registry) -> dict[str, Place]:
+    model = assemble(task, Sizes(9, 9), registry)
+    return {name: module.place for name, module in model.named_modules() if hasattr(module, "place")}
+
+
+def test_each_part_is_told_its_place(check, parts):
+    own = "model.decoder.cross_attention.position=noting"
+    task = check(*NOTING, own, "model.decoder.layers=2").task
+    found = places(task, parts)
+    assert found["encoder.position"] == Place(layers=3)
+    assert found["encoder.layers.2.attention"] == Place(layer=2, layers=3)
+    assert found["encoder.layers.1.feed_forward"] == Place(layer=1, layers=3)
+    assert found["encoder.final_norm"] == Place(layer=3, layers=3)
+    decoder = {"stack": "decoder", "layers": 2}
+    assert found["decoder.position"] == Place(causal=True, **decoder)
+    assert found["decoder.cross_position"] == Place(cross=True, **decoder)
+    assert found["decoder.layers.1.attention"] == Place(layer=1, causal=True, **decoder)
+    assert found["decoder.layers.1.cross_attention"] == Place(layer=1, cross=True, **decoder)
+    assert found["decoder.layers.0.feed_forward_residual.norm"] == Place(causal=True, **decoder)
+    assert found["head"] == found["decoder.final_norm"] == Place(layer=2, causal=True, **decoder)
+    # three norms and networks in each layer of the decoder, two in the encoder's
+    assert len(found) == 3 * 4 + 2 * 6 + len(("position", "final_norm")) * 2 + len(("cross", "head"))
+
+
+def test_a_classifier_stands_above_the_encoder(parts):
+    settings = ["model.layers=2", "model.head=noting_labels", "model.width=8", "model.heads=2"]
+    task = resolve("ag-news", settings, parts).task
+    assert places(task, parts) == {"head": Place(layer=2, layers=2)}
+
+
+def refused(check, *overrides) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        check(*overrides)
+    return str(caught.value)
+
+
+def test_a_place_that_a_part_cannot_serve_is_named(check):
+    message = refused(check, "model.attention=causal")
+    assert message == (
+        "--set model.attention=causal  model.attention: causal reads no text from both sides "
+        "(layer 0 of the encoder)\n  choose another attention"
+    )
+    message = refused(check, "model.decoder.attention=causal")
+    assert "(cross-attention in layer 0 of the decoder)" in message
+    check("model.decoder.attention=causal", "model.decoder.cross_attention.attention=mha")
+
+
+def test_no_place_is_named_where_it_can_serve_none(check):
+    message = refused(check, "model.encoder.attention=causal")
+    assert "model.encoder.attention: causal reads no text from both sides\n" in message
+
+
+def test_every_layer_is_tried(check):
+    message = refused(check, "model.feed_forward=shallow")
+    assert "model.feed_forward: only two layers (layer 2 of the encoder)" in message
+    message = refused(check, "model.feed_forward=divides")
+    assert "ZeroDivisionError" in message
+    check("model.feed_forward=divides", layers=2)
+
+
+def test_places_in_words():
+    assert str(Place(layer=2, layers=3)) == "layer 2 of the encoder"
+    assert str(Place(stack="decoder", layer=3, layers=3)) == "the decoder"
+    assert str(Place(stack="decoder", cross=True)) == "cross-attention in layer 0 of the decoder"
