@@ -1,5 +1,6 @@
 """The YAML reader: YAML 1.2 scalars, places of nodes, and nothing but ConfigurationError for any input."""
 
+import os
 import re
 from pathlib import Path
 
@@ -141,6 +142,18 @@ def test_a_byte_order_mark_is_skipped() -> None:
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"mine\.yaml: cannot be read: No such file"):
         read_file(tmp_path / "mine.yaml", "mine.yaml")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_named_pipe_is_not_waited_for_and_what_a_shell_pipes_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "task.yaml")
+    with pytest.raises(ConfigurationError, match=r"mine\.yaml: is a named pipe"):
+        read_file(tmp_path / "task.yaml", "mine.yaml")
+    reading, writing = os.pipe()
+    os.write(writing, b"a: 1")
+    os.close(writing)
+    assert plain(read_file(Path(f"/dev/fd/{reading}"), "mine.yaml")) == {"a": 1}
+    os.close(reading)
 
 
 YAML_LIKE = st.text(st.sampled_from("ab01 \n\t:-[]{},&*!|>'\"#%@`?~.<=\\é\x00\x85\u2028"), max_size=60)

@@ -20,6 +20,8 @@ EXCEPT = (
     *(f"plugins/plugformer_plugins/{kind}" for kind in NAMED),
     "core/plugformer/scaffolding",  # files for newcomers are of one type or another
 )
+CONTRACT = ROOT / "core/plugformer/testing/architecture.py"
+"""Asks whether what an architecture builds is a model at all, and one that can generate."""
 
 
 def modules() -> list[Path]:
@@ -80,6 +82,7 @@ def test_nobody_asks_for_a_kind_of_model() -> None:
             name = ".".join(file.relative_to(ROOT).with_suffix("").parts[1:]).removesuffix(".__init__")
             found[file] = asked(source, vars(importlib.import_module(name)))
     assert len(found) > 20
+    assert {line.partition(": ")[2] for line in found.pop(CONTRACT)} <= {"Model", "Generative"}
     assert {file: lines for file, lines in found.items() if lines} == {}
 
 

@@ -99,7 +99,9 @@ def read_file(file: Path, name: str) -> Mapping:
         ConfigurationError: The file cannot be read, or is not one well-formed YAML mapping.
     """
     try:
-        with file.open("rb") as stream:  # also of a pipe; a device may never end
+        if file.is_fifo() and not str(file.resolve()).startswith(("/dev/", "/proc/")):
+            raise ConfigurationError(f"{name}: is a named pipe, which may never end; give a file")
+        with file.open("rb") as stream:  # also of a shell's <(command); a device may never end
             content = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -49,6 +49,15 @@ SETTINGS = {
     ],
     "attention/sliding_window": ["model.attention={name: sliding_window, window: 2}"],
 }
+TAGGING = [
+    "model.head=crf",
+    "training.label_smoothing=0",
+    "training.steps=10",
+    "training.log_every=1",
+    "model.width=16",
+    "model.heads=2",
+    "model.layers=1",
+]
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 
 
@@ -97,13 +106,20 @@ def test_a_component_keeps_its_contract_as_the_page_says(
 
 @rows
 def test_a_component_trains_and_decodes(
-    row: Row, installed: Registry, short_settings: Callable[..., list[str]], recorder: Any, tmp_path: Path
+    row: Row,
+    installed: Registry,
+    short_settings: Callable[..., list[str]],
+    recorder: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sample_data: Path,
 ) -> None:
+    monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
     kind, _, name = row.name.partition("/")
-    settings = short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]))
-    trained = train(
-        "dates", overrides=settings, out=tmp_path / "run", registry=installed, observers=[recorder]
-    )
+    task, settings = "dates", short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]))
+    if row.name == "head/crf":
+        task, settings = "ud-ewt", TAGGING
+    trained = train(task, overrides=settings, out=tmp_path / "run", registry=installed, observers=[recorder])
     losses = [update.loss for update in recorder.of("step_ended", "update")]
     assert losses[-1] < losses[0]
     assert trained.self_check is not None

@@ -86,7 +86,7 @@ def test_an_unknown_name_lists_the_known_by_distribution() -> None:
 
 def test_an_unknown_kind_is_named() -> None:
     with pytest.raises(
-        RegistryError, match=r"unknown kind 'schedul' \(did you mean 'schedule'\?\)\nknown: tok"
+        RegistryError, match=r"unknown kind 'schedul' \(did you mean 'schedule'\?\)\nknown: task_type, arch"
     ):
         Registry([BUILT_IN]).find("schedul", "noam")
 

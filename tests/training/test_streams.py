@@ -22,7 +22,9 @@ class Beginning:
 def test_a_stream_changes_dropout_and_not_the_order_of_examples(train_tiny, tmp_path, monkeypatch):
     rows, batch = [], EncodedSplit.batch
     monkeypatch.setattr(
-        EncodedSplit, "batch", lambda split, chosen: rows.append(chosen) or batch(split, chosen)
+        EncodedSplit,
+        "batch",
+        lambda split, chosen, **options: rows.append(chosen) or batch(split, chosen, **options),
     )
 
     def trained(*settings):

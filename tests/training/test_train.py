@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.errors import ConfigurationError, DataError
+from plugformer.runs.loading import load
 from plugformer.training.train import resume, train
 
 DATA = '''
@@ -80,6 +82,15 @@ def test_a_default_length_that_gives_few_updates_is_said(task, tmp_path):
     assert any(
         "training.epochs: 10, because nothing is given, are only 10 updates with" in line for line in lines
     )
+
+
+def test_a_run_says_the_size_of_its_batches_which_another_default_does_not_change(task, tmp_path):
+    train(str(task), out=tmp_path / "run", notify=str)
+    saved = tmp_path / "run/task.yaml"
+    line = f"  batch_tokens: {DEFAULT_BATCH_TOKENS}\n"
+    assert line in saved.read_text()
+    saved.write_text(saved.read_text().replace(line, ""))  # as runs of the former default are
+    assert load(tmp_path / "run").task.training.batch_tokens == 4096
 
 
 def test_a_training_that_settings_are_chosen_by_never_measures_the_test_split(registry, tmp_path):

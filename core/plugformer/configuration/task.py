@@ -270,7 +270,7 @@ class Average(Settings):
 
 
 DEFAULT_EPOCHS = 10
-DEFAULT_BATCH_TOKENS = 4096
+DEFAULT_BATCH_TOKENS = 2048
 
 
 class Training(Settings):

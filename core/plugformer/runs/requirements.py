@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -35,6 +36,9 @@ ANSWERING = frozenset(Kind) - {
 EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}
 """Kinds of the components that it is measured with."""
 
+_UNSAID_BATCH_TOKENS = 4096
+"""Positions of a batch in runs that say nothing of them: those that were made while this was the default."""
+
 
 def resolve_run(
     directory: RunDirectory,
@@ -60,11 +64,26 @@ def resolve_run(
     layers = Layers((migrated_task(_without_references(directory)),), known)
     last = read_overrides(overrides)
     try:
-        return check_components(resolve_layers(layers, [last] if last.items else [], kinds), kinds)
+        resolved = check_components(resolve_layers(layers, [last] if last.items else [], kinds), kinds)
+        return sized(resolved, _UNSAID_BATCH_TOKENS)
     except ConfigurationError:
         if absent := _absent(directory.lock()["components"], known, kinds):
             raise RunError(_message(directory, absent)) from None
         raise
+
+
+def sized(resolved: ResolvedTask, batch_tokens: int) -> ResolvedTask:
+    """Returns a task that says the size of its batches.
+
+    Args:
+        resolved: A task that may leave it out.
+        batch_tokens: Positions of a batch if it does.
+    """
+    training = resolved.task.training
+    if training.batch_tokens is not None or training.batch_size is not None:
+        return resolved
+    training = training.model_copy(update={"batch_tokens": batch_tokens})
+    return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
 
 
 def require_installed(

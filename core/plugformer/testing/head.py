@@ -280,7 +280,10 @@ def _by_token(subject: Subject, head: Head) -> bool:
 def _exercise(subject: Subject, head: Head, dtype: torch.dtype) -> Tensor:
     layout = PADDED[2]
     hidden = example(*layout.real.shape, subject.model.width, dtype=dtype)
-    return head.logits(hidden, layout.real)
+    targets = torch.zeros_like(_example(subject, head, layout)[1])
+    loss, _ = head.loss(hidden, targets.to(dtype) if targets.is_floating_point() else targets, layout.real)
+    logits = head.logits(hidden, layout.real)
+    return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])
 
 
 CHECKS = (

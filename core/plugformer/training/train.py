@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
 from plugformer.configuration.layers import short_name
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.distributed import Processes
@@ -31,7 +32,7 @@ from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import make_lock, refuse_changes
 from plugformer.runs.migration import migrated_lock
 from plugformer.runs.overrides import duration
-from plugformer.runs.requirements import resolve_run
+from plugformer.runs.requirements import resolve_run, sized
 from plugformer.runs.self_check import check_itself
 from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import load_vocabularies, save_vocabularies
@@ -78,7 +79,8 @@ def train(
     processes = Processes.join()
     notify = notify if processes.main else _say_nothing
     with processes.together():
-        resolved = _dealt_out(validate(resolve(task, overrides, registry)), processes, notify)
+        resolved = validate(resolve(task, overrides, registry))
+        resolved = _dealt_out(sized(resolved, DEFAULT_BATCH_TOKENS), processes, notify)
         where = environment(PartialState().device, processes.count, precision(resolved.task.training))
         for notice in resolved.notices:
             notify(notice)
