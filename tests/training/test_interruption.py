@@ -12,11 +12,13 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
-def usual_handler():
-    """Python's own handler, also where the tests run in the background, which ignores Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def usual_handlers():
+    """Python's own handlers, also where tests run in the background, which ignores Ctrl-C and hanging up."""
+    usual = {signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, usual.get(number, signal.SIG_DFL)) for number in HANDLED}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", HANDLED)
