@@ -299,6 +299,15 @@ def test_a_study_on_another_split_is_measured_anew(copy, registry, console):
     assert results.study["split"] == "validation"
 
 
+def test_what_a_killed_study_left_under_temporary_names_is_removed(tmp_path):
+    left = [tmp_path / ".results.json.0123abcd", tmp_path / "cells" / ".a-seed-1.yaml.0123abcd"]
+    for file in left:
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    with study_lock(tmp_path):
+        assert not any(file.exists() for file in left)
+
+
 def test_two_studies_cannot_run_in_one_folder(registry, console, tmp_path):
     with study_lock(tmp_path / "s"), pytest.raises(RunError, match="a study is running there"):
         run(declared(), tmp_path / "s", registry, console)

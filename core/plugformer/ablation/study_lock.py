@@ -7,11 +7,14 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from plugformer.errors import RunError
+from plugformer.runs.files import remove_leftovers
 
 
 @contextmanager
 def study_lock(out: Path) -> Iterator[None]:
     """Makes the folder of a study, and keeps everybody else from running one there.
+
+    What killed processes left in it under temporary names is removed.
 
     Raises:
         RunError: Somebody else does, or it cannot be written.
@@ -26,6 +29,8 @@ def study_lock(out: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(f"{out} cannot be written: {error.strerror or error}; give another --out") from error
     try:
+        for folder in (out, out / "cells"):
+            remove_leftovers(folder)
         yield
     finally:
         lock.release()
