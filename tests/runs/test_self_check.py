@@ -9,7 +9,7 @@ import torch
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.evaluation.agreement import outputs_apart, padded
+from plugformer.evaluation.agreement import outputs_apart
 from plugformer.evaluation.self_check_result import Comparison
 from plugformer.interfaces import END, Hypothesis, Padding, PerPosition, Positions, Scope, evaluating
 from plugformer.runs.loading import TrainedModel, load
@@ -67,14 +67,17 @@ def run(sequences):
     return checked(sequences)
 
 
-@pytest.fixture(scope="module")
-def labels(registry, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("labels")
+def classifier(registry, folder, *overrides):
     rows = [f"{'ab'[number % 2] * (1 + number % 7)},{'xy'[number % 2]}" for number in range(40)]
     (folder / "texts.csv").write_text("\n".join(["text,label", *rows]))
     (folder / "task.yaml").write_text(CLASSES)
-    train(str(folder / "task.yaml"), out=folder / "run", registry=registry, notify=str)
+    train(str(folder / "task.yaml"), out=folder / "run", registry=registry, overrides=overrides, notify=str)
     return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def labels(registry, tmp_path_factory):
+    return classifier(registry, tmp_path_factory.mktemp("labels"))
 
 
 def test_every_training_ends_with_it(sequences, labels):
@@ -182,14 +185,12 @@ def test_labels_that_depend_on_padding(labels, monkeypatch):
     assert "padded = unpadded" in checked(labels).failed()
 
 
-def test_padding_is_added_behind_texts_of_one_length_too(run):
-    batch = run.split.batch([0])
-    longer = padded(batch).source
-    assert batch.source.padding is Padding.NONE
-    assert (longer.padding, longer.count) == (Padding.RIGHT, batch.source.count)
-    assert longer.ids.shape[1] == longer.real.shape[1] == batch.source.count + 3
-    left = run.split.batch(range(len(run.split)), side="left")
-    assert padded(left).source.padding is left.source.padding
+@pytest.mark.parametrize("architecture", ["decoder-only", "encoder-decoder"])
+def test_padding_that_is_read_is_found_in_other_architectures(registry, tmp_path, monkeypatch, architecture):
+    run = classifier(registry, tmp_path, f"model.architecture={architecture}")
+    assert checked(run).failed() == []
+    monkeypatch.setattr(MultiHeadAttention, "attend", see_padding)
+    assert "padded = unpadded" in checked(run).failed()
 
 
 def test_what_is_no_number_agrees_with_nothing():

@@ -90,6 +90,7 @@ class EncodedSplit:
         *,
         outputs: Sequence[Sequence[int]] | None = None,
         epoch: Sequence[int] | None = None,
+        padding: int | None = None,
     ) -> Batch:
         """Returns some examples as a batch.
 
@@ -98,6 +99,7 @@ class EncodedSplit:
             side: Where shorter examples are padded.
             outputs: Token numbers to stand in place of the examples' outputs.
             epoch: Seed and number of the epoch in training, which random parts depend on.
+            padding: Length that the batch is padded to at least; that of the split's batches if None.
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
         encoded = self._encoded(chosen)
@@ -106,7 +108,8 @@ class EncodedSplit:
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
         if outputs is not None:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
-        batch = self._architecture.arrange(encoded, self._type.level, side=side, length=self._padding)
+        length = self._padding if padding is None else padding
+        batch = self._architecture.arrange(encoded, self._type.level, side=side, length=length)
         return replace(batch, rows=list(rows))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"]) -> Encoded:

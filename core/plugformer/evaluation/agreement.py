@@ -1,21 +1,17 @@
 """The same answers computed in two ways: how far apart they are, in nats, example by example."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
-from torch.nn import functional
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation.predictor import Generator
 from plugformer.interfaces import (
     END,
-    IGNORED,
-    PADDING,
     Batch,
     Generative,
     Hypothesis,
@@ -27,9 +23,9 @@ from plugformer.interfaces import (
 Differences = Float[ndarray, " examples"]
 
 
-def batch_of(split: EncodedSplit, rows: Sequence[int], model: Model) -> Batch:
-    """Returns some examples as a batch on the model's device."""
-    return split.batch(rows).to(next(model.parameters()).device)
+def batch_of(split: EncodedSplit, rows: Sequence[int], model: Model, padding: int | None = None) -> Batch:
+    """Returns some examples as a batch on the model's device, padded to a length at least."""
+    return split.batch(rows, padding=padding).to(next(model.parameters()).device)
 
 
 def best(predictor: Generator, batches: Sequence[Batch]) -> list[Hypothesis]:
@@ -148,15 +144,3 @@ def probabilities_apart(
         torch.where(one == other, 0.0, (one - other).abs()) for one, other in zip(ones, others, strict=True)
     ]
     return np.array([float(each.max()) if each.numel() else 0.0 for each in apart])
-
-
-def padded(batch: Batch, positions: int = 3) -> Batch:
-    """Returns a batch whose sources have some more positions of padding behind them."""
-    source = batch.source
-    padding = Padding.RIGHT if source.padding is Padding.NONE else source.padding
-    ids = functional.pad(source.ids, (0, positions), value=PADDING)
-    targets = batch.targets
-    if targets.shape == source.ids.shape:
-        targets = functional.pad(targets, (0, positions), value=IGNORED)
-    longer = Tokens(ids, functional.pad(source.real, (0, positions)), padding)
-    return replace(batch, source=longer, targets=targets)

@@ -25,7 +25,7 @@ from plugformer.interfaces.initialization import Initialization, ParameterContex
 from plugformer.interfaces.level import Level
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
-from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluating, labelled, next_tokens
+from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluating, next_tokens
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
@@ -115,7 +115,6 @@ __all__ = [
     "attention_scores",
     "attention_weights",
     "evaluating",
-    "labelled",
     "linear_cross_entropy",
     "next_tokens",
     "pad",

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from plugformer.interfaces.batch import IGNORED, Batch, Tokens
+from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.head import Best, Head, Likelihoods
+from plugformer.interfaces.level import Level
 
 
 class Loss(NamedTuple):
@@ -28,8 +29,14 @@ class Loss(NamedTuple):
 
 
 class Model(nn.Module, ABC):
-    """Stacks and a head. Called with a batch it returns the loss, so that wrappers see every pass."""
+    """Stacks and a head. Called with a batch it returns the loss, so that wrappers see every pass.
 
+    Attributes:
+        level: What the head predicts from.
+        head: Its head.
+    """
+
+    level: Level
     head: Head
 
     @property
@@ -48,7 +55,7 @@ class Model(nn.Module, ABC):
     def count(self, batch: Batch) -> int:
         """Returns the number of targets in a batch."""
         targets, real = self.targets(batch)
-        return int(real.sum()) if targets.shape == real.shape else len(targets)
+        return len(targets) if self.level is Level.SEQUENCE else int(real.sum())
 
     def forward(self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None) -> Loss:
         """Returns the loss of a batch.
@@ -120,11 +127,6 @@ class Generative(Model):
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns, for all positions but the last, the token that follows, and whether both are real."""
     return target.ids[:, 1:], target.real[:, :-1] & target.real[:, 1:]
-
-
-def labelled(targets: Shaped[Tensor, "..."], source: Tokens) -> Bool[Tensor, "batch length"]:
-    """Returns which tokens of a source a head predicts from: those with a target, or all of them."""
-    return targets != IGNORED if targets.shape == source.real.shape else source.real
 
 
 @contextmanager

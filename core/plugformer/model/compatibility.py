@@ -67,17 +67,21 @@ def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) 
 def _metrics(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
-        if task_type.answer_type not in metric.accepts:
+        if not _measures(metric, task_type):
+            found, wanted = _shown(metric.accepts), f"answers with {task_type.answer_type}"
+            if task_type.answer_type in metric.accepts:
+                found, wanted = "whole texts", "predicts some of their tokens"
             yield (
                 ("evaluation", "metrics", index),
-                f"metric {block.name!r} measures {_shown(metric.accepts)}, but a {task.type.name} task "
-                f"answers with {task_type.answer_type}; expected "
-                + _fitting(registry, Kind.METRIC, lambda other: _measures(other, task_type.answer_type)),
+                f"metric {block.name!r} measures {found}, but a {task.type.name} task {wanted}; expected "
+                + _fitting(registry, Kind.METRIC, lambda other: _measures(other, task_type)),
             )
 
 
-def _measures(metric: type[Metric], answer: Answer) -> bool:
-    return answer in metric.accepts
+def _measures(metric: type[Metric], task_type: TaskType) -> bool:
+    """Returns whether a metric measures a task's answers; over a text's units, only where all of it is predicted."""
+    whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
+    return task_type.answer_type in metric.accepts and whole
 
 
 def _stacks(task: Task, architecture: Architecture) -> Iterator[Finding]:

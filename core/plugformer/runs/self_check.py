@@ -15,7 +15,6 @@ from plugformer.evaluation.agreement import (
     best,
     cached_and_uncached,
     outputs_apart,
-    padded,
     probabilities,
     probabilities_apart,
 )
@@ -26,6 +25,7 @@ from plugformer.kinds import Kind
 from plugformer.runs.loading import TrainedModel, load
 
 EXAMPLES = 8
+MORE_PADDING = 3
 
 _DIVERGED = "the training has diverged, parameters are no numbers any more: try a lower learning rate"
 _NOT_SAVED = "a component that keeps numbers neither as parameters nor as buffers, so that they are not saved"
@@ -148,6 +148,8 @@ class _Reading:
     def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
         self.trained = trained
         self.batch = batch_of(split, rows, trained.model)
+        longest = max(self.batch.source.ids.shape[1], self.batch.target.ids.shape[1])
+        self.padded = batch_of(split, rows, trained.model, longest + MORE_PADDING)
         self.singles = [batch_of(split, [row], trained.model) for row in rows]
 
     def ways(self) -> list[Way]:
@@ -158,7 +160,7 @@ class _Reading:
         rows = f"rows that are mixed, or {padding}"
         return [
             Way("batch = single", rows, lambda: self._apart(self.trained.model, self.batch)),
-            Way("padded = unpadded", padding, lambda: self._apart(self.trained.model, padded(self.batch))),
+            Way("padded = unpadded", padding, lambda: self._apart(self.trained.model, self.padded)),
             Way("saved = loaded", _NOT_SAVED, lambda: self._apart(_loaded(self.trained), *self.singles)),
         ]
 

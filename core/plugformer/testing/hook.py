@@ -65,6 +65,7 @@ class Classifier(Model):
         super().__init__()
         self.encoder: Any = _Embeddings()
         self.head = _Mean()
+        self.level = Level.SEQUENCE
 
     def targets(self, batch: Batch) -> tuple[Int[Tensor, " labels"], Bool[Tensor, "batch length"]]:
         """Returns the labels, and which tokens are real."""

@@ -81,12 +81,12 @@ class DecoderModel(Generative):
         super().__init__()
         self.decoder = decoder
         self.head = head
-        self._level = level
+        self.level = level
         self._max_length = max_length
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the tokens behind what is given, each predicted from those before it; or the classes."""
-        if self._level is not Level.NEXT_TOKEN:
+        if self.level is not Level.NEXT_TOKEN:
             return batch.targets, batch.target.real
         following, real = next_tokens(batch.target)
         return following, real & (_read(batch.target)[:, :-1] >= _given(batch)[:, None])
@@ -94,7 +94,7 @@ class DecoderModel(Generative):
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states."""
         target = batch.target
-        if self._level is Level.NEXT_TOKEN:
+        if self.level is Level.NEXT_TOKEN:
             target = Tokens(target.ids[:, :-1], next_tokens(target)[1], target.padding)
         hidden: Tensor = self.decoder(target, self.decoder.start())
         return hidden

@@ -88,19 +88,19 @@ class EncoderDecoderModel(Generative):
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
-        self._level = level
+        self.level = level
         self._max_length = max_length
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the target tokens after BEGIN: each is predicted from those before it; or the classes."""
-        if self._level is Level.NEXT_TOKEN:
+        if self.level is Level.NEXT_TOKEN:
             return next_tokens(batch.target)
         return batch.targets, batch.target.real
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the decoder's hidden states over the target, the encoder's output in view."""
         target = batch.target
-        if self._level is Level.NEXT_TOKEN:
+        if self.level is Level.NEXT_TOKEN:
             target = Tokens(target.ids[:, :-1], next_tokens(target)[1], target.padding)
         hidden: Tensor = self.decoder(target, self.decoder.start(self.encoder(batch.source)))
         return hidden

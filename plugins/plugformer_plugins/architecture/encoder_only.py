@@ -5,6 +5,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from plugformer.interfaces import (
+    IGNORED,
     Architecture,
     Batch,
     Encoded,
@@ -16,7 +17,6 @@ from plugformer.interfaces import (
     Side,
     Sizes,
     Stack,
-    labelled,
     pad,
     pad_targets,
 )
@@ -61,23 +61,25 @@ class EncoderOnly(Architecture):
         """Returns what BEGIN and END leave."""
         return Limits(max_length - _SPECIAL, 0, max_length - _SPECIAL)
 
-    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:  # noqa: ARG002
+    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head."""
         embedding = builder.embedding(sizes.source, tied=builder.settings.embeddings.tied)
-        return EncoderModel(builder.encoder(embedding), builder.head(sizes.outputs, embedding))
+        return EncoderModel(builder.encoder(embedding), builder.head(sizes.outputs, embedding), level)
 
 
 class EncoderModel(Model):
     """Reads a sequence and predicts from it."""
 
-    def __init__(self, encoder: Encoder, head: Head) -> None:
+    def __init__(self, encoder: Encoder, head: Head, level: Level) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head
+        self.level = level
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the targets (none of questions), and which tokens they are predicted from."""
-        return batch.targets, labelled(batch.targets, batch.source)
+        by_token = self.level is Level.TOKEN
+        return batch.targets, batch.targets != IGNORED if by_token else batch.source.real
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the encoder's hidden states."""

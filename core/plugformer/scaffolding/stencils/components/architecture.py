@@ -79,6 +79,7 @@ class NewComponentModel(Generative):
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
+        self.level = Level.NEXT_TOKEN
         self._max_length = max_length
 
     def targets(self, batch: Batch) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:

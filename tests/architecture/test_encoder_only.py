@@ -1,0 +1,39 @@
+"""An encoder alone: what it predicts from."""
+
+import torch
+
+from plugformer.configuration import resolve
+from plugformer.interfaces import IGNORED, Batch, Level, Padding, Sizes, Tokens
+from plugformer.model.assembly import assemble
+
+LENGTH = 5
+
+
+def model(level):
+    settings = {
+        Level.SEQUENCE: ["type=multi-label", "model.head=multi_label"],
+        Level.TOKEN: ["type=tagging", "model.head=token_classifier"],
+    }[level]
+    small = ["model.architecture=encoder-only", "model.width=8", "model.heads=2", "model.layers=1"]
+    resolved = resolve("ag-news", [*small, *settings])
+    return assemble(resolved.task, Sizes(source=9, outputs=LENGTH), resolved.registry)
+
+
+def batch(targets):
+    ids = torch.tensor([[2, 4, 5, 6, 3], [2, 4, 3, 0, 0]])
+    return Batch(Tokens(ids, ids != 0, Padding.RIGHT), targets=targets)
+
+
+def test_as_many_labels_as_positions_are_no_targets_of_tokens():
+    examples = batch(torch.ones(2, LENGTH))
+    several = model(Level.SEQUENCE)
+    assert several.targets(examples)[1].equal(examples.source.real)
+    assert several.count(examples) == several(examples).targets == 2
+
+
+def test_tokens_without_a_target_are_left_out():
+    targets = torch.full((2, LENGTH), IGNORED)
+    targets[0, 1], targets[1, 1] = 3, 4
+    tagger = model(Level.TOKEN)
+    assert tagger.targets(batch(targets))[1].equal(targets != IGNORED)
+    assert tagger.count(batch(targets)) == tagger(batch(targets)).targets == 2
