@@ -53,6 +53,12 @@ def validated(tmp_path, registry):
             r"task answers with label; expected .*'accuracy'",
         ),
         (
+            "type: masked-language-modelling\nmodel: {architecture: encoder-only}\n"
+            "evaluation: {metrics: [bits_per_character]}",
+            r"top.yaml:4:24  evaluation.metrics.0: metric 'bits_per_character' measures whole texts, but a "
+            r"masked-language-modelling task predicts some of their tokens; expected (?!.*bits_per)",
+        ),
+        (
             CLASSIFIER.replace("}}", ", tied: true}}"),
             r"top.yaml:3:\d+  model.embeddings.tied: the outputs of a classification task are no tokens.*; "
             r"set it to false",

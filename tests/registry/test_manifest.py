@@ -89,6 +89,8 @@ def test_empty_sections_are_sound(text: str) -> None:
         ("commands: {c: {function: f}}", "'f' is not of the form 'module:function'"),
         ("hooks: a", "registry.yaml:1:8  hooks: expected a list of module names"),
         ("hooks: [a-b]", "hooks: expected a list of module names"),
+        (f"hooks: [{'s' * 300}]", "hooks: expected a list of module names"),
+        (f"tasks: {{t: {{file: 'a:{'s' * 300}.yaml'}}}}", "is not of the form 'package:path/in/it.yaml'"),
         ("tasks: {t: {file: 'a:x.yaml'}, t: {file: 'a:y.yaml'}}", "key 't' is written twice"),
         ("a: [", "is not valid YAML"),
         ("", "is empty"),

@@ -185,11 +185,21 @@ def test_labels_that_depend_on_padding(labels, monkeypatch):
     assert "padded = unpadded" in checked(labels).failed()
 
 
-@pytest.mark.parametrize("architecture", ["decoder-only", "encoder-decoder"])
-def test_padding_that_is_read_is_found_in_other_architectures(registry, tmp_path, monkeypatch, architecture):
-    run = classifier(registry, tmp_path, f"model.architecture={architecture}")
+def test_padding_that_an_encoder_reads_is_found_where_a_decoder_answers(registry, tmp_path, monkeypatch):
+    run = classifier(registry, tmp_path, "model.architecture=encoder-decoder")
     assert checked(run).failed() == []
     monkeypatch.setattr(MultiHeadAttention, "attend", see_padding)
+    assert "padded = unpadded" in checked(run).failed()
+
+
+def count_padding(self, query, state, scope):
+    return ATTEND(self, query, state, scope) + scope.key.count
+
+
+def test_padding_that_counts_is_found_in_a_decoder_alone(registry, tmp_path, monkeypatch):
+    run = classifier(registry, tmp_path, "model.architecture=decoder-only")
+    assert checked(run).failed() == []
+    monkeypatch.setattr(MultiHeadAttention, "attend", count_padding)
     assert "padded = unpadded" in checked(run).failed()
 
 

@@ -223,12 +223,13 @@ class _Checker:
                 self.problems.append(Problem(block.keys[key], (*path, key), message, hint))
 
 
+_LONGEST = 250
 _FORMS = {"class": "'module:Class'", "function": "'module:function'", "file": "'package:path/in/it.yaml'"}
 
 
 def is_module(text: str) -> bool:
-    """Whether the text is a dotted module name."""
-    return all(part.isidentifier() for part in text.split("."))
+    """Whether the text is a dotted module name, short enough for a file system."""
+    return all(part.isidentifier() for part in text.split(".")) and _names_a_file(text)
 
 
 def is_attribute(text: str) -> bool:
@@ -242,7 +243,12 @@ def is_task_file(text: str) -> bool:
     package, _, path = text.partition(":")
     parts = PurePosixPath(path).parts
     inside = bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in path
-    return package.isidentifier() and inside and path.endswith(".yaml")
+    return package.isidentifier() and inside and path.endswith(".yaml") and _names_a_file(text)
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether no part of the text has more bytes than file systems allow in a name (`NAME_MAX`)."""
+    return len(text.encode(errors="surrogatepass")) <= _LONGEST
 
 
 def _items(node: Node) -> tuple[Node, ...]:
