@@ -79,7 +79,7 @@ def _metrics(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Fi
 
 
 def _measures(metric: type[Metric], task_type: TaskType) -> bool:
-    """Returns whether a metric measures a task's answers; per character or byte, only where all are predicted."""
+    """Returns whether a metric measures a task's answers; per character, only where all are predicted."""
     whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
     return task_type.answer_type in metric.accepts and whole
 
