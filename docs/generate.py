@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generators.commands import command_reference
 from generators.components import component_reference, component_table
-from generators.contracts import collaborators, contracts
+from generators.contracts import collaborators, contracts, kind_table, kinds
 from generators.files import file_block
 from generators.hooks import hook_reference
 from generators.task_file import task_keys
@@ -36,6 +36,8 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "component-table": lambda _: component_table(BUILT_IN),
     "contracts": lambda _: contracts(),
     "file": lambda name: file_block(ROOT, name),
+    "kind-table": lambda _: kind_table(),
+    "kinds": lambda _: kinds(),
     "hook-reference": lambda _: hook_reference(),
     "task-keys": lambda _: task_keys(),
 }

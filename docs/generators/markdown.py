@@ -31,7 +31,7 @@ def prose(docstring: str | None) -> str:
 
 def signature(function: ast.FunctionDef) -> str:
     """Returns a method's signature as a block of code, broken where it is long."""
-    result = _source(function.returns) if function.returns else "None"
+    result = source(function.returns) if function.returns else "None"
     if is_property(function):
         return f"```py\n{function.name}: {result}\n```"
     arguments = _arguments(function.args)
@@ -70,6 +70,11 @@ def first_sentence(text: str) -> str:
     return paragraph.partition(". ")[0].removesuffix(".") + "."
 
 
+def source(node: ast.expr) -> str:
+    """Returns an expression as it is written, with double quotes."""
+    return ast.unparse(node).replace("'", '"')
+
+
 def _arguments(arguments: ast.arguments) -> list[str]:
     """Returns the parameters as they are written, without self."""
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -82,12 +87,8 @@ def _arguments(arguments: ast.arguments) -> list[str]:
 
 
 def _argument(argument: ast.arg, default: ast.expr | None) -> str:
-    annotation = f": {_source(argument.annotation)}" if argument.annotation else ""
-    return f"{argument.arg}{annotation}" + (f" = {_source(default)}" if default else "")
-
-
-def _source(node: ast.expr) -> str:
-    return ast.unparse(node).replace("'", '"')
+    annotation = f": {source(argument.annotation)}" if argument.annotation else ""
+    return f"{argument.arg}{annotation}" + (f" = {source(default)}" if default else "")
 
 
 def _prose_lines(lines: list[str]) -> Iterator[str]:

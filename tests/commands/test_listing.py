@@ -112,3 +112,22 @@ def test_info_shows_what_a_plugin_offers(run, manifest):
     assert [record["name"] for record in records] == ["local", "one", "two", "sums"]
     assert "unknown task 'loacl'" in run("info", "loacl", "--registry", file).err
     assert "local is a plugin" in run("info", "local", "--set", "a=1", "--registry", file).err
+
+
+def test_local_manifests_are_named_before_and_after_the_command(run, tmp_path):
+    for name in ("first", "second", "third"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"components: {{norm: {{{name}: {{class: 'local_{name}:X', summary: One.}}}}}}"
+        )
+    arguments = (
+        "--registry",
+        "first.yaml",
+        "list",
+        "norm",
+        "--registry",
+        "second.yaml",
+        "--registry",
+        "third.yaml",
+    )
+    found = run(*arguments).out
+    assert all(name in found for name in ("first", "second", "third"))

@@ -137,12 +137,13 @@ def test_one_text_alone_ends_with_its_error(run):
 
 
 def test_what_was_cut_or_unknown_or_empty_is_noted(run):
-    outcome = run("predict", "runs/a", "a, b", "c" * 31, "", "d")
-    assert (outcome.status, outcome.out) == (0, f"A, B\n{'C' * 30}\n\nD\n")
+    outcome = run("predict", "runs/a", "a, b", "c" * 31, "", "d", " ")
+    assert (outcome.status, outcome.out) == (0, f"A, B\n{'C' * 30}\n\nD\n \n")
     assert outcome.err.splitlines() == [
         "text 1: unknown: ','",
         "text 2: is too long: only its beginning was read",
         "text 3: is empty",
+        "text 5: is empty",
     ]
     first, second, *_ = map(json.loads, run("predict", "runs/a", "a,", "c" * 31, "--json").out.splitlines())
     assert first["unknown"] == [","]

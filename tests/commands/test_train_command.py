@@ -10,6 +10,7 @@ from plugformer.commands import scores
 from plugformer.commands.scores import print_report
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import Comparison, SelfCheck
+from plugformer.registry import Registry
 from plugformer.training import train as training
 
 FURTHER = Report(Path("runs/a"), "test_2", {"exact_match": {"value": 0.5, "low": 0.4, "high": 0.6}}, 10, 1.0)
@@ -70,6 +71,15 @@ def test_metrics_go_to_standard_output_and_messages_to_standard_error(run, calls
         "run   'runs/a b'",
         "next  plugformer predict 'runs/a b' \"some text\"",
         "      plugformer evaluate 'runs/a b' --split validation",
+    ]
+
+
+def test_next_steps_name_the_local_manifests(run, monkeypatch):
+    report = replace(REPORT, arguments=" --registry parts.yaml", self_check=None)
+    monkeypatch.setattr(training, "train", lambda *_, **__: report)
+    assert run("train", "dates").out.splitlines()[-2:] == [
+        "next  plugformer predict 'runs/a b' \"some text\" --registry parts.yaml",
+        "      plugformer evaluate 'runs/a b' --split validation --registry parts.yaml",
     ]
 
 
@@ -207,6 +217,7 @@ def test_evaluate_repeats_the_self_check(run, monkeypatch, comparison, status):
 
     class Model:
         directory = Path("runs/a")
+        registry = Registry([])
 
         def check_itself(self):
             return SelfCheck([comparison], 8)

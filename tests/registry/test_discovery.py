@@ -230,3 +230,67 @@ def test_two_local_manifests_cannot_offer_one_name(tmp_path, monkeypatch) -> Non
         registry.find("norm", "mine")
     causes = {entry.cause for entry in registry.entries("norm") if entry.name == "mine"}
     assert causes == {"local offers the same name; rename one of them"}
+
+
+def package(folder: Path, name: str, module: str = "norms", code: str = "class Mine: ...") -> Path:
+    """Writes a package that is not installed, with a manifest that names its modules by its own name."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text("")
+    (folder / name / f"{module}.py").write_text(code)
+    file = folder / name / "registry.yaml"
+    file.write_text(f"components: {{norm: {{mine: {{class: '{name}.{module}:Mine'}}}}}}")
+    return file
+
+
+NORM = """
+from plugformer.interfaces import Norm
+
+class Mine(Norm):
+    def forward(self, x):
+        return x
+"""
+
+
+def test_a_manifest_inside_a_package_brings_the_folder_of_the_package(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = package(tmp_path / "site", "plug_inside", code=NORM)
+    registry = Registry.discover(file)
+    assert str(tmp_path / "site") in sys.path
+    assert str(file.parent) not in sys.path
+    assert registry.load("norm", "mine").__module__ == "plug_inside.norms"
+
+
+def test_a_package_of_the_same_name_elsewhere_is_not_taken_for_it(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    package(tmp_path / "site", "plug_inside_twice")
+    file = package(tmp_path / "other", "plug_inside_twice")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(
+        RegistryError, match=r"names the module 'plug_inside_twice' in .*other(.|\n)*uninstall"
+    ):
+        Registry.discover(file)
+
+
+def test_what_a_local_manifest_names_wrongly_says_where_python_looks(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "parts.yaml").write_text("components: {norm: {mine: {class: 'plug_nowhere.norms:Mine'}}}")
+    with pytest.raises(RegistryError, match="No module named 'plug_nowhere'") as caught:
+        Registry.discover(tmp_path / "parts.yaml").load("norm", "mine")
+    assert str(caught.value).splitlines()[1:] == [
+        f"correct it, or {tmp_path / 'parts.yaml'}, which names it; "
+        f"Python looks for 'plug_nowhere' in what is installed and then in {tmp_path}"
+    ]
+
+
+def test_several_local_manifests_are_named_on_the_command_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    first = local(tmp_path / "a b", "one", plug_of_a="class Mine: ...")
+    second = local(tmp_path.with_name(f"{tmp_path.name}_b"), "other", plug_of_b="class Mine: ...")
+    registry = Registry.discover(first, second)
+    assert {entry.name for entry in registry.entries("norm") if entry.distribution == "local"} == {
+        "one",
+        "other",
+    }
+    assert registry.arguments == f" --registry 'a b/registry.yaml' --registry {second}"
+    assert Registry.discover().arguments == ""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from plugformer.errors import ExampleError
 from plugformer.interfaces import IGNORED, Column, Encoded, Prediction, Ragged
 from plugformer.kinds import Kind
 from plugformer.testing.runner import checks_of
@@ -29,6 +30,14 @@ class LearnsASet(MultiLabel):
 
     def learn(self, train):
         return set(super().learn(train))
+
+
+class LearnsUndeclared(MultiLabel):
+    learned_type = None
+
+
+class LearnsOtherThanDeclared(Regression):
+    learned_type = dict[str, int]
 
 
 class LearnsATuple(Classification):
@@ -112,6 +121,17 @@ class UnknownIsTheFirst(Classification):
         return super().encode(examples, tokenizers)
 
 
+class NamesTheFirst(UnknownIsTheFirst):
+    """Refuses an unknown label, and says that it is the first example's; has few examples of its own."""
+
+    check_examples = ({"text": "good", "label": "yes"}, {"text": "bad", "label": "no"})
+
+    def encode(self, examples, tokenizers):
+        if set(examples.get("label", ())) - set(self.learned):
+            raise ExampleError(0, f"unknown label {examples['label'][-1]!r}")
+        return super().encode(examples, tokenizers)
+
+
 class DrawsFromOne(MaskedLanguageModelling):
     """Takes the generator of the first example for all."""
 
@@ -182,6 +202,16 @@ MUTANTS = [
     (TagsAlongNothing, "columns_are_sound", "'tags' of tags stands along None: tags stand along words"),
     (NothingToRead, "columns_are_sound", "no column is tokenized as source"),
     (LearnsASet, "what_it_learns_survives_json", "cannot be read back from JSON: .* not JSON serializable"),
+    (
+        LearnsUndeclared,
+        "what_it_learns_survives_json",
+        r"returns \['blue', 'green', 'red'\], but learned_type is None: .*; set learned_type = list\[str\]$",
+    ),
+    (
+        LearnsOtherThanDeclared,
+        "what_it_learns_survives_json",
+        r"but learned_type is dict\[str, int\]: .*; set learned_type = dict\[str, float\]$",
+    ),
     (LearnsATuple, "what_it_learns_survives_json", r"learns \('blue', .*, from JSON that is \['blue'"),
     (TooFewOutputs, "numbers_fit_the_level", r"targets are \[2, 2\], the head has 2 outputs"),
     (ATargetForEachWord, "numbers_fit_the_level", "example 0 has .* tokens and 9 targets, expected as many"),
@@ -191,6 +221,7 @@ MUTANTS = [
     (ForgetsWhatToLabel, "questions_have_no_outputs", "in questions other tokens have a target"),
     (LowersQuestions, "a_question_is_read_as_its_example", r"is read as \[1, .*, the example as"),
     (UnknownIsTheFirst, "unseen_labels_are_refused", "label that training never saw are encoded"),
+    (NamesTheFirst, "unseen_labels_are_refused", "in example 1 it says that it is in example 0"),
     (DrawsFromOne, "draws_follow_their_generators", "an example's input depends on others"),
     (DrawsForItself, "draws_follow_their_generators", "the same generators draw something else"),
     (OverwritesExamples, "draws_follow_their_generators", "draw changes the examples that it is given"),

@@ -58,6 +58,7 @@ def test_every_test_split_is_reported(task, tmp_path, splits, reported):
     report = train(str(task), overrides=overrides, out=tmp_path / "run", notify=str)
     assert [report.split, *(other.split for other in report.others)] == reported
     assert report.examples == 2
+    assert report.arguments == f" --registry {task.parent / 'registry.yaml'}"
 
 
 def test_nothing_is_written_for_a_task_that_is_wrong(task, tmp_path):

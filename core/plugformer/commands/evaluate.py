@@ -69,6 +69,6 @@ def _check(model: "TrainedModel", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(check.as_json(), ensure_ascii=False))
     else:
-        print_self_check(check, model.directory)
+        print_self_check(check, model.directory, model.registry.arguments)
     if not check.passed:
         raise typer.Exit(1)

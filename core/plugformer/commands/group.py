@@ -10,7 +10,7 @@ from plugformer.commands.parameters import installed
 from plugformer.errors import InterruptedRunError, PlugformerError, RegistryError, nearest
 from plugformer.faults import explained
 from plugformer.registry import Entry, State
-from plugformer.registry.loading import LOADED, guarded, label, load_attribute
+from plugformer.registry.loading import LOADED, advice, guarded, label, load_attribute
 
 
 class CommandGroup(TyperGroup):
@@ -78,7 +78,7 @@ def _ready(ctx: Any) -> list[Entry]:
 
 
 def _loaded(entry: Entry) -> Any:
-    function = load_attribute(entry.target, label(entry))
+    function = load_attribute(entry.target, label(entry), advice(entry))
     if not callable(function):
         raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
     LOADED[entry.target] = entry

@@ -32,11 +32,11 @@ AsJson: TypeAlias = Annotated[
 ]
 
 LocalManifest: TypeAlias = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--registry",
         metavar="FILE",
-        help="A local manifest besides the plugins that are installed.",
+        help="A local manifest besides the plugins that are installed; repeatable.",
         is_eager=True,  # known when a --help after it lists the commands of plugins
     ),
 ]
@@ -48,11 +48,11 @@ def examples(lines: Iterable[str]) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-def installed(ctx: typer.Context, local: Path | None = None) -> Registry:
-    """Returns the registry with the local manifest that the user names, after the command or before it.
+def installed(ctx: typer.Context, local: Iterable[Path] | None = None) -> Registry:
+    """Returns the registry with the local manifests that the user names, before the command and after it.
 
     Raises:
-        RegistryError: The local manifest cannot be read.
+        RegistryError: A local manifest cannot be read.
     """
-    named = local or ctx.find_root().params.get("registry")
-    return Registry.discover(None if named is None else Path(named))  # some versions of Typer keep it as text
+    named = [*(ctx.find_root().params.get("registry") or ()), *(local or ())]
+    return Registry.discover(*map(Path, named))  # some versions of Typer keep them as text

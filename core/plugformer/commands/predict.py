@@ -154,7 +154,7 @@ class _Answers:
     def _describe(self, text: str, answer: "Prediction") -> None:
         """Notes what was cut, unknown or improbable."""
         notes = [
-            (not text, "is empty"),
+            (not text.strip(), "is empty"),
             (answer.truncated, "is too long: only its beginning was read"),
             (bool(answer.unknown), f"unknown: {', '.join(map(repr, answer.unknown))}"),
             (self._is_improbable(answer), f"no answer: {self._improbable(answer)}"),

@@ -44,8 +44,14 @@ def _scores(report: "Report") -> "Iterator[tuple[str, Score]]":
         yield f"{name}, without constraints", score
 
 
-def print_self_check(check: "SelfCheck", run: Path) -> None:
-    """Prints whether the ways to compute a model's answers agree, and if not, what is probably wrong."""
+def print_self_check(check: "SelfCheck", run: Path, arguments: str = "") -> None:
+    """Prints whether the ways to compute a model's answers agree, and if not, what is probably wrong.
+
+    Args:
+        check: The result.
+        run: The run's directory.
+        arguments: What commands need beside it, a space first.
+    """
     if check.passed:
         typer.echo(f"self-check passed: {check}")
         return
@@ -57,7 +63,7 @@ def print_self_check(check: "SelfCheck", run: Path) -> None:
         if each.example:
             typer.echo(f"    input   {each.example}")
         typer.echo(f"    likely  {each.likely}")
-    typer.echo(f"  again   plugformer evaluate {shlex.quote(str(run))} --self-check")
+    typer.echo(f"  again   plugformer evaluate {shlex.quote(str(run))} --self-check{arguments}")
 
 
 def _figures(score: "Score", examples: int) -> tuple[str, str]:
@@ -83,9 +89,14 @@ def _print_numbers(table: Mapping[str, Any]) -> None:
     print_table(("", *columns), [(name, *map(str, row)) for name, row in rows.items()], right=columns)
 
 
-def print_next_steps(run: Path) -> None:
-    """Prints where a run lies and what can be done with it."""
+def print_next_steps(run: Path, arguments: str = "") -> None:
+    """Prints where a run lies and what can be done with it.
+
+    Args:
+        run: Its directory.
+        arguments: What commands need beside it, a space first.
+    """
     name = shlex.quote(str(run))
     typer.echo(f"\nrun   {name}")
-    typer.echo(f'next  plugformer predict {name} "some text"')
-    typer.echo(f"      plugformer evaluate {name} --split validation")
+    typer.echo(f'next  plugformer predict {name} "some text"{arguments}')
+    typer.echo(f"      plugformer evaluate {name} --split validation{arguments}")

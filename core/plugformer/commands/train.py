@@ -84,8 +84,8 @@ def command(
     print_report(report, as_json=as_json)
     if not as_json:
         if report.self_check is not None:
-            print_self_check(report.self_check, report.run)
-        print_next_steps(report.run)
+            print_self_check(report.self_check, report.run, report.arguments)
+        print_next_steps(report.run, report.arguments)
 
 
 def _run_to_resume(task: str | None, out: Path | None) -> Path:

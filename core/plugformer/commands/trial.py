@@ -11,7 +11,14 @@ from plugformer.errors import PlugformerError, RegistryError
 from plugformer.hooks.manager import HookManager
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Other
-from plugformer.registry.loading import guarded, label, load_attribute, load_component, load_module
+from plugformer.registry.loading import (
+    advice,
+    guarded,
+    label,
+    load_attribute,
+    load_component,
+    load_module,
+)
 from plugformer.testing.subject import Subject
 
 
@@ -36,9 +43,9 @@ def try_entries(entries: Iterable[Entry], results: Connection, *, construct: boo
 def _cause(entry: Entry, *, construct: bool) -> str:
     try:
         if entry.kind is Other.HOOKS:
-            HookManager([load_module(entry.target, label(entry))], warn=lambda _: None)
+            HookManager([load_module(entry.target, label(entry), advice(entry))], warn=lambda _: None)
         elif entry.kind not in list(Kind):
-            load_attribute(entry.target, label(entry))
+            load_attribute(entry.target, label(entry), advice(entry))
         elif construct:
             _construct(entry, Kind(entry.kind))
         else:
@@ -58,7 +65,7 @@ def _construct(entry: Entry, kind: Kind) -> None:
     if subject.missing_options:
         return
     try:
-        guarded(label(entry), "constructing it", subject.create)
+        guarded(label(entry), "constructing it", subject.create, advice(entry))
     except RegistryError:
         raise
     except PlugformerError:  # it refuses the sizes of the trial, in the way it should

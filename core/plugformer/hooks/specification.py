@@ -38,6 +38,8 @@ class Run:
             are those of the last evaluation, checkpoint or logged update.
         steps: Updates in the whole training.
         epoch_steps: Updates in an epoch.
+        arguments: What commands need beside the directory, a space first: ` --registry FILE` where
+            components come from a local manifest.
     """
 
     directory: Path
@@ -45,6 +47,7 @@ class Run:
     model: Model
     steps: int
     epoch_steps: int
+    arguments: str = ""
 
 
 @dataclass(frozen=True)

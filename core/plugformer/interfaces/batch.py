@@ -14,9 +14,10 @@ from plugformer.interfaces.position import Padding
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING
 
 Side = Literal["right", "left"]
+"""Where padding stands."""
 
 IGNORED = -100
-"""The target of a token that has none, as in PyTorch's `cross_entropy`."""
+"""The target of a token that has none, -100 as in PyTorch's `cross_entropy`."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class Tokens:
 
 
 NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool), Padding.NONE)
+"""No examples: what a stack reads that has nothing to read."""
+
 NO_TARGETS = torch.zeros(0, dtype=torch.int64)
+"""The targets of a batch that has none besides the next tokens."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ class Likelihoods(NamedTuple):
 
     Attributes:
         log_probabilities: Natural logarithm of the probability of all of an example's targets together; of
-            targets without probabilities, such as numbers, the negative of their summed loss.
-        targets: Number of targets.
-        correct: How many of them are the most probable output; None where nothing is right or wrong, as of
+            targets without probabilities, such as numbers, the negative of their summed loss. 0 of an example
+            without targets.
+        targets: Number of its targets.
+        correct: How many of them equal the output of `Head.best`; None where nothing is right or wrong, as of
             numbers.
     """
 
@@ -34,8 +35,10 @@ class Best(NamedTuple):
     """The most probable outputs.
 
     Attributes:
-        outputs: Their numbers; whatever where nothing is to be predicted.
-        log_probabilities: Natural logarithm of the probability of all of an example's outputs together.
+        outputs: Their numbers, from 0 to outputs - 1: (batch, length) by token, with anything where nothing is
+            to be predicted, or (batch,) of whole sequences.
+        log_probabilities: Natural logarithm of the probability of all of an example's outputs together; 0 of
+            an example without any.
     """
 
     outputs: Int[Tensor, " batch *length"]
@@ -45,22 +48,43 @@ class Best(NamedTuple):
 class Head(nn.Module, ABC):
     """What a model predicts, and how wrong it is.
 
-    A component is constructed as `SomeHead(model, **options)` with a `HeadContext` and its own options.
+    A component is constructed as `SomeHead(model, **options)` with a `HeadContext` and its own options. Its
+    methods are given `hidden`, the last hidden states, and `real`, which of them count:
+
+    - At level `sequence` those of real tokens. Targets are (batch,) or, of several outputs each, (batch,
+      outputs).
+    - At level `next-token` those behind which a token follows that is to be predicted. Targets are (batch,
+      length).
+    - At level `token` those of tokens with a target. Targets are (batch, length), and IGNORED (-100) or any
+      other number where `real` is false. There are holes: where a word is several tokens, its first may be
+      the only one with a target, and BEGIN and END have none. With padding on the left a row begins with
+      several that do not count, and a row may have no target at all.
+
+    A head predicts each target by itself, given the logits, or it is structured: it predicts the targets of a
+    sequence together, as a conditional random field (https://arxiv.org/abs/1603.01360) does. A structured
+    head overrides `likelihoods` and `best`, which have to agree with its `loss`; its `logits` are the scores
+    of single targets, such as emissions, and their softmax is the probability of nothing.
 
     Attributes:
-        levels: What it can predict from: one output for each position (targets of shape (batch, length)), or
-            one for the whole sequence (targets of shape (batch,) or (batch, outputs)).
-        answer_types: Answers that its outputs can stand for; by default one of several outputs each.
+        levels: What it can predict from.
+        answer_types: Answers that its outputs can stand for; by default those where each target is one of
+            several outputs.
     """
 
     levels: ClassVar[frozenset[Level]]
-    answer_types: ClassVar[frozenset[Answer]] = frozenset(Answer) - {Answer.LABELS, Answer.NUMBER}
+    answer_types: ClassVar[frozenset[Answer]] = frozenset(
+        {Answer.TEXT, Answer.LABEL, Answer.TAGS, Answer.TOKENS}
+    )
 
     @abstractmethod
     def logits(
         self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch *length outputs"]:
-        """Returns unnormalised scores; `real` says which positions count."""
+        """Returns unnormalised scores: of every position, or at level `sequence` (batch, outputs).
+
+        Those of a position depend on its own hidden state alone, whatever stands at positions that are not
+        real.
+        """
 
     @abstractmethod
     def loss(
@@ -71,9 +95,12 @@ class Head(nn.Module, ABC):
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the summed loss over all real targets, and their number.
 
-        Sums and counts add up over chunks, micro-batches and processes. In training mode the loss is smoothed
-        by `HeadContext.label_smoothing`; in evaluation mode it is the plain cross-entropy in nats, so that
-        its mean is the logarithm of the perplexity.
+        In nats: the negative logarithm of the targets' probability, the cross-entropy where each is predicted
+        by itself and -log p(all targets of the sequence) of a structured head; of numbers, what grows with
+        their error. It counts targets, of a structured head too. Sums and counts add up over chunks,
+        micro-batches and processes; of tokens without a target both are 0. In training mode it is smoothed by
+        `HeadContext.label_smoothing`, which a structured head may leave out; in evaluation mode nothing is,
+        so that its mean over the targets is the logarithm of the perplexity.
         """
 
     def likelihoods(
@@ -82,7 +109,10 @@ class Head(nn.Module, ABC):
         targets: Shaped[Tensor, " batch *length"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns how probable each example's targets are; by default each by itself, by its logits."""
+        """Returns how probable each example's targets are; by default each by itself, by its logits.
+
+        The log-probabilities add up to the negative of `loss` in evaluation mode.
+        """
         if targets.dim() < real.dim():
             found = _likelihoods(self.logits(hidden, real), targets)
             return Likelihoods(found[0], torch.ones_like(targets), found[1])
@@ -96,7 +126,10 @@ class Head(nn.Module, ABC):
         return Likelihoods(log_probabilities.sum(dim=1), real.sum(dim=1), correct.sum(dim=1))
 
     def best(self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]) -> Best:
-        """Returns the most probable outputs; by default each by itself, by its logits."""
+        """Returns the most probable outputs; by default each by itself, by its logits.
+
+        Of a structured head the most probable sequence, such as Viterbi's algorithm finds.
+        """
         scores, outputs = self.logits(hidden, real).float().log_softmax(dim=-1).max(dim=-1)
         return Best(outputs, scores if scores.dim() == 1 else scores.masked_fill(~real, 0.0).sum(dim=1))
 

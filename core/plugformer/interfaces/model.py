@@ -46,14 +46,17 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
-        """Returns what the head should predict, and which hidden states it predicts from."""
+        """Returns what the head should predict, and which hidden states it predicts from.
+
+        The two are its `targets` and `real`. Of questions the targets mean nothing, but `real` is right.
+        """
 
     @abstractmethod
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the last hidden states, from which the head predicts."""
 
     def count(self, batch: Batch) -> int:
-        """Returns the number of targets in a batch."""
+        """Returns the number of targets in a batch: examples, or real positions."""
         targets, real = self.targets(batch)
         return len(targets) if self.level is Level.SEQUENCE else int(real.sum())
 

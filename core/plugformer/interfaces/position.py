@@ -15,8 +15,13 @@ class Padding(StrEnum):
     """Where a batch has padding: known when it is built, so that no kernel choice has to look."""
 
     NONE = "none"
+    """Every position is a real token."""
+
     RIGHT = "right"
+    """Behind the real tokens of each row."""
+
     ANYWHERE = "anywhere"
+    """It may stand on the left, or between real tokens."""
 
 
 class Positions:

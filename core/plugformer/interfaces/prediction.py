@@ -6,20 +6,32 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 Value = str | float | Sequence[str]
+"""An answer: a text or the name of a class, a number, or a list of names."""
 
 
 class Answer(StrEnum):
-    """What an answer is; task types say which they give, and metrics which they measure.
+    """What an answer is.
 
-    Tokens are those of a text that has no one right continuation: only their probability is measured.
+    A task type gives one, heads and metrics serve some: what is combined must have it in common.
     """
 
     TEXT = "text"
+    """A string of which there are right ones, such as a translation."""
+
     LABEL = "label"
+    """A string, the name of one class."""
+
     LABELS = "labels"
+    """A list of any number of names, each of which applies or does not."""
+
     TAGS = "tags"
+    """A list of names, one for each word."""
+
     NUMBER = "number"
+    """A float."""
+
     TOKENS = "tokens"
+    """A string that has no one right continuation: only the probability of its tokens is measured."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +39,13 @@ class Prediction:
     """An output and its score: the natural logarithm of its probability under the model.
 
     Attributes:
-        output: A text, the name of a class, names of labels or tags, or a number.
-        score: The logarithm; None where an answer has no probability, as a number.
+        output: The answer, as `Answer` says of the task's type.
+        score: The logarithm, at most 0; None where an answer has no probability, as a number.
         alternatives: Further outputs, the best first, if more than one is asked for.
-        truncated: Whether the model has read only the beginning of the text, which is too long.
-        unknown: Parts of the text that the vocabulary cannot spell, so that the model has not read them.
+        truncated: Whether the model has read only the beginning of the text, which is too long; the core sets
+            it.
+        unknown: Parts of the text that the vocabulary cannot spell, so that the model has not read them; the
+            core sets it.
     """
 
     output: Value

@@ -1,6 +1,7 @@
 """The registry: everything installed, by kind and name, and the way from a name to an object."""
 
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from plugformer.registry.discovery import (
     normalized,
 )
 from plugformer.registry.entry import OWN_COMMANDS, Entry, Other, State, entries_of, plugin_entry
-from plugformer.registry.loading import guarded, label, load_component
+from plugformer.registry.loading import advice, guarded, label, load_component
 
 
 class Registry:
@@ -42,19 +43,27 @@ class Registry:
             self._by_kind[entry.kind].append(entry)
 
     @classmethod
-    def discover(cls, local: Path | None = None) -> Self:
+    def discover(cls, *local: Path) -> Self:
         """Reads the manifests of all installed distributions.
 
         Args:
-            local: A local manifest besides; `PLUGFORMER_REGISTRY` names it if this is None.
+            *local: Local manifests besides; `PLUGFORMER_REGISTRY` names one if there are none.
 
         Raises:
-            RegistryError: The local manifest cannot be read.
+            RegistryError: A local manifest cannot be read.
         """
         variable = os.environ.get("PLUGFORMER_REGISTRY")
-        file = local or (Path(variable) if variable else None)
         registry = cls(discover_installed())
-        return registry if file is None else registry.with_local(file)
+        for file in local or ([Path(variable)] if variable else []):
+            registry = registry.with_local(file)
+        return registry
+
+    @property
+    def arguments(self) -> str:
+        """What names the local manifests to a command: ` --registry FILE`, a space first; empty without any."""
+        here = Path.cwd()
+        files = (file.relative_to(here) if file.is_relative_to(here) else file for file in self.local)
+        return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
 
     def with_local(self, file: Path) -> Self:
         """Returns this registry with a local manifest more; the same one again changes nothing.
@@ -169,7 +178,7 @@ class Registry:
         entry = self.find(kind, name)
         component = load_component(entry, _kind(kind))
         values = checked_options(component, options, label(entry))
-        return guarded(label(entry), "constructing it", lambda: component(*context, **values))
+        return guarded(label(entry), "constructing it", lambda: component(*context, **values), advice(entry))
 
     def known(self, kind: Kind | Other) -> str:
         """Returns all usable names of a kind, by distribution: `gqa, mha (plugformer 0.1.0); ...`."""

@@ -10,7 +10,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, distributions, entry_points
@@ -47,11 +47,13 @@ class Plugin:
         owner: The distribution that it belongs to.
         manifest: What it says; empty where it could not be read.
         cause: Why the plugin is quarantined; empty if it is sound.
+        file: Of a local manifest, its path; else empty.
     """
 
     owner: Owner
     manifest: Manifest
     cause: str = ""
+    file: str = ""
 
 
 BUILT_IN = Owner("plugformer", plugformer.__version__)
@@ -77,6 +79,9 @@ def discover_installed() -> list[Plugin]:
 def discover_local(file: Path) -> Plugin:
     """Returns a local manifest; its folder joins the import path, behind everything installed.
 
+    Of a manifest inside of a package whose modules it names by the package's name, as in a distribution that
+    is not installed, it is the folder that the package lies in.
+
     Raises:
         RegistryError: The file cannot be read, or Python finds a module of its folder elsewhere first.
     """
@@ -85,28 +90,51 @@ def discover_local(file: Path) -> Plugin:
         content = _read_bytes(str(file))
     except (OSError, RegistryError) as error:
         raise _unreadable(file, error.strerror if isinstance(error, OSError) else error) from error
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))
+    plugin = replace(_plugin(Owner(LOCAL), (str(file), content)), file=str(file))
+    names = _top_level_names(plugin.manifest)
+    folders = sorted({str(import_folder(file, name)) for name in names} or {str(file.parent)})
+    if new := [folder for folder in folders if folder not in sys.path]:
+        sys.path += new
         importlib.invalidate_caches()
-    plugin = _plugin(Owner(LOCAL), (str(file), content))
-    _refuse_shadowed(file, plugin.manifest)
+    _refuse_shadowed(file, names)
     return plugin
 
 
-def _refuse_shadowed(file: Path, manifest: Manifest) -> None:
+def import_folder(file: Path, name: str) -> Path:
+    """Returns where Python is to look for a top-level module or package that a local manifest names."""
+    if name == file.parent.name and not _is_beside(file, name):
+        return file.parent.parent
+    return file.parent
+
+
+def _is_beside(file: Path, name: str) -> bool:
+    return (file.parent / name).is_dir() or (file.parent / f"{name}.py").is_file()
+
+
+def _top_level_names(manifest: Manifest) -> list[str]:
+    targets = [
+        *(entry.target for entry in manifest.components),
+        *(entry.target for entry in manifest.commands),
+        *(entry.target for entry in manifest.tasks),
+        *manifest.hooks,
+    ]
+    return sorted({re.split("[.:]", target)[0] for target in targets})
+
+
+def _refuse_shadowed(file: Path, names: Iterable[str]) -> None:
     """Refuses a local module of whose name Python has another one: its classes would be used in silence."""
-    components = [entry.target for entry in manifest.components]
-    targets = [*components, *(entry.target for entry in manifest.commands), *manifest.hooks]
-    for name in sorted({re.split("[.:]", target)[0] for target in targets}):
-        if not ((file.parent / name).is_dir() or (file.parent / f"{name}.py").is_file()):
+    for name in names:
+        folder = import_folder(file, name)
+        if folder == file.parent and not _is_beside(file, name):
             continue
         spec = _spec(name)
         places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
         found = [Path(place).resolve() for place in places if place is not None]
-        if found and all(file.parent not in place.parents for place in found):
+        if found and all(folder not in place.parents for place in found):
             raise RegistryError(
-                f"the local manifest {str(file)!r} names the module {name!r} of its folder, but Python finds "
-                f"{str(found[0])!r} first\nrename the module: of one name, a process can import only one"
+                f"the local manifest {str(file)!r} names the module {name!r} in {str(folder)!r}, but Python "
+                f"finds {str(found[0])!r} first\n"
+                "rename the module, or uninstall the other: of one name, a process can import only one"
             )
 
 

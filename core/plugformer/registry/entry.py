@@ -1,6 +1,6 @@
 """What the registry shows about one thing that it knows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plugformer.kinds import Kind
@@ -50,6 +50,7 @@ class Entry:
         state: Whether it can be used.
         cause: Why it cannot; empty if it can.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
+        file: Of what a local manifest offers, that manifest's path; else empty.
     """
 
     kind: Kind | Other
@@ -62,6 +63,7 @@ class Entry:
     state: State = State.READY
     cause: str = ""
     expected_failures: tuple[tuple[str, str], ...] = ()
+    file: str = ""
 
     @property
     def owner(self) -> Owner:
@@ -86,7 +88,8 @@ def entries_of(plugin: Plugin) -> list[Entry]:
         ),
         *(Entry(Other.HOOKS, module, module, "", "", *rest) for module in manifest.hooks),
     ]
-    return [*found, plugin_entry(plugin)] if plugin.cause else found
+    found += [plugin_entry(plugin)] if plugin.cause else []
+    return [replace(entry, file=plugin.file) for entry in found] if plugin.file else found
 
 
 def plugin_entry(plugin: Plugin) -> Entry:

@@ -1,19 +1,23 @@
 """Importing what an entry names, and turning whatever goes wrong into an error that names its owner."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, get_origin
 
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.kinds import INTERFACES, Kind
-from plugformer.registry.discovery import Owner
+from plugformer.registry.discovery import Owner, import_folder
 from plugformer.registry.entry import Entry
 
 LOADED: dict[type | str, Entry] = {}
 """The entries of classes of components; and, by their targets, of commands and modules with hooks."""
+
+_REPAIR = "update, repair or uninstall that distribution; everything else works without it"
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
@@ -24,7 +28,7 @@ def load_component(entry: Entry, kind: Kind) -> type:
             class; the class is not, or only partly, an implementation of the kind's interface.
     """
     interface = load_attribute(INTERFACES[kind], f"the interface of {kind}")
-    loaded = load_attribute(entry.target, label(entry))
+    loaded = load_attribute(entry.target, label(entry), advice(entry))
     if not (isinstance(loaded, type) and issubclass(loaded, interface)):
         raise RegistryError(
             f"{label(entry)}: {entry.target} is not a {interface.__name__}\n"
@@ -46,18 +50,28 @@ def _unset(loaded: type, interface: type) -> list[str]:
     return [name for name, kind in asked.items() if get_origin(kind) is ClassVar and name not in given]
 
 
-def load_attribute(target: str, what: str) -> Any:
+def load_attribute(target: str, what: str, advice: str = _REPAIR) -> Any:
     """Imports `module:name`.
+
+    Args:
+        target: The two.
+        what: How messages begin.
+        advice: How they end.
 
     Raises:
         RegistryError: Importing fails in any way, or the module has no such name.
     """
     module, _, name = target.partition(":")
-    return _attribute(load_module(module, what), name, what)
+    return _attribute(load_module(module, what, advice), name, what)
 
 
-def load_module(name: str, what: str) -> ModuleType:
+def load_module(name: str, what: str, advice: str = _REPAIR) -> ModuleType:
     """Imports a module; if that takes long, a line on standard error says for whom one waits.
+
+    Args:
+        name: Its dotted name.
+        what: How messages begin.
+        advice: How they end.
 
     Raises:
         RegistryError: Importing fails in any way.
@@ -67,12 +81,18 @@ def load_module(name: str, what: str) -> ModuleType:
     from plugformer.registry.import_timer import named_when_slow  # has threads, which `--help` does without
 
     with named_when_slow(name, what):
-        module: ModuleType = guarded(what, f"importing {name}", lambda: import_module(name))
+        module: ModuleType = guarded(what, f"importing {name}", lambda: import_module(name), advice)
     return module
 
 
-def guarded(what: str, doing: str, action: Callable[[], Any]) -> Any:
+def guarded(what: str, doing: str, action: Callable[[], Any], advice: str = _REPAIR) -> Any:
     """Runs code of a plugin; a standard stream that it takes away is given back.
+
+    Args:
+        what: How messages begin.
+        doing: What the code does.
+        action: The code.
+        advice: How messages end.
 
     Raises:
         PlugformerError: The code raised one: it passes through.
@@ -87,13 +107,21 @@ def guarded(what: str, doing: str, action: Callable[[], Any]) -> Any:
     except BaseException as error:
         if out_of_memory(error):
             raise
-        raise RegistryError(
-            f"{what}: {doing} failed: {described(error)}\n"
-            "update, repair or uninstall that distribution; everything else works without it"
-        ) from error
+        raise RegistryError(f"{what}: {doing} failed: {described(error)}\n{advice}") from error
     finally:
         if sys.stdout is None or sys.stderr is None:
             sys.stdout, sys.stderr = streams
+
+
+def advice(entry: Entry) -> str:
+    """Returns what helps where code of an entry fails: a distribution is repaired, a file corrected."""
+    if not entry.file:
+        return _REPAIR
+    file, module = Path(entry.file), re.split("[.:]", entry.target)[0]
+    return (
+        f"correct it, or {entry.file}, which names it; "
+        f"Python looks for {module!r} in what is installed and then in {import_folder(file, module)}"
+    )
 
 
 def label(entry: Entry) -> str:

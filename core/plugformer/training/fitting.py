@@ -65,7 +65,8 @@ def fit(
     )
     stream, epoch_steps = _stream(trained.task.training, data)
     steps = _planned(trained.task.training, epoch_steps)
-    run = Run(trained.directory, trained.task, trained.model, steps, epoch_steps)
+    arguments = trained.registry.arguments
+    run = Run(trained.directory, trained.task, trained.model, steps, epoch_steps, arguments)
     with processes.together():
         hooks.ask("model_built", run=run)
     parallel = _parallel(trained, notify, processes)

@@ -140,7 +140,7 @@ class NotFiniteGuard:
         saved = sorted(directory.checkpoints.glob("step-*"))
         last = (
             f"the last good checkpoint is {saved[-1]}; go on from it with "
-            f"`plugformer train --resume --out {directory.path}`"
+            f"`plugformer train --resume --out {directory.path}{self._run.arguments}`"
             if saved
             else "no checkpoint has been saved yet: train again"
         )

@@ -270,7 +270,7 @@ def _finish(
         reports.append(report)
         processes.on_main(partial(directory.write_evaluation, name, report.as_json()))
     check = processes.on_main(lambda: _checked(trained, data))
-    return replace(reports[0], others=reports[1:], self_check=check)
+    return replace(reports[0], others=reports[1:], self_check=check, arguments=trained.registry.arguments)
 
 
 def _checked(trained: TrainedModel, data: PreparedData) -> SelfCheck:

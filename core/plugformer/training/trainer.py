@@ -347,7 +347,8 @@ class Trainer:
         self.processes.end(
             InterruptedRunError(
                 f"stopped by {signals[0]} after update {self.progress.step} of {self.run.steps}, all saved "
-                f"in {self.run.directory}; go on with `plugformer train --resume --out {self.run.directory}`"
+                f"in {self.run.directory}; go on with `plugformer train --resume --out {self.run.directory}"
+                f"{self.run.arguments}`"
             )
         )
 

@@ -11,7 +11,6 @@ from plugformer.interfaces import (
     Answer,
     Batch,
     Column,
-    Example,
     Examples,
     Level,
     Model,
@@ -86,10 +85,6 @@ class Tagging(TaskType):
             Prediction([self.learned[tag] for tag in tags[words].tolist()], score)
             for tags, words, score in zip(best.outputs, real, best.log_probabilities.tolist(), strict=True)
         ]
-
-    def question(self, text: str) -> Example:
-        """Returns the words between white space."""
-        return {"words": text.split()}
 
     def _numbers(self, row: int, tags: Sequence[str]) -> list[int]:
         for tag in tags:

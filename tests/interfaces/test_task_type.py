@@ -1,0 +1,40 @@
+"""What task types inherit, and what columns refuse."""
+
+import re
+
+import pytest
+
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Column, TaskType
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            {"holds": "wrods"},
+            "column 'a': holds is 'wrods' (did you mean 'words'?); "
+            "expected text, texts, words, label, labels, tags or number",
+        ),
+        (
+            {"role": "inputs"},
+            "column 'a': role is 'inputs' (did you mean 'input'?); expected input or output",
+        ),
+        ({"role": None}, "column 'a': role is None; expected input or output"),
+        ({"tokenizer": "both"}, "column 'a': tokenizer is 'both'; expected source or target"),
+    ],
+)
+def test_a_column_names_what_it_can_be(column, message) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{re.escape(message)}$"):
+        Column(**{"name": "a", "holds": "text", "role": "input", **column})
+
+
+@pytest.mark.parametrize(("holds", "value"), [("text", " two  words"), ("words", ["two", "words"])])
+def test_a_question_is_what_the_column_holds(holds, value) -> None:
+    class Asks(TaskType):
+        columns = (Column("given", holds, "input", tokenizer="source"),)
+
+        def encode(self, examples, tokenizers):
+            return {}
+
+    assert Asks().question(" two  words") == {"given": value}
