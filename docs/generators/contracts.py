@@ -57,13 +57,14 @@ def kinds() -> str:
     modules = [kind for kind, interface in _interfaces().items() if issubclass(interface, nn.Module)]
     others = [kind for kind in _interfaces() if kind not in modules]
     return (
-        f"Parts of a model ({_listed(modules)}) are `torch.nn.Module` and are constructed with a context and\n"
-        f"their options; the others ({_listed(others)})\nwith their options alone."
+        f"Parts of a model ({_listed(modules)})\n"
+        "are `torch.nn.Module` and are constructed with a context and their options; the others"
+        f"\n({_listed(others)})\nwith their options alone."
     )
 
 
 def kind_table() -> str:
-    """Returns a row for each kind: what it is, and what its components must define."""
+    """Returns a row for each kind, for a page above the reference."""
     rows = [
         (f"[`{kind}`](reference/contracts.md#{kind})", first_sentence(interface.__doc__ or ""))
         for kind, interface in _interfaces().items()

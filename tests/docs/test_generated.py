@@ -1,14 +1,20 @@
 """Generated sections are fresh, and nothing that they should name is missing."""
 
+import inspect
 import re
 import subprocess
 import sys
+from dataclasses import is_dataclass
+from enum import Enum
 from pathlib import Path
 
+import pytest
 import typer
 
+from plugformer import interfaces
 from plugformer.commands.main import app
 from plugformer.hooks.specification import Hooks, TrainingHooks
+from plugformer.interfaces import Answer, Level, Padding
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
@@ -34,6 +40,56 @@ def test_every_component_and_no_other_has_a_heading() -> None:
 
 def test_every_kind_has_a_contract() -> None:
     assert set(headings("contracts.md", 2)) >= {kind.value for kind in Kind}
+
+
+def test_every_contract_says_how_components_are_constructed() -> None:
+    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
+    sections = dict(
+        zip(headings("contracts.md", 2), re.split(r"^## .+$", text, flags=re.MULTILINE)[1:], strict=True)
+    )
+    assert not [kind for kind in Kind if "constructed as" not in sections[kind.value]]
+
+
+def test_every_public_name_of_the_interfaces_is_described() -> None:
+    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
+    described = {*headings("contracts.md", 3), *re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)}
+    described |= {
+        name.rpartition(".")[2] for name in re.findall(r"^`(plugformer[\w.]+)`$", text, re.MULTILINE)
+    }
+    assert set(interfaces.__all__) - described == set()
+
+
+CLASSES = {name: cls for name in interfaces.__all__ if isinstance(cls := getattr(interfaces, name), type)}
+FIELDS = [
+    (name, field)
+    for name, cls in CLASSES.items()
+    if is_dataclass(cls) or hasattr(cls, "_fields")
+    for field in inspect.get_annotations(cls)
+]
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_every_field_of_what_is_exchanged_is_described(name: str, field: str) -> None:
+    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
+    section = re.split(r"^### ", text.partition(f"\n### {name}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    assert re.search(rf"^- `{field}: .+`: \S", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("enumeration", [Answer, Level, Padding], ids=lambda each: each.__name__)
+def test_every_member_of_an_enumeration_is_described(enumeration: type[Enum]) -> None:
+    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
+    missing = [
+        each
+        for each in enumeration
+        if f'- `{enumeration.__name__}.{each.name} = "{each.value}"`: ' not in text
+    ]
+    assert not missing
+
+
+def test_every_kind_has_a_built_in_to_read() -> None:
+    page = (ROOT / "docs" / "write-a-component.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \| .+ \| `plugins/.+` \|$", page, re.MULTILINE)
+    assert rows == [kind.value for kind in Kind]
 
 
 def test_every_hook_and_no_other_has_a_heading() -> None:

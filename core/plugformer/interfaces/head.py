@@ -35,8 +35,8 @@ class Best(NamedTuple):
     """The most probable outputs.
 
     Attributes:
-        outputs: Their numbers, from 0 to outputs - 1: (batch, length) by token, with anything where nothing is
-            to be predicted, or (batch,) of whole sequences.
+        outputs: Their numbers, from 0 to outputs - 1: (batch, length) by token, anything where nothing is
+            predicted, or (batch,) of whole sequences.
         log_probabilities: Natural logarithm of the probability of all of an example's outputs together; 0 of
             an example without any.
     """

@@ -60,7 +60,7 @@ class Registry:
 
     @property
     def arguments(self) -> str:
-        """What names the local manifests to a command: ` --registry FILE`, a space first; empty without any."""
+        """What names the local manifests to a command: ` --registry FILE`, the space included."""
         here = Path.cwd()
         files = (file.relative_to(here) if file.is_relative_to(here) else file for file in self.local)
         return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
