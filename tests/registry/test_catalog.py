@@ -140,7 +140,8 @@ def loaded(install) -> Registry:
     targets = ("Flat", "Partial", "Stranger", "Raises", "Refuses", "Leaves", "Flatt", "number")
     lines = "".join(f"{name.lower()}: {{class: 'plug_s.schedules:{name}'}}, " for name in targets)
     faults = "".join(
-        f"{name}: {{class: 'plug_s.{name}:X'}}, " for name in ("leaving", "syntax", "failing", "absent")
+        f"{name}: {{class: 'plug_s.{name}:X'}}, "
+        for name in ("leaving", "syntax", "failing", "refusing", "absent")
     )
     install(
         "plug-s",
@@ -150,6 +151,7 @@ def loaded(install) -> Registry:
         leaving="import sys; sys.exit('bye')",
         syntax="def (",
         failing="import no_such_module_anywhere",
+        refusing="from plugformer.interfaces import Column; Column('a', 'wrods', 'input')",
     )
     return Registry.discover()
 
@@ -173,6 +175,10 @@ def test_a_component_is_loaded_and_created_with_context_and_options(loaded: Regi
         (
             "failing",
             "importing plug_s.failing failed: ModuleNotFoundError: No module named 'no_such_module_anywhere'",
+        ),
+        (
+            "refusing",
+            "importing plug_s.refusing failed: column 'a': holds is 'wrods' (did you mean 'words'?)",
         ),
         ("absent", "importing plug_s.absent failed: ModuleNotFoundError"),
     ],

@@ -81,7 +81,12 @@ def load_module(name: str, what: str, advice: str = _REPAIR) -> ModuleType:
     from plugformer.registry.import_timer import named_when_slow  # has threads, which `--help` does without
 
     with named_when_slow(name, what):
-        module: ModuleType = guarded(what, f"importing {name}", lambda: import_module(name), advice)
+        try:
+            module: ModuleType = guarded(what, f"importing {name}", lambda: import_module(name), advice)
+        except RegistryError:
+            raise
+        except PlugformerError as error:  # such as of a column that cannot be
+            raise RegistryError(f"{what}: importing {name} failed: {error}\n{advice}") from error
     return module
 
 
