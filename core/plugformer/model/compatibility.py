@@ -6,10 +6,11 @@ from typing import Any
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
-from plugformer.interfaces import Answer, Architecture, Level, Metric, TaskType
+from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType
 from plugformer.kinds import Kind
 from plugformer.problems import Key
 from plugformer.registry import Registry, State
+from plugformer.registry.discovery import BUILT_IN
 
 Finding = tuple[tuple[Key, ...], str]
 """A place in the task, and what is wrong there."""
@@ -36,26 +37,27 @@ def _levels(
         yield (
             ("model", "architecture"),
             f"{task.model.architecture.name!r} does not fit a {task.type.name} task; expected "
-            + _fitting(
+            + _names(
                 registry,
                 Kind.ARCHITECTURE,
                 lambda other: level in other.levels and reads(task_type, other),
             ),
         )
     head: Any = registry.load(Kind.HEAD, task.model.head.name)
-
-    def serves(other: Any) -> bool:
-        return level in other.levels and task_type.answer_type in other.answer_types
-
-    if not serves(head):
+    if not serves(head, task_type):
         found, wanted = f"from {_shown(head.levels)}", f"from {level}"
         if level in head.levels:
             found, wanted = _shown(head.answer_types), str(task_type.answer_type)
         yield (
             ("model", "head"),
             f"head {task.model.head.name!r} predicts {found}, a {task.type.name} task {wanted}; expected "
-            + _fitting(registry, Kind.HEAD, serves),
+            + _names(registry, Kind.HEAD, lambda other: serves(other, task_type)),
         )
+
+
+def serves(head: type[Head], task_type: TaskType) -> bool:
+    """Returns whether a head predicts from what a task does, what it answers with."""
+    return task_type.level in head.levels and task_type.answer_type in head.answer_types
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
@@ -67,18 +69,18 @@ def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) 
 def _metrics(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
-        if not _measures(metric, task_type):
+        if not measures(metric, task_type):
             found, wanted = _shown(metric.accepts), f"answers with {task_type.answer_type}"
             if task_type.answer_type in metric.accepts:
                 found, wanted = "whole texts", "predicts some of their tokens"
             yield (
                 ("evaluation", "metrics", index),
                 f"metric {block.name!r} measures {found}, but a {task.type.name} task {wanted}; expected "
-                + _fitting(registry, Kind.METRIC, lambda other: _measures(other, task_type)),
+                + _names(registry, Kind.METRIC, lambda other: measures(other, task_type)),
             )
 
 
-def _measures(metric: type[Metric], task_type: TaskType) -> bool:
+def measures(metric: type[Metric], task_type: TaskType) -> bool:
     """Returns whether a metric measures a task's answers; per character, only where all are predicted."""
     whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
     return task_type.answer_type in metric.accepts and whole
@@ -117,19 +119,25 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
             )
 
 
-def _fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
-    """Returns the names of the installed components that would do."""
-    names = []
-    for entry in registry.entries(kind):
+def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict[str, Any]:
+    """Returns the installed components of a kind that would do, as they are written; the built-in first."""
+    entries = registry.entries(kind)
+    found = {}
+    for entry in sorted(entries, key=lambda each: each.owner != BUILT_IN):
         if entry.state is State.QUARANTINED:
             continue
+        full = f"{entry.distribution}:{entry.name}"
         try:
-            loaded = registry.load(kind, f"{entry.distribution}:{entry.name}")
+            loaded = registry.load(kind, full)
             if fits(loaded):
-                names.append(entry.name)
+                found[full if entry.state is State.CONFLICT else entry.name] = loaded
         except (RegistryError, AttributeError):
             continue
-    return " or ".join(map(repr, sorted(set(names)))) or "nothing that is installed"
+    return found
+
+
+def _names(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
+    return " or ".join(map(repr, sorted(fitting(registry, kind, fits)))) or "nothing that is installed"
 
 
 def _shown(values: frozenset[Level] | frozenset[Answer]) -> str:
