@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import DecodingBlock, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType
@@ -20,13 +20,19 @@ def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
     """Yields every component or setting that does not fit the others, with what would."""
     task_type, architecture = create_task_type(task, registry), create_architecture(task, registry)
     yield from _levels(task, task_type, architecture, registry)
-    yield from _metrics(task, task_type, registry)
+    yield from unfit_metrics(task, registry)
     yield from _stacks(task, architecture)
     yield from _embeddings(task, task_type, architecture)
-    if task_type.level is not Level.NEXT_TOKEN:
-        for name in ("length", "pattern"):
-            if getattr(task.decoding, name) is not None:
-                yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
+    yield from unfit_decoding(task, registry)
+
+
+def unfit_decoding(task: Task, registry: Registry) -> Iterator[Finding]:
+    """Yields settings of the decoding of a task that decodes nothing."""
+    if create_task_type(task, registry).level is Level.NEXT_TOKEN:
+        return
+    for name in ("name", "length", "pattern"):
+        if getattr(task.decoding, name) != DecodingBlock.model_fields[name].default:
+            yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
 
 
 def _levels(
@@ -66,7 +72,9 @@ def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) 
     return inputs or all(stack.causal for stack in architecture.stacks)
 
 
-def _metrics(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
+def unfit_metrics(task: Task, registry: Registry) -> Iterator[Finding]:
+    """Yields metrics that do not measure a task's answers, with those that do."""
+    task_type = create_task_type(task, registry)
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
         if not measures(metric, task_type):

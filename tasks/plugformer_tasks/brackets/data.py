@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Column, Data
+from plugformer.interfaces import Column, Data, require_one_text
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -49,6 +48,10 @@ class Brackets(Data):
         self._depth = depth
         self._seed = seed
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses more than a text."""
+        require_one_text("brackets", columns)
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation and test.
 
@@ -57,16 +60,11 @@ class Brackets(Data):
         """
         from datasets import Dataset, DatasetDict
 
-        needed = [column for column in columns if not column.optional]
-        if [column.holds for column in needed] != ["text"]:
-            raise ConfigurationError(
-                "data 'brackets' has one text for each example, and the task needs "
-                f"{' and '.join(column.name for column in needed)}; choose other data, or another type"
-            )
+        text = require_one_text("brackets", columns)
         draw = random.Random(self._seed)  # noqa: S311 (examples, not secrets)
         return DatasetDict(
             {
-                name: Dataset.from_dict({needed[0].name: [self._text(draw) for _ in range(size)]})
+                name: Dataset.from_dict({text.name: [self._text(draw) for _ in range(size)]})
                 for name, size in self._sizes.items()
             }
         )

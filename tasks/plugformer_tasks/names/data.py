@@ -85,6 +85,10 @@ class Names(Data):
         self._sizes = {"test": held_out, "validation": held_out, "train": size}
         self._seed = seed
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses columns other than words and tags."""
+        require_columns("names", ("words", "tags"), columns)
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation and test.
 
@@ -93,7 +97,7 @@ class Names(Data):
         """
         from datasets import Dataset, DatasetDict
 
-        require_columns("names", ("words", "tags"), columns)
+        self.check_columns(columns)
         sentences = self._sentences()
         splits = {name: list(islice(sentences, size)) for name, size in self._sizes.items()}
         return DatasetDict(
