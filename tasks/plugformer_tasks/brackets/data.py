@@ -37,7 +37,7 @@ class Brackets(Data):
     def __init__(
         self,
         *,
-        size: Annotated[int, Field(ge=1, le=10**6)] = 5_000,
+        size: Annotated[int, Field(ge=1, le=10**6)] = 20_000,
         held_out: Annotated[int, Field(ge=1, le=10**6)] = 500,
         kinds: Annotated[int, Field(ge=1, le=len(PAIRS))] = 3,
         depth: Annotated[int, Field(ge=1, le=100)] = 4,

@@ -1,7 +1,7 @@
 """Sentences with the names of people and places, some of which are names of both."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +12,7 @@ from plugformer.interfaces import Column, Data, require_columns
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-Tagged = tuple[tuple[str, ...], tuple[str, ...]]
-"""The words of a sentence, and the tag of each."""
+Words = tuple[str, ...]
 
 BOTH = ("Austin", "Chelsea", "Florence", "Georgia", "Jordan", "Paris", "Sydney", "Victoria")
 FIRST = (*BOTH, "Anna", "Ben", "Clara", "David", "Emma", "Frank", "Grace", "Henry", "Ida", "James")
@@ -82,7 +81,7 @@ class Names(Data):
         held_out: Annotated[int, Field(ge=1, le=10_000)] = 500,
         seed: int = 1,
     ) -> None:
-        self._sizes = {"test": held_out, "validation": held_out, "train": size}
+        self._sizes = {"train": size, "validation": held_out, "test": held_out}
         self._seed = seed
 
     def check_columns(self, columns: Sequence[Column]) -> None:
@@ -98,29 +97,24 @@ class Names(Data):
         from datasets import Dataset, DatasetDict
 
         self.check_columns(columns)
-        sentences = self._sentences()
-        splits = {name: list(islice(sentences, size)) for name, size in self._sizes.items()}
+        sentences = iter(self._sentences())
         return DatasetDict(
-            {
-                name: Dataset.from_dict(
-                    {"words": [list(words) for words, _ in part], "tags": [list(tags) for _, tags in part]}
-                )
-                for name, part in reversed(splits.items())
-            }
+            {name: Dataset.from_list(list(islice(sentences, size))) for name, size in self._sizes.items()}
         )
 
-    def _sentences(self) -> Iterator[Tagged]:
-        """Yields different sentences, hundreds of thousands of them."""
+    def _sentences(self) -> list[dict[str, Words]]:
+        """Returns all sentences, each once."""
         draw = random.Random(self._seed)  # noqa: S311 (examples, not secrets)
-        seen: set[Tagged] = set()
-        while True:
-            sentence = _sentence(draw)
-            if sentence not in seen:
-                seen.add(sentence)
-                yield sentence
+        found: dict[tuple[Words, Words], None] = {}
+        while len(found) < sum(self._sizes.values()):
+            found[_sentence(draw)] = None
+        tagged = list(found)
+        draw.shuffle(tagged)  # there are few short ones, which would come first
+        return [{"words": words, "tags": tags} for words, tags in tagged]
 
 
-def _sentence(draw: random.Random) -> Tagged:
+def _sentence(draw: random.Random) -> tuple[Words, Words]:
+    """Returns the words of a sentence, and the tag of each."""
     tagged = [pair for word in draw.choice(FRAMES).split() for pair in _filled(word, draw)]
     words, tags = zip(*tagged, strict=True)
     return words, tags
