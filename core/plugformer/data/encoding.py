@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from plugformer.data.columns import Texts, TokenColumn
 from plugformer.data.packing import Packed
+from plugformer.data.sampling import Sampling
 from plugformer.interfaces import (
     BEGIN,
     IGNORED,
@@ -46,6 +47,7 @@ class EncodedSplit:
         padding: Length that every batch is padded to at least; None for that of its longest example.
         asking: Whether examples are questions: outputs are prompts, to be continued, and nothing is drawn.
         piece: Tokens of the pieces into which outputs are joined and cut; then they are the examples.
+        sampling: Encodes examples anew in every epoch of training; None if nothing does.
 
     Attributes:
         lengths: Tokens of each example's sequences in a batch, special tokens and fixed padding included; a
@@ -63,12 +65,14 @@ class EncodedSplit:
         padding: int | None = None,
         asking: bool = False,
         piece: int | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self._type = task_type
         self._architecture = architecture
         self._rows = np.arange(len(data)) if rows is None else rows
         self._padding = padding
         self._asking = asking
+        self._sampling = sampling
         self._columns = token_columns(data, limits or {})
         self._packed = None if piece is None else Packed(self._columns.pop("output"), self._rows, piece)
         self._targets = _targets(data, task_type.level, (limits or {}).get("input", sys.maxsize))
@@ -103,6 +107,9 @@ class EncodedSplit:
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
         encoded = self._encoded(chosen)
+        if self._sampling is not None and epoch is not None:
+            generators = [np.random.default_rng([2, *epoch, row]) for row in chosen]
+            encoded = self._sampling.encode(encoded, [self.example(row) for row in rows], generators)
         if type(self._type).draw is not TaskType.draw and not self._asking:
             seeds = [0] if epoch is None else [1, *epoch]
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])

@@ -6,7 +6,7 @@ from typing import Any
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
-from plugformer.interfaces import Answer, Architecture, Level, Metric, TaskType
+from plugformer.interfaces import Answer, Architecture, Level, Metric, TaskType, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.problems import Key
 from plugformer.registry import Registry, State
@@ -22,6 +22,7 @@ def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
     yield from _metrics(task, task_type, registry)
     yield from _stacks(task, architecture)
     yield from _embeddings(task, task_type, architecture)
+    yield from _sampling(task, task_type, registry)
     if task_type.level is not Level.NEXT_TOKEN:
         for name in ("length", "pattern"):
             if getattr(task.decoding, name) is not None:
@@ -115,6 +116,22 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
                 ("tokenizer",),
                 f"a {kind} model reads source and target as one text: give one tokenizer, shared: true",
             )
+
+
+def _sampling(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
+    """Yields tokenizers that draw how they cut texts where texts are joined and cut into pieces before."""
+
+    def samples(tokenizer: type[Tokenizer]) -> bool:
+        return tokenizer.sampling is not Tokenizer.sampling
+
+    name = task.tokenizer.source.name
+    if task_type.packed and samples(registry.load(Kind.TOKENIZER, name)):
+        yield (
+            ("tokenizer", "source"),
+            f"tokenizer {name!r} cuts texts anew in every epoch, but a {task.type.name} task joins all texts "
+            "and cuts them into pieces once; expected "
+            + _fitting(registry, Kind.TOKENIZER, lambda other: not samples(other)),
+        )
 
 
 def _fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
