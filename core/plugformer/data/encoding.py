@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from plugformer.data.columns import Texts, TokenColumn
 from plugformer.data.packing import Packed
-from plugformer.data.sampling import Sampling
+from plugformer.data.subword_sampling import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
     IGNORED,
@@ -65,7 +65,7 @@ class EncodedSplit:
         padding: int | None = None,
         asking: bool = False,
         piece: int | None = None,
-        sampling: Sampling | None = None,
+        sampling: SubwordSampling | None = None,
     ) -> None:
         self._type = task_type
         self._architecture = architecture

@@ -11,7 +11,7 @@ from numpy import ndarray
 from plugformer.configuration.task import Length, Task
 from plugformer.data.columns import TokenColumn
 from plugformer.data.encoding import EncodedSplit, token_columns
-from plugformer.data.sampling import Sampling
+from plugformer.data.subword_sampling import SubwordSampling
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError
 from plugformer.interfaces import Architecture, Limits, TaskType
@@ -69,7 +69,7 @@ def limited(
     lengths = {name: each.lengths for name, each in columns.items()}
     kept, count = _limit(lengths, limits, room.together, task.data.length, place)
     padding = None if task.data.padding == "batch" else task.data.padding
-    sampling = Sampling(vocabularies, most, truncate=task.data.length.over == "truncate")
+    sampling = SubwordSampling(vocabularies, most, truncate=task.data.length.over == "truncate")
     split = EncodedSplit(
         data,
         task_type,

@@ -10,7 +10,7 @@ from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import Encoded, Example, Level, Limits, Ragged, Tokenizer, Tokenizers
 
 
-class Sampling:
+class SubwordSampling:
     """Encodes examples with tokenizers that draw how they cut texts.
 
     Args:
