@@ -41,7 +41,7 @@ class SubwordSampling:
             generators: One for each.
         """
         drawn = [self._drawn(*each) for each in zip(examples, generators, strict=True)]
-        parts = {
+        parts: dict[str, Any] = {
             name: Ragged.of(
                 [
                     old if new is None else new[name]

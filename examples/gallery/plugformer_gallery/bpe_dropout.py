@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from plugformer.interfaces import SPECIAL_TOKENS, FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
 
 
 class BPEDropout(FastTokenizer):
@@ -66,7 +66,11 @@ class BPEDropout(FastTokenizer):
         backend = self.backend_tokenizer
         words = [backend.pre_tokenizer.pre_tokenize_str(text) for text in texts]
         return [
-            [backend.token_to_id(piece) for word, _ in row for piece in self.cut(word, self.generator)]
+            [
+                backend.token_to_id(piece) or UNKNOWN
+                for word, _ in row
+                for piece in self.cut(word, self.generator)
+            ]
             for row in words
         ]
 
