@@ -68,6 +68,7 @@ PAIRS = {
             "residual/parallel": "pre",
             "residual/sandwich": "pre",
             "residual/layer_scale": "pre",
+            "residual/deepnorm": "post",
             "residual/stochastic_depth": "pre",
         }.items()
     },
