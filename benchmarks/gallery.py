@@ -26,14 +26,14 @@ COMMON = (
     "training.steps=1000000",
     "training.evaluate_every=1000000",
     "training.log_every=1000000",
-    "training.batch_tokens=2048",
+    "training.batch_tokens=1024",
     "training.label_smoothing=0",
     "evaluation.samples=0",
 )
 TRANSLATION = (
     "model.width=256",
     "model.hidden_width=1024",
-    "model.layers=3",
+    "model.layers=2",
     "model.residual=pre",
     "model.position=rope",
 )
@@ -115,11 +115,13 @@ class Training:
         )
         self._process.start()
         theirs.close()
-        self._line.recv()  # the first turn, with all that comes before the first update
 
-    def turn(self) -> float:
-        """Lets it make some updates, and returns the processor seconds that they took."""
+    def begin(self) -> None:
+        """Begins a turn; the first one has begun."""
         self._line.send(None)
+
+    def end(self) -> float:
+        """Waits for the end of a turn, and returns the processor seconds that it took."""
         seconds: float = self._line.recv()
         return seconds
 
@@ -143,10 +145,13 @@ def ratios(pair: Pair, rounds: int, updates: int) -> list[float]:
         Training(pair.task, pair.own, updates) as own,
         Training(pair.task, pair.other, updates) as other,
     ):
+        for each in (own, other):
+            each.end()
         for number in range(rounds):
             seconds = {}
             for each in (own, other) if number % 2 else (other, own):
-                seconds[each] = each.turn()
+                each.begin()
+                seconds[each] = each.end()
             found.append(seconds[other] / seconds[own])
     return found
 

@@ -46,7 +46,7 @@ ROWS = [
         re.MULTILINE,
     )
 ]
-OWN = [row for row in ROWS if row.file.startswith("examples/")]
+OUTSIDE = [row for row in ROWS if row.file.startswith("examples/")]
 """Those of plugins; the contracts of what is built in are tested with all that is."""
 PUBLIC = ("plugformer", "plugformer.errors", "plugformer.hooks", "plugformer.interfaces", "plugformer.model")
 SETTINGS = {
@@ -66,9 +66,9 @@ TAGGING = [
     "model.heads=2",
     "model.layers=1",
 ]
-RECOMPUTED = ("position/shaw", "attention/retention", "residual/stochastic_depth")
+CHECKPOINTED = ("position/shaw", "attention/retention", "residual/stochastic_depth")
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-own = pytest.mark.parametrize("row", OWN, ids=lambda row: row.name)
+outside = pytest.mark.parametrize("row", OUTSIDE, ids=lambda row: row.name)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_every_component_of_the_gallery_has_a_row(installed: Registry) -> None:
     sources = {f"{entry.kind}/{entry.name}": entry.source for entry in installed.entries()}
     assert {row.name: row.source for row in ROWS} == {row.name: sources[row.name] for row in ROWS}
     local = {f"{entry.kind}/{entry.name}" for entry in installed.entries() if entry.distribution == "local"}
-    assert {row.name for row in OWN} == local
+    assert {row.name for row in OUTSIDE} == local
 
 
 @rows
@@ -101,7 +101,7 @@ def test_a_file_is_as_long_as_the_page_says(row: Row, installed: Registry) -> No
     assert Subject.registered(row.name, installed).file == str(file)
     lines = len(file.read_text(encoding="utf-8").splitlines())
     assert str(lines) == row.lines
-    assert row not in OWN or lines <= LONGEST
+    assert row not in OUTSIDE or lines <= LONGEST
 
 
 @rows
@@ -140,7 +140,7 @@ def test_each_of_the_sixteen_extensions_has_its_rows() -> None:
 def test_a_component_keeps_its_contract_as_the_page_says(
     row: Row, installed: Registry, unchecked_shapes: None
 ) -> None:
-    if row not in OWN:
+    if row not in OUTSIDE:
         count = len(checks_of(Kind(row.name.partition("/")[0])))
         assert row.check == f"{count} of {count} checks passed"
         return
@@ -149,7 +149,7 @@ def test_a_component_keeps_its_contract_as_the_page_says(
     assert found.summary() == row.check
 
 
-@own
+@outside
 def test_a_component_trains_and_decodes(
     row: Row,
     installed: Registry,
@@ -171,7 +171,7 @@ def test_a_component_trains_and_decodes(
     assert trained.self_check.passed, str(trained.self_check)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.name in RECOMPUTED])
+@pytest.mark.parametrize("row", [row for row in ROWS if row.name in CHECKPOINTED])
 def test_gradient_checkpointing_changes_nothing(
     row: Row, installed: Registry, short_settings: Callable[..., list[str]], sentences: Callable[..., Tokens]
 ) -> None:
