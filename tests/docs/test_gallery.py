@@ -137,9 +137,7 @@ def test_each_of_the_sixteen_extensions_has_its_rows() -> None:
 
 
 @rows
-def test_a_component_keeps_its_contract_as_the_page_says(
-    row: Row, installed: Registry, unchecked_shapes: None
-) -> None:
+def test_a_component_keeps_its_contract_as_the_page_says(row: Row, installed: Registry) -> None:
     if row not in OUTSIDE:
         count = len(checks_of(Kind(row.name.partition("/")[0])))
         assert row.check == f"{count} of {count} checks passed"
