@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
+from plugformer.interfaces import Attention, HeadContext, ModelContext, Place, ResidualContext
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry import Registry
 from plugformer.registry.loading import load_attribute
 from plugformer.registry.options import checked_options, options_model
 from plugformer.registry.source import source_hash
-from plugformer.testing.probes import RootMeanSquare
+from plugformer.testing.check import require
+from plugformer.testing.probes import RootMeanSquare, SharedState
 
 T = TypeVar("T")
 
@@ -33,6 +34,9 @@ PLACES = (
     CROSS,
 )
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
+
+_DEEP = 6
+"""Layers of a stack in which one may read the state of another."""
 
 OUTPUTS = 7
 """Classes that a head predicts."""
@@ -151,6 +155,16 @@ class Subject:
             raise refusal
         return served
 
+    def sharing(self, place: Place) -> list["Subject"]:
+        """Returns the component at a place, and in the first layer that reads a state from below, if any."""
+
+        def readers() -> list[Subject]:
+            higher = (self.at(replace(place, layer=layer, layers=_DEEP)) for layer in range(1, _DEEP))
+            with torch.device("meta"):
+                return [each for each in higher if isinstance(each.create(), SharedState)]
+
+        return [self.at(place), *self.once(("sharing", place), readers)[:1]]
+
     @property
     def place(self) -> Place:
         """The place that the component is constructed for; the model's if it refuses all."""
@@ -192,7 +206,28 @@ class Subject:
             context = (ResidualContext(**{**joined, **told}),)
         elif told:
             context = (ModelContext(**told),)
-        return self.component(*context, **checked_options(self.component, self.options, self.name))
+        made = self.component(*context, **checked_options(self.component, self.options, self.name))
+        if self.kind is Kind.ATTENTION and made.reads_layer is not None:
+            return self._with_owner(made, sizes)
+        return made
+
+    def _with_owner(self, reader: Attention, sizes: Mapping[str, Any]) -> "SharedState":
+        """Returns an attention beside the one in a layer below whose state it reads."""
+        below, place = cast("int", reader.reads_layer), self.place
+        require(
+            0 <= below < place.layer,
+            f"in {place} it reads the state of layer {below}, expected a layer below",
+        )
+        at = replace(place, layer=below)
+        owner = self.component(
+            ModelContext(**{**vars(self.model), **sizes, "place": at}),
+            **checked_options(self.component, self.options, self.name),
+        )
+        require(
+            owner.reads_layer is None,
+            f"in {place} it reads the state of layer {below}, which has none of its own",
+        )
+        return SharedState(owner, reader)
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
         """Constructs a module in evaluation mode whose parameters have moved away from their initial values.
