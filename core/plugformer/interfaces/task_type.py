@@ -122,6 +122,8 @@ class TaskType(ABC):
     def answer(self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the answer to each example of a batch, the model in evaluation mode.
 
+        Answers that quote what they are asked, such as spans of a text, find it in `batch.inputs`.
+
         A score that is no number says that the model's are none.
 
         Not called at level `next-token`, where the core decodes text.
