@@ -17,9 +17,11 @@ from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
     UNKNOWN,
+    Answer,
     Architecture,
     Column,
     Examples,
+    Head,
     Level,
     Model,
     TaskType,
@@ -190,11 +192,26 @@ def architecture_of(task_type: TaskType) -> Architecture:
     return found()
 
 
+def _installed_head(task_type: TaskType) -> str:
+    """Returns the first installed head, by name, that predicts a task type's answers."""
+    registry = Registry.discover()
+    for entry in sorted(registry.entries(Kind.HEAD), key=lambda each: each.name):
+        if entry.state is not State.QUARANTINED:
+            name = f"{entry.distribution}:{entry.name}"
+            head: type[Head] = registry.load(Kind.HEAD, name)
+            if task_type.level in head.levels and task_type.answer_type in head.answer_types:
+                return name
+    fail(f"its answers are {task_type.answer_type!r}, which no installed head predicts")
+
+
 def model_of(vocabularies: Vocabularies, targets: Any) -> Model:
-    """Returns a small model for a task type, with a built-in head for targets such as it has encoded."""
+    """Returns a small model for a task type, with a head for targets such as it has encoded.
+
+    The head is a built-in one if the answers are of a kind that these know.
+    """
     task_type = vocabularies.task_type
-    head = ""
-    if task_type.level is Level.SEQUENCE and np.asarray(targets).dtype.kind == "f":
+    head = "" if task_type.answer_type in set(Answer) else _installed_head(task_type)
+    if not head and task_type.level is Level.SEQUENCE and np.asarray(targets).dtype.kind == "f":
         head = "multi_label" if np.asarray(targets).ndim > 1 else "regressor"
     return small_model(
         architecture_of(task_type), task_type.level, vocabularies.sizes, head=head, max_length=LONGEST
