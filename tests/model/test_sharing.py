@@ -190,7 +190,9 @@ def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
     batch = Batch(sentences("right", begin=True))
     with torch.no_grad():
         assert torch.equal(model.hidden(batch), apart.hidden(batch))
-    assert {name.split(".")[2] for name, _ in model.encoder.layers.named_parameters("encoder.layers")} == {"0"}
+    assert {name.split(".")[2] for name, _ in model.encoder.layers.named_parameters("encoder.layers")} == {
+        "0"
+    }
     restored = assemble(repeated(parts, folder, "training.seed=2"), Sizes(12, 4), parts).eval()
     restore(restored, own_tensors(model), folder)
     with torch.no_grad():

@@ -104,9 +104,9 @@ class Builder:
 
         Args:
             embedding: Of its tokens.
-            order: Numbers of the layers in the order in which they compute, as `model.encoder.per_layer` counts
-                them. One that occurs again is the same layer, with the same parameters. If None, each of the
-                task's layers once.
+            order: Numbers of the layers, as `model.encoder.per_layer` has them, in the order in which they
+                compute. One that occurs again is the same layer, with the same parameters. If None, each of
+                the task's layers once.
         """
         plan = self.plans["encoder"]
         return Encoder(
@@ -156,8 +156,8 @@ class Builder:
         settings: StackOverrides = getattr(self.settings, plan.top.stack)
         if unused := sorted(set(settings.per_layer) - set(order)):
             raise ConfigurationError(
-                f"layer {unused[0]} of the {plan.top.stack} is no layer of its own in this architecture; take "
-                f"model.{plan.top.stack}.per_layer.{unused[0]} out"
+                f"layer {unused[0]} of the {plan.top.stack} is no layer of its own in this architecture; "
+                f"take model.{plan.top.stack}.per_layer.{unused[0]} out"
             )
         made = {number: self._layer(plan.layers[number]) for number in sorted(set(order))}
         for number, layer in made.items():

@@ -66,8 +66,6 @@ class Encoder(nn.Module):
         shared = any(layer.shares for layer in layers)
         caches = layer_caches(layers) if shared else [None] * len(layers)
         for layer, cache in zip(layers, caches, strict=True):
-            if recompute:
-                x = recomputed(with_empty_past, x, layer, scope, cache)
-            else:
-                x = layer(x, scope, cache)
+            inputs = (scope, cache)
+            x = recomputed(with_empty_past, x, layer, *inputs) if recompute else layer(x, *inputs)
         return Memory(self.final_norm(x), at)

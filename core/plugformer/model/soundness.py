@@ -461,9 +461,7 @@ def _mismatch(
         )
 
 
-def _read(
-    owner: Attention, attention: Attention, encoding: PositionalEncoding, model: ModelContext
-) -> None:
+def _read(owner: Attention, attention: Attention, encoding: PositionalEncoding, model: ModelContext) -> None:
     """Lets an attention read three tokens of two sequences, from a state that is its own or an owner's."""
     at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
     x = torch.ones(2, 3, model.width)

@@ -53,7 +53,7 @@ def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
 def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
     real = case.layout.real
     x = tokens(subject, *real.shape)
-    for there, encoding in product(subject.sharing(DECODER), encodings(subject)):
+    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
         attention: Attention = there.shaken()
         at = case.layout.at(encoding)
         with torch.no_grad():
@@ -73,7 +73,7 @@ def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
     real, cut = case.layout.real, case.cuts[0]
     x, query = tokens(subject, *real.shape), tokens(subject, len(real), 2)
-    for there, encoding in product(subject.sharing(DECODER), encodings(subject)):
+    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
         attention: Attention = there.shaken()
         whole = case.layout.at(encoding)
         head = Positions.of(real[:, :cut], encoding, case.layout.padding)

@@ -138,9 +138,7 @@ def likelihoods_are_those_of_the_loss(subject: Subject, layout: Layout) -> None:
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
         require(values.shape == (len(real),), f"{name} of {len(real)} examples are {tuple(values.shape)}")
     require_close(
-        -found.log_probabilities.double().sum(),
-        loss.double(),
-        "the log-probabilities add up to another loss"
+        -found.log_probabilities.double().sum(), loss.double(), "the log-probabilities add up to another loss"
     )
     require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
     numbers = head.answer_types == _NUMBERS

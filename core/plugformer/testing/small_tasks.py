@@ -180,11 +180,9 @@ def split_of(
 def architecture_of(task_type: TaskType) -> Architecture:
     """Returns the first installed architecture, by name, that can serve a task type."""
     registry = Registry.discover()
-    entries = sorted(registry.entries(Kind.ARCHITECTURE), key=lambda each: each.name)
-    sound = [
-        f"{entry.distribution}:{entry.name}" for entry in entries if entry.state is not State.QUARANTINED
-    ]
-    classes: Iterator[type[Architecture]] = (registry.load(Kind.ARCHITECTURE, name) for name in sound)
+    classes: Iterator[type[Architecture]] = (
+        registry.load(Kind.ARCHITECTURE, name) for name in _sound(registry, Kind.ARCHITECTURE)
+    )
     fitting = (each for each in classes if task_type.level in each.levels and reads(task_type, each))
     found = next(fitting, None)
     if found is None:
@@ -192,16 +190,24 @@ def architecture_of(task_type: TaskType) -> Architecture:
     return found()
 
 
+def _sound(registry: Registry, kind: Kind) -> list[str]:
+    """Returns the components of a kind that can be used, sorted by name."""
+    entries = sorted(registry.entries(kind), key=lambda each: each.name)
+    return [f"{entry.distribution}:{entry.name}" for entry in entries if entry.state is not State.QUARANTINED]
+
+
 def _installed_head(task_type: TaskType) -> str:
     """Returns the first installed head, by name, that predicts a task type's answers."""
     registry = Registry.discover()
-    for entry in sorted(registry.entries(Kind.HEAD), key=lambda each: each.name):
-        if entry.state is not State.QUARANTINED:
-            name = f"{entry.distribution}:{entry.name}"
-            head: type[Head] = registry.load(Kind.HEAD, name)
-            if task_type.level in head.levels and task_type.answer_type in head.answer_types:
-                return name
-    fail(f"its answers are {task_type.answer_type!r}, which no installed head predicts")
+
+    def predicts(name: str) -> bool:
+        head: type[Head] = registry.load(Kind.HEAD, name)
+        return task_type.level in head.levels and task_type.answer_type in head.answer_types
+
+    found = next(filter(predicts, _sound(registry, Kind.HEAD)), None)
+    if found is None:
+        fail(f"its answers are {task_type.answer_type!r}, which no installed head predicts")
+    return found
 
 
 def model_of(vocabularies: Vocabularies, targets: Any) -> Model:

@@ -147,23 +147,28 @@ class Subject:
     def serving(self, *places: Place) -> list["Subject"]:
         """Returns the component at those of the places that it serves.
 
+        An attention whose layers share states is there again, in a layer that reads another's.
+
         Raises:
             ConfigurationError: It refuses them all.
         """
         served = [self.at(place) for place in places if self._refusal(place) is None]
         if not served and (refusal := self._refusal(places[-1])):
             raise refusal
+        if self.kind is Kind.ATTENTION:
+            served += [reader for each in served for reader in self._readers(each.place)]
         return served
 
-    def sharing(self, place: Place) -> list["Subject"]:
-        """Returns the component at a place, and in the first layer that reads a state from below, if any."""
+    def _readers(self, place: Place) -> list["Subject"]:
+        """Returns the attention in the first layer that reads the state of one below, if any does."""
 
-        def readers() -> list[Subject]:
-            higher = (self.at(replace(place, layer=layer, layers=_DEEP)) for layer in range(1, _DEEP))
+        def find() -> list[Subject]:
+            higher = (replace(place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
+            served = [self.at(each) for each in higher if self._refusal(each) is None]
             with torch.device("meta"):
-                return [each for each in higher if isinstance(each.create(), SharedState)]
+                return [each for each in served if isinstance(each.create(), SharedState)]
 
-        return [self.at(place), *self.once(("sharing", place), readers)[:1]]
+        return self.once(("readers", place), find)[:1]
 
     @property
     def place(self) -> Place:

@@ -1,11 +1,9 @@
-"""Two tasks at once: a label and a number for a text, and how good each of the two is."""
+"""Two tasks at once: a label and a number for a text."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
 from plugformer.errors import ConfigurationError, ExampleError, nearest
 from plugformer.interfaces import (
@@ -15,7 +13,6 @@ from plugformer.interfaces import (
     Examples,
     Level,
     Model,
-    OutputMetric,
     Prediction,
     TaskType,
     Tokenizers,
@@ -96,39 +93,3 @@ class LabelAndNumber(TaskType):
     def references(self, example: Example) -> list[Any]:
         """Returns the class and the number of an example."""
         return [{"label": example["label"], "number": example["number"]}]
-
-
-class _PartMetric(OutputMetric):
-    accepts = frozenset({LABEL_AND_NUMBER})
-    check_examples = (
-        ({"label": "good", "number": 1.0}, {"label": "bad", "number": 3.0}),
-        ({"label": "bad", "number": -2.0}, {"label": "good", "number": 0.5}),
-    )
-
-    def aggregate(self, statistics: Float[ndarray, "examples 1"]) -> float:
-        """Returns the mean."""
-        return float(statistics.mean())
-
-
-class LabelAccuracy(_PartMetric):
-    """The share of answers with the right label, whatever the number."""
-
-    def statistics(
-        self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
-    ) -> Float[ndarray, "examples 1"]:
-        """Returns 1 or 0 for each example."""
-        pairs = zip(predictions, references, strict=True)
-        return np.array([[given["label"] == right[0]["label"]] for given, right in pairs], float)
-
-
-class NumberError(_PartMetric):
-    """The mean squared error of the number, whatever the label."""
-
-    higher_is_better = False
-
-    def statistics(
-        self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
-    ) -> Float[ndarray, "examples 1"]:
-        """Returns the squared error of each example."""
-        pairs = zip(predictions, references, strict=True)
-        return np.array([[(given["number"] - right[0]["number"]) ** 2] for given, right in pairs], float)

@@ -43,7 +43,7 @@ class Pointers(Head):
         targets: Int[Tensor, "batch length"],
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the negative log-probability of the tokens that are pointed at, and the number of tokens."""
+        """Returns the negative log-probability of what is pointed at, and the number of tokens."""
         return -self._log_probabilities(hidden, targets, real).sum(), real.sum()
 
     def likelihoods(
@@ -83,13 +83,13 @@ class Pointers(Head):
         real: Bool[Tensor, "batch length"],
     ) -> Float[Tensor, " batch"]:
         scores = self._pointed(hidden, real)
-        pointed = (targets[..., None] == torch.arange(1, scores.shape[-1] + 1, device=targets.device))
+        pointed = targets[..., None] == torch.arange(1, scores.shape[-1] + 1, device=targets.device)
         return scores.masked_fill(~(pointed & real[..., None]), 0.0).sum(dim=(1, 2))
 
     def _pointed(
         self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length pointers"]:
         """Returns the log-probability of each token for each pointer, very low where none is real."""
-        logits = self.logits(hidden, real).float()
-        scores = (logits[..., 1:] - logits[..., :1]).masked_fill(~real[..., None], _NEVER)
-        return scores.log_softmax(dim=1)
+        logits, padding = self.logits(hidden, real).float(), ~real[..., None]
+        scores = (logits[..., 1:] - logits[..., :1]).masked_fill(padding, _NEVER)
+        return scores.log_softmax(dim=1).masked_fill(padding, _NEVER)

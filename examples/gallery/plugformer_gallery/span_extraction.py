@@ -84,7 +84,9 @@ class SpanExtraction(TaskType):
     ) -> list[Prediction]:
         """Returns what stands in each context between the marks; nothing where one is missing."""
         if n_best > 1:
-            raise ConfigurationError(f"{n_best} outputs are asked for, but a span has no alternatives; ask for one")
+            raise ConfigurationError(
+                f"{n_best} outputs are asked for, but a span has no alternatives; ask for one"
+            )
         best, (_, real) = model.best(batch), model.targets(batch)
         answers = []
         for row, score in enumerate(best.log_probabilities.tolist()):
