@@ -196,9 +196,8 @@ def _sound(registry: Registry, kind: Kind) -> list[str]:
     return [f"{entry.distribution}:{entry.name}" for entry in entries if entry.state is not State.QUARANTINED]
 
 
-def _installed_head(task_type: TaskType) -> str:
+def _installed_head(task_type: TaskType, registry: Registry) -> str:
     """Returns the first installed head, by name, that predicts a task type's answers."""
-    registry = Registry.discover()
 
     def predicts(name: str) -> bool:
         head: type[Head] = registry.load(Kind.HEAD, name)
@@ -210,15 +209,20 @@ def _installed_head(task_type: TaskType) -> str:
     return found
 
 
-def model_of(vocabularies: Vocabularies, targets: Any) -> Model:
+def model_of(vocabularies: Vocabularies, targets: Any, registry: Registry | None = None) -> Model:
     """Returns a small model for a task type, with a head for targets such as it has encoded.
 
-    The head is a built-in one if the answers are of a kind that these know.
+    The head is a built-in one if the answers are of a kind that these know, else one of the registry's.
     """
-    task_type = vocabularies.task_type
-    head = "" if task_type.answer_type in set(Answer) else _installed_head(task_type)
+    task_type, registry = vocabularies.task_type, registry or Registry.discover()
+    head = "" if task_type.answer_type in set(Answer) else _installed_head(task_type, registry)
     if not head and task_type.level is Level.SEQUENCE and np.asarray(targets).dtype.kind == "f":
         head = "multi_label" if np.asarray(targets).ndim > 1 else "regressor"
     return small_model(
-        architecture_of(task_type), task_type.level, vocabularies.sizes, head=head, max_length=LONGEST
+        architecture_of(task_type),
+        task_type.level,
+        vocabularies.sizes,
+        head=head,
+        max_length=LONGEST,
+        registry=registry,
     )

@@ -69,6 +69,7 @@ class Subject:
         distribution: Who offers it.
         version: That distribution's version.
         module: The module that its source is hashed from; that of the class if empty.
+        registry: Has the components that it is tried with; what is installed if None.
     """
 
     kind: Kind
@@ -81,6 +82,7 @@ class Subject:
     distribution: str = "local"
     version: str = ""
     module: str = ""
+    registry: Registry | None = None
     _memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
@@ -107,6 +109,7 @@ class Subject:
             distribution=entry.distribution,
             version=entry.version,
             module=entry.target.partition(":")[0],
+            registry=registry,
         )
 
     @classmethod
