@@ -1,6 +1,6 @@
 """Examples as numbers: encoded, and as the batches that models read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -63,7 +63,7 @@ class Batch:
         given: Number of tokens of each row of `target` that are given and not to be predicted; one, BEGIN,
             if None.
         rows: Each example's row in its split.
-        inputs: What each example gives, by column as it was written, for answers that quote it; read from
+        inputs: What each example gives, an `Example` without outputs, for answers that quote it; read from
             the split when it is asked for.
     """
 
@@ -72,7 +72,7 @@ class Batch:
     targets: Shaped[Tensor, "..."] = NO_TARGETS
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
-    inputs: Sequence[Mapping[str, Any]] = ()
+    inputs: Sequence[Any] = ()
 
     @property
     def tokens(self) -> int:

@@ -66,6 +66,11 @@ def test_spans_are_found_as_they_are_written(questions: str, tmp_path: Path) -> 
     assert answer.probability <= 1
 
 
+def test_an_embedding_is_not_tied_to_what_are_no_tokens(questions: str) -> None:
+    with pytest.raises(PlugformerError, match="the outputs of a span-extraction task are no tokens"):
+        plugformer.train(questions, overrides=["model.embeddings.tied=true"])
+
+
 def test_answers_that_no_context_has_are_refused(questions: str, tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("question\tcontext\tanswer\nWho?\tAnn is here.\tEva\n")
     with pytest.raises(PlugformerError, match=r"train.tsv:2.*the context does not have the answer 'Eva'"):
