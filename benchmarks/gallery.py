@@ -62,6 +62,7 @@ PAIRS = {
         for path, beside in {
             "attention/sliding_window": "mha",
             "attention/talking_heads": "mha",
+            "attention/cross_layer": "mha",
             "attention/differential": "mha",
             "position/shaw": "t5",
             "position/yarn": "rope",

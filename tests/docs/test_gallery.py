@@ -41,7 +41,7 @@ class Row(NamedTuple):
 ROWS = [
     Row(*found)
     for found in re.findall(
-        r"^\| `(\w+/[\w-]+)`: .* \| \[.*\]\((.*)\) \| `(.*)` \| (\d+) \| ([^|]*)(?: \| [^|]*)? \|$",
+        r"^\| `([\w-]+/[\w-]+)`: .* \| \[.*\]\((.*)\) \| `(.*)` \| (\d+) \| ([^|]*)(?: \| [^|]*)? \|$",
         PAGE,
         re.MULTILINE,
     )
@@ -50,6 +50,7 @@ OUTSIDE = [row for row in ROWS if row.file.startswith("examples/")]
 """Those of plugins; the contracts of what is built in are tested with all that is."""
 PUBLIC = ("plugformer", "plugformer.errors", "plugformer.hooks", "plugformer.interfaces", "plugformer.model")
 SETTINGS = {
+    "attention/cross_layer": ["model.attention=cross_layer", "model.layers=2"],
     "attention/retention": [
         "model.decoder.attention=retention",
         "model.decoder.cross_attention.attention=mha",
@@ -57,16 +58,41 @@ SETTINGS = {
     "attention/sliding_window": ["model.attention={name: sliding_window, window: 2}"],
     "tokenizer/bpe_dropout": ["tokenizer={name: bpe_dropout, size: 300}"],
 }
-TAGGING = [
-    "model.head=crf",
-    "training.label_smoothing=0",
+SHORT = [
     "training.steps=10",
     "training.log_every=1",
     "model.width=16",
     "model.heads=2",
-    "model.layers=1",
 ]
-CHECKPOINTED = ("position/shaw", "attention/retention", "residual/stochastic_depth")
+TAGGING = ["training.label_smoothing=0", "model.layers=1", *SHORT]
+OWN = """\
+data: {name: table, files: {train: rows.tsv, validation: rows.tsv, test: rows.tsv}}
+tokenizer: words
+model: {architecture: encoder-only, layers: 2, dropout: 0.0, embeddings: {shared: false}}
+training: {optimizer: {name: adamw, lr: 0.01}}
+"""
+QUESTIONS = (
+    "type: span-extraction\nmodel: {head: pointers}\nevaluation: {metrics: [squad_exact_match, squad_f1]}\n",
+    ["question\tcontext\tanswer", *["Who?\tAnn is here.\tAnn", "Where?\tBob is there.\tthere"] * 8],
+)
+BOTH = (
+    "type: label-and-number\nmodel: {head: two_heads}\n"
+    "evaluation: {metrics: [label_accuracy, number_error]}\n",
+    ["text\tlabel\tnumber", *["very good\tgood\t2", "bad\tbad\t1"] * 8],
+)
+TASKS = {
+    "head/pointers": QUESTIONS,
+    "task_type/span-extraction": QUESTIONS,
+    "metric/squad_exact_match": QUESTIONS,
+    "metric/squad_f1": QUESTIONS,
+    "head/two_heads": BOTH,
+    "task_type/label-and-number": BOTH,
+    "metric/label_accuracy": BOTH,
+    "metric/number_error": BOTH,
+}
+"""Tasks of a kind that is the gallery's own: what they add to `OWN`, and their examples."""
+
+CHECKPOINTED = ("position/shaw", "attention/cross_layer", "attention/retention", "residual/stochastic_depth")
 rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 outside = pytest.mark.parametrize("row", OUTSIDE, ids=lambda row: row.name)
 
@@ -161,7 +187,15 @@ def test_a_component_trains_and_decodes(
     kind, _, name = row.name.partition("/")
     task, settings = "dates", short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]))
     if row.name == "head/crf":
-        task, settings = "ud-ewt", TAGGING
+        task, settings = "ud-ewt", ["model.head=crf", *TAGGING]
+    if row.name == "architecture/albert":
+        task, settings = "ud-ewt", ["model.architecture=albert", "model.layers=3", *SHORT]
+    if row.name in TASKS:
+        added, examples = TASKS[row.name]
+        (tmp_path / "own.yaml").write_text(OWN)
+        (tmp_path / "task.yaml").write_text(f"extends: own.yaml\n{added}")
+        (tmp_path / "rows.tsv").write_text("\n".join(examples) + "\n")
+        task, settings = str(tmp_path / "task.yaml"), SHORT
     trained = train(task, overrides=settings, out=tmp_path / "run", registry=installed, observers=[recorder])
     losses = [update.loss for update in recorder.of("step_ended", "update")]
     assert losses[-1] < losses[0]

@@ -117,7 +117,7 @@ class EncodedSplit:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         length = self._padding if padding is None else padding
         batch = self._architecture.arrange(encoded, self._type.level, side=side, length=length)
-        return replace(batch, rows=list(rows))
+        return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows)))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"]) -> Encoded:
         """Returns some rows as their task type has encoded them."""
@@ -154,6 +154,11 @@ class EncodedSplit:
             if isinstance(feature, ClassLabel):
                 found[name] = feature.int2str(found[name])
         return found
+
+    def inputs(self, row: int) -> Example:
+        """Returns what an example gives, by column; nothing of a piece."""
+        given = {column.name for column in self._type.columns if column.role == "input"}
+        return {name: value for name, value in self.example(row).items() if name in given}
 
     def input(self, row: int) -> str:
         """Returns the input of an example, as people read it."""
@@ -202,6 +207,22 @@ class EncodedSplit:
         """Returns an example for people: the input and the right answer, the beginning of each."""
         texts = (self.input(row), as_text(self.references(row)[0]))
         return " -> ".join(repr(_shortened(text)) for text in texts)
+
+
+class _Inputs(Sequence[Example]):
+    """What some examples of a split give, read when it is asked for."""
+
+    def __init__(self, split: EncodedSplit, rows: Sequence[int]) -> None:
+        self._split = split
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return _Inputs(self._split, self._rows[place])
+        return self._split.inputs(self._rows[place])
 
 
 def token_columns(data: Dataset, limits: Mapping[str, int]) -> dict[str, TokenColumn]:

@@ -103,7 +103,9 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
             ("model", "embeddings", "shared"),
             f"an {kind} model has one embedding, which nothing can share; set it to false",
         )
-    if embeddings.tied and task_type.answer_type not in (Answer.TEXT, Answer.TOKENS):
+    if embeddings.tied and not (
+        task_type.level is Level.NEXT_TOKEN or task_type.answer_type == Answer.TOKENS
+    ):
         yield (
             ("model", "embeddings", "tied"),
             f"the outputs of a {task.type.name} task are no tokens, which an embedding could be tied to; "
@@ -149,5 +151,5 @@ def _fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str
     return " or ".join(map(repr, sorted(set(names)))) or "nothing that is installed"
 
 
-def _shown(values: frozenset[Level] | frozenset[Answer]) -> str:
+def _shown(values: frozenset[Level] | frozenset[str]) -> str:
     return " or ".join(sorted(values))
