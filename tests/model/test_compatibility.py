@@ -4,6 +4,7 @@ import pytest
 
 from plugformer.configuration import resolve, validate
 from plugformer.errors import ConfigurationError
+from plugformer_plugins.tokenizer.bpe import BPE
 
 BASE = """\
 type: sequence-to-sequence
@@ -85,6 +86,17 @@ def validated(tmp_path, registry):
 def test_what_does_not_fit_is_told_with_what_would(validated, text, message):
     with pytest.raises(ConfigurationError, match=message):
         validated(text)
+
+
+def test_texts_that_are_joined_are_not_cut_anew(validated, monkeypatch):
+    monkeypatch.setattr(BPE, "sampling", lambda self, generator: self)
+    validated("tokenizer: bpe")
+    with pytest.raises(
+        ConfigurationError,
+        match=r"top.yaml:\d+:\d+  tokenizer.source: tokenizer 'bpe' cuts texts anew in every epoch, but a "
+        r"language-modelling task joins all texts .*; expected (?!.*'bpe').*'characters'",
+    ):
+        validated("type: language-modelling\nmodel: {architecture: decoder-only}\ntokenizer: bpe")
 
 
 def test_all_that_does_not_fit_is_told_together(validated):
