@@ -121,5 +121,6 @@ def test_a_metric_that_cannot_be_loaded_is_not_offered(validated, registry, tmp_
 
 
 def test_classification_by_either_architecture_that_reads_the_whole_input(validated):
-    validated(CLASSIFIER)
-    validated("type: classification\nmodel: {head: classifier, embeddings: {tied: false}}")
+    data = "data: {name: hub, dataset: texts}"
+    validated(f"{CLASSIFIER}{data}")
+    validated(f"type: classification\nmodel: {{head: classifier, embeddings: {{tied: false}}}}\n{data}")
