@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from plugformer import train
-from plugformer.hooks import Update, hookimpl
+from plugformer.hooks import Update, hookimpl, must_not_fail
 
 COMMON = (
     "training.steps=1000000",
@@ -94,6 +94,7 @@ class Turns:
         self.started = time.process_time()
 
     @hookimpl
+    @must_not_fail  # the training ends where nobody listens any more
     def step_ended(self, update: Update) -> None:
         """Ends a turn."""
         if update.step % self.updates == 0:
