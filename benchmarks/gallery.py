@@ -79,7 +79,7 @@ PAIRS = {
         ("model.decoder.attention=mha", "model.decoder.cross_attention.attention=mha"),
     ),
     "head/crf": Pair(("model.head=crf",), "token_classifier", ("model.head=token_classifier",), "ud-ewt"),
-    "hook/ema": Pair(("training.hooks=[ema]",), "no hook", ("training.hooks=[]",)),
+    "hook/ema": Pair(("training.hooks=[ema]",), "hooks: []", ("training.hooks=[]",)),
     "tokenizer/bpe_dropout": Pair(
         ("tokenizer={name: bpe_dropout, size: 8000}",), "bpe", ("tokenizer={name: bpe, size: 8000}",)
     ),
