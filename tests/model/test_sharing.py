@@ -40,10 +40,17 @@ class Again(EncoderOnly):
         embedding = builder.embedding(sizes.source, tied=False)
         encoder = builder.encoder(embedding, order=[0] * len(builder.plans["encoder"].layers))
         return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
+
+
+class Broken(Again):
+    def build(self, builder, sizes, level):
+        return super().build(builder, sizes.missing, level)
 '''
 MANIFEST = """\
 components:
-  architecture: {again: {class: "parts_of_sharing_tests:Again"}}
+  architecture:
+    again: {class: "parts_of_sharing_tests:Again"}
+    broken: {class: "parts_of_sharing_tests:Broken"}
   attention: {sharing: {class: "parts_of_sharing_tests:Sharing"}}
 """
 TINY = ["model.width=8", "model.heads=2", "model.hidden_width=8", "model.dropout=0.2"]
@@ -228,3 +235,9 @@ def test_settings_of_a_layer_that_is_none_are_refused(parts, folder):
     )
     with pytest.raises(ConfigurationError, match=message):
         repeated(parts, folder, "model.encoder.per_layer.1.attention=mqa")
+
+
+def test_an_architecture_that_cannot_build_is_found_before_data_are_read(parts, folder):
+    message = r"model.architecture: architecture 'broken': building the model failed: AttributeError: 'Sizes'"
+    with pytest.raises(ConfigurationError, match=message):
+        repeated(parts, folder, "model.architecture=broken")

@@ -47,7 +47,7 @@ from plugformer.interfaces import (
     TaskType,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import assemble, context
+from plugformer.model.assembly import Builder, assemble, context
 from plugformer.model.compatibility import incompatibilities
 from plugformer.model.initialization import random_stream, refuse_hidden_values, residual_matrices
 from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, plan_stacks, state_owner
@@ -61,6 +61,9 @@ Problem = tuple[Path, str]
 
 _NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
 """Answers whose targets are numbers of outputs."""
+
+_SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
+"""Of a model that is built to see whether it can be."""
 
 _MODERATE = 2**22
 """Numbers in a part, 16 MB of them, up to which it is built with memory."""
@@ -90,7 +93,8 @@ def check(task: Task, registry: Registry) -> list[Problem]:
         problems += [problem for problem in found if problem is not None]
         for compared in (_ownerless, _mismatches, _without_a_path):
             problems = problems or [each for plan in plans for each in compared(task, plan, registry)]
-        return problems or list(_refused_as_a_whole(task, registry))
+        problems = problems or list(_refused_by_architecture(task, registry))
+        return problems or list(_refused_by_hooks(task, registry))
 
 
 def data_problems(task: Task, registry: Registry) -> list[Problem]:
@@ -353,19 +357,32 @@ def _require_factor(component: Schedule, width: int) -> None:
         raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
 
 
-def _refused_as_a_whole(task: Task, registry: Registry) -> Iterator[Problem]:
-    """Lets the architecture build the model, without memory for its parameters, and shows it to the hooks.
+def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Problem]:
+    """Lets the architecture build its model, without memory for parameters; yields what it refuses."""
+    architecture = create_architecture(task, registry)
+    level = create_task_type(task, registry).level
 
-    Yields:
-        What they find wrong.
-    """
-    sizes = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
-    try:
+    def build() -> None:
         with torch.device("meta"):
-            model = assemble(task, sizes, registry)
-    except ConfigurationError as error:
-        yield ("model", "architecture"), str(error)
+            architecture.build(Builder(task, architecture, registry), _SIZES, level)
+
+    def attempt() -> None:
+        try:
+            guarded(f"architecture {task.model.architecture.name!r}", "building the model", build)
+        except RegistryError as error:
+            if not _needs_values(error.__cause__):
+                raise
+
+    if (problem := _problem(("model", "architecture"), attempt)) is not None:
+        yield problem
+
+
+def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
+    """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
+    if not task.training.hooks:
         return
+    with torch.device("meta"):
+        model = assemble(task, _SIZES, registry)
     run = Run(FilePath(), task, model, steps=1, epoch_steps=1)
     for index, block in enumerate(task.training.hooks):
 
