@@ -15,7 +15,7 @@ from plugformer.interfaces.batch import (
     pad_targets,
 )
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
-from plugformer.interfaces.data import Data, require_columns
+from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer
 from plugformer.interfaces.feed_forward import FeedForward
@@ -120,6 +120,7 @@ __all__ = [
     "pad",
     "pad_targets",
     "require_columns",
+    "require_one_text",
     "softmax_attention",
     "take_tokens",
 ]

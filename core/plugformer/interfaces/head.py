@@ -1,6 +1,7 @@
 """Heads: from the last hidden states to predictions and their loss."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -69,12 +70,15 @@ class Head(nn.Module, ABC):
         levels: What it can predict from.
         answer_types: Answers that its outputs can stand for; by default those where each target is one of
             several outputs.
+        check_targets: Targets of some examples, for `plugformer check`; only for targets of a whole sequence
+            that are neither the number of an output, nor as of labels or of a number.
     """
 
     levels: ClassVar[frozenset[Level]]
-    answer_types: ClassVar[frozenset[Answer]] = frozenset(
+    answer_types: ClassVar[frozenset[str]] = frozenset(
         {Answer.TEXT, Answer.LABEL, Answer.TAGS, Answer.TOKENS}
     )
+    check_targets: ClassVar[Sequence[Sequence[float]]] = ()
 
     @abstractmethod
     def logits(

@@ -1,18 +1,21 @@
 """What a model answers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
-Value = str | float | Sequence[str]
-"""An answer: a text or the name of a class, a number, or a list of names."""
+Value = str | float | Sequence[str] | Mapping[str, Any]
+"""An answer: a text or the name of a class, a number, a list of names, or several of these by name."""
 
 
 class Answer(StrEnum):
     """What an answer is.
 
-    A task type gives one, heads and metrics serve some: what is combined must have it in common.
+    A task type gives one, heads and metrics serve some: what is combined must have it in common. Answers of
+    any other kind, such as a label and a number together, have a name that their task type chooses, and that
+    heads and metrics for them declare. They are what JSON can hold.
     """
 
     TEXT = "text"
@@ -75,4 +78,6 @@ def as_text(value: Value) -> str:
     """Returns an answer as it is printed: tags and labels with spaces between, six digits of a number."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {as_text(each)}" for name, each in value.items())
     return f"{value:.6g}" if isinstance(value, float | int) else " ".join(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.interfaces.batch import Encoded
 from plugformer.interfaces.level import Level
-from plugformer.interfaces.prediction import Answer, Prediction, Value
+from plugformer.interfaces.prediction import Prediction, Value
 from plugformer.interfaces.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class TaskType(ABC):
         level: What it predicts from, which decides what `encode` returns and which heads fit.
         packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the
             model reads at once; every token is predicted once, the first of a piece from the one before it.
-        answer_type: What its answers are, which decides which heads and metrics fit.
+        answer_type: What its answers are, which decides which heads and metrics fit: an `Answer`, or a name
+            for answers that are none of these.
         learned_type: The type of what `learn` returns, such as `list[str]`; None where nothing is learned.
             What a run has kept as JSON is checked against it.
         learned: What `learn` has returned, set by the core before anything is encoded.
@@ -102,7 +103,7 @@ class TaskType(ABC):
 
     level: ClassVar[Level]
     packed: ClassVar[bool] = False
-    answer_type: ClassVar[Answer]
+    answer_type: ClassVar[str]
     learned_type: ClassVar[Any] = None
     learned: Any = None
     marks: ClassVar[tuple[str, ...]] = ()
@@ -166,8 +167,9 @@ class TaskType(ABC):
         """Returns the answer to each example of a batch, the model in evaluation mode.
 
         What is most probable is the head's to say: `model.best(batch)`. `model.targets(batch)[1]` says of
-        which hidden states, by token those whose target is not IGNORED. A score that is no number says that
-        the model's are none.
+        which hidden states, by token those whose target is not IGNORED. Answers that quote what they are
+        asked, such as spans of a text, find it in `batch.inputs`. A score that is no number says that the
+        model's are none.
 
         Not called at level `next-token`, where the core decodes text.
 
