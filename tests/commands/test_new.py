@@ -278,7 +278,7 @@ def test_a_type_of_a_plugin_gets_what_fits_its_columns(run, manifest, tmp_path):
     )
     outcome = run("new", "task", "mine", "--type", "notes", "--registry", str(file))
     assert outcome.status == 0, outcome.err
-    assert outcome.out.endswith(f"  plugformer train mine/task.yaml --registry {file}\n")
+    assert outcome.out.endswith(f"  plugformer train mine/task.yaml --registry {file.name}\n")
     task = yaml.safe_load((tmp_path / "mine/task.yaml").read_text())
     assert task["data"]["columns"] == {"note": "text", "kind": "label"}
     assert run("validate", "mine/task.yaml", "--registry", str(file)).status == 0

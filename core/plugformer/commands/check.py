@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "plugformer check attention/gqa --set kv_heads=2",
     "plugformer check plugformer-differential",
+    "plugformer check local --registry plugformer-mine/plugformer_mine/registry.yaml",
 )
 
 Options = Annotated[
@@ -35,7 +36,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="[KIND/NAME|DISTRIBUTION]",
-            help="One component, or all of a distribution; else all built in.",
+            help="One component, or all of a distribution (local: of --registry); else all built in.",
         ),
     ] = None,
     settings: Options = None,

@@ -79,9 +79,10 @@ def task(
     texts = task_files(name, _block("--type", task_type), folder, known)
     write(folder, texts)
     file = shlex.quote(str(folder / "task.yaml"))
-    local = f" --registry {shlex.quote(str(registry))}" if registry else ""
     _print_next(
-        folder, texts, *(f"plugformer {word} {file}{local}" for word in ("validate", "info", "train"))
+        folder,
+        texts,
+        *(f"plugformer {word} {file}{known.arguments}" for word in ("validate", "info", "train")),
     )
 
 
