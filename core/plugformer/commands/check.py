@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "plugformer check attention/gqa --set kv_heads=2",
     "plugformer check plugformer-differential",
-    "plugformer check local --registry plugformer-mine/plugformer_mine/registry.yaml",
+    "plugformer check local --registry examples/squared_relu/registry.yaml",
 )
 
 Options = Annotated[

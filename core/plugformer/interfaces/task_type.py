@@ -135,7 +135,7 @@ class TaskType(ABC):
 
         | level | `input` | `output` | `targets` |
         | --- | --- | --- | --- |
-        | `next-token` | tokens to read, if it has inputs | tokens to follow; of questions a prompt, if any | |
+        | `next-token` | tokens to read, if it has inputs | tokens to follow; of questions a prompt | |
         | `token` | tokens to read | | a number for each token, or IGNORED |
         | `sequence` | tokens to read | | a number, or as many as outputs; not of questions |
 
