@@ -16,10 +16,10 @@ from generators.components import component_reference, component_table
 from generators.contracts import collaborators, contracts
 from generators.files import file_block
 from generators.hooks import hook_reference
+from generators.public_names import public_names
 from generators.task_file import task_keys
 
 from plugformer.registry import Registry
-from plugformer.registry.discovery import discover_installed
 
 ROOT = Path(__file__).resolve().parents[1]
 SECTION = re.compile(
@@ -27,7 +27,7 @@ SECTION = re.compile(
     r".*?(?P<end><!-- end of (?P=name) -->)",
     re.DOTALL,
 )
-BUILT_IN = Registry(discover_installed()[:1])
+BUILT_IN = Registry.built_in()
 
 GENERATORS: dict[str, Callable[[str], str]] = {
     "collaborators": lambda _: collaborators(),
@@ -37,6 +37,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "contracts": lambda _: contracts(),
     "file": lambda name: file_block(ROOT, name),
     "hook-reference": lambda _: hook_reference(),
+    "public-names": lambda _: public_names(),
     "task-keys": lambda _: task_keys(),
 }
 

@@ -1,5 +1,16 @@
 """The command line: one module for each command, and `main`, which puts them together.
 
 Importing these modules imports neither torch nor pydantic nor any plugin; what a command needs beyond names
-and manifests it imports when it runs.
+and manifests it imports when it runs. What the commands of other packages take from here is in `__all__`.
 """
+
+from plugformer.commands.parameters import (
+    AsJson,
+    LocalManifest,
+    RunPath,
+    Settings,
+    TaskName,
+    installed,
+)
+
+__all__ = ["AsJson", "LocalManifest", "RunPath", "Settings", "TaskName", "installed"]

@@ -31,7 +31,6 @@ from plugformer.commands import (
     schema,
     train,
     validate,
-    verify_resume,
 )
 from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
@@ -67,7 +66,6 @@ for name, module in {
     "plot": plot,
     "ablate": ablate,
     "check": check,
-    "verify-resume": verify_resume,
 }.items():
     app.command(name, epilog=examples(module.EXAMPLES))(module.command)
 app.add_typer(new.app, name="new")

@@ -28,11 +28,11 @@ class Other(StrEnum):
     PLUGIN = "plugin"
 
 
-OWN_COMMANDS = (
-    *("ablate", "check", "evaluate", "info", "list", "new"),
-    *("plot", "predict", "schema", "train", "validate", "verify-resume"),
+CORE_COMMANDS = (
+    *("ablate", "check", "evaluate", "info", "list", "new", "plot", "predict", "schema", "train"),
+    "validate",
 )
-"""Plugformer's commands: a plugin's of the same name needs that of its distribution before it."""
+"""The commands that no manifest names."""
 
 
 @dataclass(frozen=True, slots=True)

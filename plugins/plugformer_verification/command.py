@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plugformer.commands.parameters import AsJson, LocalManifest, Settings, TaskName, installed
+from plugformer.commands import AsJson, LocalManifest, Settings, TaskName, installed
 
 if TYPE_CHECKING:
-    from plugformer.verification.resuming import Verification
+    from plugformer_verification.resuming import Verification
 
 EXAMPLES = (
     "plugformer verify-resume dates --set data.size=200 --set model.attention=gqa --steps 8 --kills 1",
@@ -35,7 +35,7 @@ def command(
     status is then 1. Nothing is kept.
     """
     known = installed(ctx, registry)
-    from plugformer.verification.resuming import verify_resuming
+    from plugformer_verification.resuming import verify_resuming
 
     found = verify_resuming(
         task,

@@ -9,10 +9,9 @@ import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from plugformer.hooks.specification import Run, Update, hookimpl, must_not_fail
-from plugformer.runs.generators import generator_states
-from plugformer.runs.weights import own_tensors
-from plugformer.verification.digest import attributes, digest
+from plugformer.hooks import Run, Update, hookimpl, must_not_fail
+from plugformer.runs import generator_states, own_tensors
+from plugformer_verification.digest import attributes, digest
 
 
 class Recording:

@@ -7,9 +7,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from plugformer import resume, train
 from plugformer.errors import PlugformerError, RunError
-from plugformer.hooks.specification import hookimpl, must_not_fail
+from plugformer.hooks import hookimpl, must_not_fail
 from plugformer.registry import Registry
+from plugformer_verification.recording import Recording
 
 _STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 
@@ -44,7 +46,7 @@ class Leg:
         """
         context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
         if _STARTED_BY == "forkserver":
-            context.set_forkserver_preload(["plugformer.training.train"])
+            context.set_forkserver_preload([__name__])
         ours, theirs = context.Pipe()
         process = context.Process(target=_train, args=(self, theirs))
         process.start()
@@ -97,9 +99,6 @@ def _train(leg: Leg, connection: Connection) -> None:
 
 
 def _go_on(leg: Leg, connection: Connection) -> None:
-    from plugformer.training.train import resume, train
-    from plugformer.verification.recording import Recording
-
     registry = Registry.discover()
     for manifest in leg.manifests:
         registry = registry.with_local(manifest)

@@ -10,8 +10,8 @@ from typing import Any
 from plugformer.configuration import resolve, validate
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
-from plugformer.verification.comparison import Difference, first_difference
-from plugformer.verification.leg import Leg
+from plugformer_verification.comparison import Difference, first_difference
+from plugformer_verification.leg import Leg
 
 _EVALUATIONS = 4
 """In a short training, unless the user says otherwise: each saves a checkpoint."""
