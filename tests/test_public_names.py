@@ -26,7 +26,7 @@ PACKAGES = {
         *("runs", "training"),
     )
 } | {"plugformer"}
-SHARED: set[str] = set()
+SHARED = {"plugformer_reports"}
 """Packages that several features have in common."""
 
 FEATURES = sorted(

@@ -26,7 +26,6 @@ from plugformer.commands import (
     info,
     listing,
     new,
-    plot,
     predict,
     schema,
     train,
@@ -63,7 +62,6 @@ for name, module in {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
-    "plot": plot,
     "ablate": ablate,
     "check": check,
 }.items():

@@ -173,9 +173,16 @@ class RunDirectory:
         Raises:
             RunError: The file is damaged, or cannot be written.
         """
+        write_json(self.path / "evaluation.json", {**self.evaluations(), split: report})
+
+    def evaluations(self) -> dict[str, Any]:
+        """Returns the final evaluations by split; none if the run has not ended.
+
+        Raises:
+            RunError: The file is damaged.
+        """
         path = self.path / "evaluation.json"
-        reports = read_json(path, EVALUATIONS) if path.exists() else {}
-        write_json(path, {**reports, split: report})
+        return read_json(path, EVALUATIONS) if path.exists() else {}
 
     def write_self_check(self, record: dict[str, Any]) -> None:
         """Writes what the model's self-check found."""

@@ -24,7 +24,7 @@ from plugformer.ablation.report.wording import (
     score_decimals,
     summary_text,
 )
-from plugformer.inspection.page import Picture, document, figure, table
+from plugformer_reports.page import Picture, document, figure, table
 
 Sections = list[tuple[str, str]]
 

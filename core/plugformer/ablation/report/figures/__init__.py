@@ -6,9 +6,9 @@ from plugformer.ablation.findings import Findings
 from plugformer.ablation.report.figures.cost import draw_cost
 from plugformer.ablation.report.figures.curves import draw_curves
 from plugformer.ablation.report.figures.forest import draw_forest
-from plugformer.inspection.figures.drawing import looks, rendered
-from plugformer.inspection.figures.fonts import families_for
-from plugformer.inspection.page import Picture
+from plugformer_reports.drawing import looks, rendered
+from plugformer_reports.fonts import families_for
+from plugformer_reports.page import Picture
 
 __all__ = ["draw"]
 

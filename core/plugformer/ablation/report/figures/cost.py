@@ -9,7 +9,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from plugformer.ablation.findings import ArmFinding, Cost, Findings
 from plugformer.ablation.report.figures.palette import look_of
-from plugformer.inspection.figures.drawing import Drawing
+from plugformer_reports.drawing import Drawing
 
 _AXES: dict[str, Callable[[Cost], float]] = {
     "parameters": lambda cost: cost.parameters,

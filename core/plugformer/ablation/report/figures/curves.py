@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 
 from plugformer.ablation.findings import LOSS, ArmFinding, Findings
 from plugformer.ablation.results import Point
-from plugformer.inspection.figures.drawing import BLUE, GRAY, Drawing
+from plugformer_reports.drawing import BLUE, GRAY, Drawing
 
 _COLUMNS = 3
 _PANEL = (2.9, 2.3)  # inches

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from plugformer.ablation.findings import Comparison, Findings
 from plugformer.ablation.report.wording import level_text
 from plugformer.ablation.statistics.judgement import Verdict
-from plugformer.inspection.figures.drawing import BLUE, GRAY, ORANGE, Drawing
+from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing
 
 _COLOURS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
 _WIDTH, _ROW, _REST = 8.4, 0.42, 1.3  # inches

@@ -3,21 +3,18 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from plugformer.data.preparation import prepare
+from plugformer.data import prepare
 from plugformer.errors import PlugformerError, RunError
-from plugformer.inspection.attention import AttentionView, Inspection
-from plugformer.inspection.figures.attention import chosen, draw_attention, label, place_name
-from plugformer.inspection.figures.curves import draw_history
-from plugformer.inspection.figures.drawing import Drawing, looks, rendered
-from plugformer.inspection.figures.fonts import families_for
-from plugformer.inspection.figures.positions import draw_positions
-from plugformer.inspection.log import History, read_history
-from plugformer.inspection.page import Picture, Rows, Section, page
-from plugformer.inspection.positions import view_positions
-from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import read_json, refuse_links, replacing
-from plugformer.runs.loading import TrainedModel
-from plugformer.runs.schemas import EVALUATIONS
+from plugformer.runs import History, RunDirectory, TrainedModel, read_history, refuse_links, replacing
+from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
+from plugformer_inspection.figures.attention import chosen, draw_attention, label, place_name
+from plugformer_inspection.figures.curves import draw_history
+from plugformer_inspection.figures.positions import draw_positions
+from plugformer_inspection.page import Section, page
+from plugformer_inspection.positions import view_positions
+from plugformer_reports.drawing import Drawing, looks, rendered
+from plugformer_reports.fonts import families_for
+from plugformer_reports.page import Picture, Rows
 
 Notify = Callable[[str], None]
 
@@ -47,7 +44,7 @@ def plot(
     history = _history(run, notify)
     views = view_positions(trained.model, trained.task)
     text = _first_example(trained, notify) if text is None else text
-    inspection = None if text is None else trained.look_inside(text)
+    inspection = None if text is None else inspect_attention(trained, text)
     drawn = [] if inspection is None else chosen(inspection.attentions, layers)
     scores = _scores(run)
     files: list[Path] = []
@@ -113,11 +110,9 @@ def _attention_text(inspection: Inspection | None, drawn: Sequence[AttentionView
 
 def _scores(run: RunDirectory) -> Rows:
     """Returns a table of the final scores; empty if the run has not been evaluated."""
-    path = run.path / "evaluation.json"
-    reports = read_json(path, EVALUATIONS) if path.exists() else {}
     rows = [
         (split, name, f"{score['value']:.4g}", f"{score['low']:.4g} to {score['high']:.4g}")
-        for split, report in reports.items()
+        for split, report in run.evaluations().items()
         for name, score in report["metrics"].items()
     ]
     return [("split", "metric", "value", "95 % interval"), *rows] if rows else []

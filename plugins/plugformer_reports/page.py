@@ -25,35 +25,8 @@ class Picture:
     svg: str
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page.
-
-    Attributes:
-        title: A heading.
-        paragraphs: What stands before the pictures, as plain text.
-        pictures: The figures.
-    """
-
-    title: str
-    paragraphs: Sequence[str]
-    pictures: Sequence[Picture] = ()
-
-
 Rows = Sequence[Sequence[str]]
-
-
-def page(title: str, facts: Rows, scores: Rows, sections: Sequence[Section]) -> str:
-    """Returns the page.
-
-    Args:
-        title: What the run is.
-        facts: Names and values.
-        scores: A row of headings, then split, metric, value and interval of each score; empty if none.
-        sections: In their order.
-    """
-    header = table((), facts) + (table(scores[0], scores[1:]) if scores else "")
-    return document(title, header, [(section.title, _content(section)) for section in sections])
+"""Cells of a table, row by row."""
 
 
 def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> str:
@@ -64,7 +37,7 @@ def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> st
         header: What stands below, as HTML.
         sections: Titles, as plain text, and contents, as HTML.
     """
-    content = get_data("plugformer.inspection", "page.html")
+    content = get_data("plugformer_reports", "page.html")
     if content is None:  # only of a loader that cannot read data, which Python's own are not
         raise OSError("Plugformer's template page.html cannot be read")
     named = [(f"section-{number}", *section) for number, section in enumerate(sections)]
@@ -76,12 +49,6 @@ def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> st
             f'<section id="{name}">\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
             for name, heading, body in named
         ),
-    )
-
-
-def _content(section: Section) -> str:
-    return "\n".join(
-        [*(f"<p>{escape(text)}</p>" for text in section.paragraphs), *map(figure, section.pictures)]
     )
 
 

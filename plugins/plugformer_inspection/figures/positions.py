@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from plugformer.inspection.figures.drawing import SIGNED, Drawing
-from plugformer.inspection.positions import EncodingView
+from plugformer_inspection.positions import EncodingView
+from plugformer_reports.drawing import SIGNED, Drawing
 
 _SIZE = (9.6, 4.2)  # inches, of two panels side by side
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, installed
+import plugformer
+from plugformer.commands import AsJson, LocalManifest, RunPath, installed
 
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",
@@ -44,10 +45,9 @@ def command(
     Writes each figure as PNG and SVG, and a page index.html with all of them that needs no network. Attention
     is drawn for one text, layer by layer and head by head. Prints the files.
     """
-    from plugformer.inspection.plot import plot
-    from plugformer.runs.loading import load
+    from plugformer_inspection.plot import plot
 
-    trained = load(run, installed(ctx, registry))
+    trained = plugformer.load(run, installed(ctx, registry))
     notify = partial(typer.echo, err=True)
     files = plot(trained, out or run / "plots", text, notify, layers or ())
     if as_json:

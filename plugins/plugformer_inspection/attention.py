@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.data.inputs import Inputs
-from plugformer.evaluation.predictor import Generator
-from plugformer.inspection.observation import Place, Record, attentions, observing
-from plugformer.interfaces import BEGIN, END, UNKNOWN, Tokenizer, evaluating
-
-if TYPE_CHECKING:
-    from plugformer.runs.loading import TrainedModel
+from plugformer.interfaces import BEGIN, END, UNKNOWN, Level, Tokenizer, evaluating
+from plugformer.runs import TrainedModel
+from plugformer_inspection.observation import Place, Record, attentions, observing
 
 _SPECIAL = {UNKNOWN: "<unknown>", BEGIN: "<begin>", END: "<end>"}
 
@@ -56,32 +51,21 @@ class Inspection:
     attentions: list[AttentionView]
 
 
-def inspect(trained: "TrainedModel", text: str) -> Inspection:
+def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
     """Lets a model answer a text and returns what its attentions weighed.
 
     Raises:
         DataError: The text is no Unicode.
         LengthError: The text is longer than the model can process, and the task does not truncate.
     """
-    model = trained.model
-    predictor = trained.predictor()
-    tokenizer = trained.vocabularies.source
-    inputs = Inputs.of([text], trained.vocabularies, trained.task, trained.architecture)
-    for fault in inputs.faults.values():
-        raise fault
-    with evaluating(model):
-        (batch,) = predictor.batches(inputs.split, [0])
-        if isinstance(predictor, Generator):
-            best = predictor.search(batch, 0)[0][0]
-            (output,) = predictor.tokenizer.decode([best.tokens])
-            batch = inputs.split.batch([0], outputs=[best.tokens]).to(batch.device)
-        else:
-            output = predictor.answer(batch, 0)[0].text
-        with observing(model) as records:
-            model.hidden(batch)
-    source = _spelled(tokenizer, batch.source.ids.flatten().tolist())
+    model, vocabularies = trained.model, trained.vocabularies
+    batch, output = trained.with_answer(text)
+    with evaluating(model), observing(model) as records:
+        model.hidden(batch)
+    source = _spelled(vocabularies.source, batch.source.ids.flatten().tolist())
     read = batch.target.ids.flatten().tolist()
-    target = _spelled(trained.vocabularies.target, read[:-1] if isinstance(predictor, Generator) else read)
+    generated = vocabularies.task_type.level is Level.NEXT_TOKEN
+    target = _spelled(vocabularies.target, read[:-1] if generated else read)
     sides = {"encoder": source, "decoder": target}
     views = [
         AttentionView(

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from plugformer.inspection.figures.drawing import BLUE, GRAY, ORANGE, Drawing
-from plugformer.inspection.log import History, Points
+from plugformer.runs import History
+from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing
 
 _LINES: dict[str, dict[str, Any]] = {
     "training": {"color": BLUE, "linewidth": 1.0},
@@ -48,7 +48,7 @@ def _panels(history: History, names: list[str]) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, name: str, events: dict[str, Points], best: int | None) -> None:
+def _draw(axes: Axes, name: str, events: dict[str, list[tuple[int, float]]], best: int | None) -> None:
     for event, points in events.items():
         steps, values = zip(*points, strict=True)
         shown = [value if math.isfinite(value) else math.nan for value in values]

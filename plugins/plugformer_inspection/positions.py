@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.configuration.task import Task
+from plugformer.configuration import Task
 from plugformer.interfaces import Model, Padding, PositionalEncoding, Positions, evaluating
 
 MOST_POSITIONS = 64

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from matplotlib import style
 from matplotlib.figure import Figure
 
-from plugformer.inspection.figures.fonts import CJK_FAMILIES
+from plugformer_reports.fonts import CJK_FAMILIES
 
 BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#767676"
 """Colours that people with any colour vision tell apart: https://doi.org/10.1038/nmeth.1618."""
