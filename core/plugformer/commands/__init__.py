@@ -12,5 +12,6 @@ from plugformer.commands.parameters import (
     TaskName,
     installed,
 )
+from plugformer.faults import cause_of
 
-__all__ = ["AsJson", "LocalManifest", "RunPath", "Settings", "TaskName", "installed"]
+__all__ = ["AsJson", "LocalManifest", "RunPath", "Settings", "TaskName", "cause_of", "installed"]

@@ -20,7 +20,6 @@ import typer
 
 import plugformer
 from plugformer.commands import (
-    ablate,
     check,
     evaluate,
     info,
@@ -62,7 +61,6 @@ for name, module in {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
-    "ablate": ablate,
     "check": check,
 }.items():
     app.command(name, epilog=examples(module.EXAMPLES))(module.command)

@@ -3,23 +3,27 @@
 Reading order: layer, encoder, decoder, assembly. What an architecture is made of is offered here.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.model.assembly import Builder
+    from plugformer.model.assembly import Builder, assemble
     from plugformer.model.cache import Cache
     from plugformer.model.decoder import Decoder
     from plugformer.model.encoder import Encoder
+    from plugformer.model.summary import summarize
 
-__all__ = ["Builder", "Cache", "Decoder", "Encoder"]
+__all__ = ["Builder", "Cache", "Decoder", "Encoder", "assemble", "summarize"]
 
-_MODULES = {"Builder": "assembly", "Cache": "cache", "Decoder": "decoder", "Encoder": "encoder"}
+_MODULES = {
+    "Builder": "assembly",
+    "Cache": "cache",
+    "Decoder": "decoder",
+    "Encoder": "encoder",
+    "assemble": "assembly",
+    "summarize": "summary",
+}
 
-
-def __getattr__(name: str) -> Any:
-    """Imports what is asked for, and no more: modules of this package import one another."""
-    if name not in _MODULES:
-        raise AttributeError(name)
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
+    __getattr__ = lazily(__name__, _MODULES)

@@ -6,10 +6,19 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.runs.directory import RunDirectory
-    from plugformer.runs.files import refuse_links, replacing
+    from plugformer.runs.files import (
+        read_json,
+        refuse_links,
+        remove_leftovers,
+        replacing,
+        write_json,
+        write_text,
+    )
     from plugformer.runs.generators import generator_states
     from plugformer.runs.history import History, read_history
+    from plugformer.runs.ingredients import made_of
     from plugformer.runs.loading import TrainedModel
+    from plugformer.runs.training_lock import is_trained
     from plugformer.runs.weights import own_tensors
 
 __all__ = [
@@ -17,10 +26,16 @@ __all__ = [
     "RunDirectory",
     "TrainedModel",
     "generator_states",
+    "is_trained",
+    "made_of",
     "own_tensors",
     "read_history",
+    "read_json",
     "refuse_links",
+    "remove_leftovers",
     "replacing",
+    "write_json",
+    "write_text",
 ]
 
 _MODULES = {
@@ -28,10 +43,16 @@ _MODULES = {
     "RunDirectory": "directory",
     "TrainedModel": "loading",
     "generator_states": "generators",
+    "is_trained": "training_lock",
+    "made_of": "ingredients",
     "own_tensors": "weights",
     "read_history": "history",
+    "read_json": "files",
     "refuse_links": "files",
+    "remove_leftovers": "files",
     "replacing": "files",
+    "write_json": "files",
+    "write_text": "files",
 }
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name

@@ -218,6 +218,15 @@ class RunDirectory:
         lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         return [record for line in lines if (record := _logged(line))]
 
+    def seconds(self) -> float:
+        """Returns the wall time of all updates up to the newest checkpoint.
+
+        Raises:
+            RunError: It is missing or damaged.
+        """
+        newest = max(self.checkpoints.glob("step-*"))
+        return float(read_json(newest / "state.json")["progress"]["seconds"])
+
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`.
 
