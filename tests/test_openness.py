@@ -20,7 +20,7 @@ EXCEPT = (
     *(f"plugins/plugformer_plugins/{kind}" for kind in NAMED),
     "core/plugformer/scaffolding",  # files for newcomers are of one type or another
 )
-CONTRACT = ROOT / "core/plugformer/testing/architecture.py"
+CONTRACT = ROOT / "plugins/plugformer_testing/architecture.py"
 """Asks whether what an architecture builds is a model at all, and one that can generate."""
 
 

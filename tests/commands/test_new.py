@@ -17,8 +17,8 @@ from plugformer.errors import ConfigurationError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.scaffolding import plugin_files, write
-from plugformer.testing.runner import report
-from plugformer.testing.subject import Subject
+from plugformer_testing.runner import report
+from plugformer_testing.subject import Subject
 
 KINDS = list(Kind)
 

@@ -15,9 +15,9 @@ from plugformer.configuration import resolve
 from plugformer.interfaces import Batch, Tokens
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
-from plugformer.testing.runner import report
-from plugformer.testing.subject import Subject
 from plugformer.training.train import train
+from plugformer_testing.runner import report
+from plugformer_testing.subject import Subject
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY = ROOT / "examples" / "gallery"

@@ -4,8 +4,8 @@ import pytest
 
 from plugformer.errors import ExampleError
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
-from plugformer.testing.small_tasks import Pieces
 from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_testing.small_tasks import Pieces
 
 
 @pytest.fixture

@@ -4,6 +4,9 @@ Importing these modules imports neither torch nor pydantic nor any plugin; what 
 and manifests it imports when it runs. What the commands of other packages take from here is in `__all__`.
 """
 
+from typing import TYPE_CHECKING
+
+from plugformer.commands.last_check import save_check
 from plugformer.commands.parameters import (
     AsJson,
     LocalManifest,
@@ -12,6 +15,25 @@ from plugformer.commands.parameters import (
     TaskName,
     installed,
 )
+from plugformer.commands.table import print_text
 from plugformer.faults import cause_of
+from plugformer.lazy import lazily
 
-__all__ = ["AsJson", "LocalManifest", "RunPath", "Settings", "TaskName", "cause_of", "installed"]
+if TYPE_CHECKING:
+    from plugformer.commands.probing import import_faults
+
+__all__ = [
+    "AsJson",
+    "LocalManifest",
+    "RunPath",
+    "Settings",
+    "TaskName",
+    "cause_of",
+    "import_faults",
+    "installed",
+    "print_text",
+    "save_check",
+]
+
+if not TYPE_CHECKING:  # starts processes, which `--help` does not; a type checker still sees a misspelt name
+    __getattr__ = lazily(__name__, {"import_faults": "probing"})

@@ -20,7 +20,6 @@ import typer
 
 import plugformer
 from plugformer.commands import (
-    check,
     evaluate,
     info,
     listing,
@@ -61,7 +60,6 @@ for name, module in {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
-    "check": check,
 }.items():
     app.command(name, epilog=examples(module.EXAMPLES))(module.command)
 app.add_typer(new.app, name="new")

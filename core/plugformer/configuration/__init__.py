@@ -13,7 +13,7 @@ from plugformer.configuration.resolving import resolve, resolve_changed, validat
 from plugformer.configuration.saving import as_dict, dump
 from plugformer.configuration.schema import schema
 from plugformer.configuration.structure import check_settings
-from plugformer.configuration.task import Component, Settings, Task
+from plugformer.configuration.task import Component, Settings, Task, Training
 from plugformer.documents import Mapping, Node, Scalar, plain, read_file
 from plugformer.problems import Key, Origin, Problem, dotted, report
 
@@ -28,6 +28,7 @@ __all__ = [
     "Scalar",
     "Settings",
     "Task",
+    "Training",
     "as_dict",
     "check_components",
     "check_settings",

@@ -5,12 +5,22 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
+    from plugformer.data.encoding import EncodedSplit
     from plugformer.data.fingerprints import fingerprint
     from plugformer.data.preparation import PreparedData, prepare
+    from plugformer.data.tokenizing import encode
+    from plugformer.data.vocabularies import Vocabularies
 
-__all__ = ["PreparedData", "fingerprint", "prepare"]
+__all__ = ["EncodedSplit", "PreparedData", "Vocabularies", "encode", "fingerprint", "prepare"]
 
-_MODULES = {"PreparedData": "preparation", "fingerprint": "fingerprints", "prepare": "preparation"}
+_MODULES = {
+    "EncodedSplit": "encoding",
+    "PreparedData": "preparation",
+    "Vocabularies": "vocabularies",
+    "encode": "tokenizing",
+    "fingerprint": "fingerprints",
+    "prepare": "preparation",
+}
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__, _MODULES)

@@ -40,7 +40,7 @@ from plugformer.interfaces.softmax_attention import (
     softmax_attention,
 )
 from plugformer.interfaces.state import PerPosition, Recurrent, State
-from plugformer.interfaces.task_type import Column, Example, Examples, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 __all__ = [
@@ -68,6 +68,7 @@ __all__ = [
     "Generative",
     "Head",
     "HeadContext",
+    "Holds",
     "Hook",
     "Hypothesis",
     "Initialization",

@@ -10,11 +10,30 @@ from plugformer.lazy import lazily
 if TYPE_CHECKING:
     from plugformer.model.assembly import Builder, assemble
     from plugformer.model.cache import Cache
+    from plugformer.model.compatibility import reads
     from plugformer.model.decoder import Decoder
     from plugformer.model.encoder import Encoder
+    from plugformer.model.initialization import (
+        draw_own_values,
+        initialize,
+        random_stream,
+        refuse_hidden_values,
+    )
     from plugformer.model.summary import summarize
 
-__all__ = ["Builder", "Cache", "Decoder", "Encoder", "assemble", "summarize"]
+__all__ = [
+    "Builder",
+    "Cache",
+    "Decoder",
+    "Encoder",
+    "assemble",
+    "draw_own_values",
+    "initialize",
+    "random_stream",
+    "reads",
+    "refuse_hidden_values",
+    "summarize",
+]
 
 _MODULES = {
     "Builder": "assembly",
@@ -22,6 +41,11 @@ _MODULES = {
     "Decoder": "decoder",
     "Encoder": "encoder",
     "assemble": "assembly",
+    "draw_own_values": "initialization",
+    "initialize": "initialization",
+    "random_stream": "initialization",
+    "reads": "compatibility",
+    "refuse_hidden_values": "initialization",
     "summarize": "summary",
 }
 

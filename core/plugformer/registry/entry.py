@@ -29,7 +29,7 @@ class Other(StrEnum):
 
 
 CORE_COMMANDS = (
-    *("check", "evaluate", "info", "list", "new", "predict", "schema", "train"),
+    *("evaluate", "info", "list", "new", "predict", "schema", "train"),
     "validate",
 )
 """The commands that no manifest names."""

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from plugformer.runs.history import History, read_history
     from plugformer.runs.ingredients import made_of
     from plugformer.runs.loading import TrainedModel
+    from plugformer.runs.optimizer_state import join_tensors, split_tensors
     from plugformer.runs.training_lock import is_trained
-    from plugformer.runs.weights import own_tensors
+    from plugformer.runs.weights import own_tensors, save_tensors
 
 __all__ = [
     "History",
@@ -27,6 +28,7 @@ __all__ = [
     "TrainedModel",
     "generator_states",
     "is_trained",
+    "join_tensors",
     "made_of",
     "own_tensors",
     "read_history",
@@ -34,6 +36,8 @@ __all__ = [
     "refuse_links",
     "remove_leftovers",
     "replacing",
+    "save_tensors",
+    "split_tensors",
     "write_json",
     "write_text",
 ]
@@ -44,6 +48,7 @@ _MODULES = {
     "TrainedModel": "loading",
     "generator_states": "generators",
     "is_trained": "training_lock",
+    "join_tensors": "optimizer_state",
     "made_of": "ingredients",
     "own_tensors": "weights",
     "read_history": "history",
@@ -51,6 +56,8 @@ _MODULES = {
     "refuse_links": "files",
     "remove_leftovers": "files",
     "replacing": "files",
+    "save_tensors": "weights",
+    "split_tensors": "optimizer_state",
     "write_json": "files",
     "write_text": "files",
 }

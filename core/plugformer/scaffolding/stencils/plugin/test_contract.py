@@ -5,6 +5,6 @@ compute. Options that have no default are given as `contract_tests("...", option
 values of options are worth a test of their own.
 """
 
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 test_contract = contract_tests("new_kind/new_component")
