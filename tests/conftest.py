@@ -29,7 +29,7 @@ def annotated_modules() -> Iterator[str]:
                 yield ".".join((package, *file.relative_to(folder).with_suffix("").parts))
 
 
-# From here on every call of them checks its shapes. Of a list it looks at the first item, not at a random one
+# From here on calls of them check their shapes. Of a list it looks at the first item, not at a random one
 # as beartype does by default: its draws from the generator that checkpoints hold change what is trained.
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
@@ -45,6 +45,8 @@ from plugformer.registry import Registry
 from plugformer.training.train import Notify, train
 
 torch.set_num_threads(1)
+
+TESTS = Path(__file__).parent
 
 TINY = (
     "data.size=60",
@@ -70,6 +72,25 @@ SHORT = (
 
 VOCABULARY = 12
 
+UNCHECKED = {
+    "ablation",
+    "commands",
+    "configuration",
+    "docs",
+    "fuzzing",
+    "inspection",
+    "plugins",
+    "registry",
+    "runs",
+    "tasks",
+    "testing",
+    "verification",
+}
+"""Folders whose tests call what those of others call with its shapes checked.
+
+Contract tests have to find wrong shapes by themselves; and no compiler traces these checks.
+"""
+
 MakeTask = Callable[..., Task]
 MakeModel = Callable[..., Model]
 Train = Callable[..., Report]
@@ -84,12 +105,10 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
-@pytest.fixture
-def unchecked_shapes() -> Iterator[None]:
-    """Calls do not check their shapes: for contract tests, since no compiler can trace such checks."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Has calls check their shapes where tests compute; before fixtures, which may train."""
+    config.update("jaxtyping_disable", item.path.relative_to(TESTS).parts[0] in UNCHECKED)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -45,7 +45,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plugin_keeps_the_contract_of_its_kind(plugin, kind):
     registry = plugin(kind)

@@ -96,9 +96,7 @@ def test_a_file_is_short_and_as_long_as_the_page_says(row: Row, installed: Regis
 
 
 @rows
-def test_a_component_keeps_its_contract_as_the_page_says(
-    row: Row, installed: Registry, unchecked_shapes: None
-) -> None:
+def test_a_component_keeps_its_contract_as_the_page_says(row: Row, installed: Registry) -> None:
     found = report(Subject.registered(row.name, installed))
     assert found.passed, [str(each) for each in found.outcomes]
     assert found.summary() == row.check

@@ -18,8 +18,11 @@ from hypothesis.errors import HypothesisWarning
 from plugformer.cache import cache_folder
 from plugformer.errors import PlugformerError
 
-SHORT, LONG = 30, 1000
-"""Cases of one property in the default suite, and in the long one."""
+SHORT, LONG = 30, 300
+"""Cases of one property in the default suite, and in the long one: the same at every run."""
+
+NEW = os.environ.get("PLUGFORMER_FUZZ")
+"""How many new cases of each property to try instead."""
 
 SECONDS = 30
 """What one case may take: far more than it does, so that a busy machine is not taken for a hang.
@@ -112,10 +115,10 @@ def fuzz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
     def run(cases: st.SearchStrategy, read: Callable[[object], object]) -> None:
         @settings(
-            max_examples=request.param,
+            max_examples=int(NEW or request.param),
             deadline=None,  # the alarm is the deadline, and it ends what does not end by itself
             database=None,
-            derandomize="PLUGFORMER_FUZZ_ANEW" not in os.environ,  # else nothing depends on luck
+            derandomize=NEW is None,
             suppress_health_check=list(HealthCheck),
             print_blob=True,
         )

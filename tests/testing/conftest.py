@@ -12,11 +12,6 @@ from plugformer_testing.subject import Subject
 Caught = Callable[..., None]
 
 
-@pytest.fixture(autouse=True)
-def by_itself(unchecked_shapes: None) -> None:
-    """The contract has to find wrong shapes by itself."""
-
-
 @pytest.fixture
 def assert_caught() -> Caught:
     """Asserts that a check fails on a component, with a message that names the fault (a pattern)."""
