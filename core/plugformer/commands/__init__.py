@@ -13,6 +13,7 @@ from plugformer.commands.parameters import (
     RunPath,
     Settings,
     TaskName,
+    examples,
     installed,
 )
 from plugformer.commands.table import print_text
@@ -29,6 +30,7 @@ __all__ = [
     "Settings",
     "TaskName",
     "cause_of",
+    "examples",
     "import_faults",
     "installed",
     "print_text",

@@ -96,11 +96,12 @@ def _loaded(entry: Entry) -> Any:
     if not callable(function):
         raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
     LOADED[entry.target] = entry
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     if isinstance(function, typer.Typer):
-        app = function
+        app.add_typer(function, name=entry.name)
     else:
-        app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         lines = getattr(sys.modules[entry.target.partition(":")[0]], "EXAMPLES", ())
         epilog = examples(lines) if lines else None
         app.command(entry.name, help=function.__doc__ or entry.summary, epilog=epilog)(function)
-    return guarded(label(entry), "reading its parameters", lambda: typer.main.get_command(app))
+    command: Any = guarded(label(entry), "reading its parameters", lambda: typer.main.get_command(app))
+    return command.commands[entry.name] if isinstance(function, typer.Typer) else command

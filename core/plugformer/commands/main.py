@@ -23,7 +23,6 @@ from plugformer.commands import (
     evaluate,
     info,
     listing,
-    new,
     predict,
     schema,
     train,
@@ -62,7 +61,6 @@ for name, module in {
     "predict": predict,
 }.items():
     app.command(name, epilog=examples(module.EXAMPLES))(module.command)
-app.add_typer(new.app, name="new")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

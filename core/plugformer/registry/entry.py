@@ -28,10 +28,7 @@ class Other(StrEnum):
     PLUGIN = "plugin"
 
 
-CORE_COMMANDS = (
-    *("evaluate", "info", "list", "new", "predict", "schema", "train"),
-    "validate",
-)
+CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
 """The commands that no manifest names."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from plugformer.errors import ConfigurationError
-from plugformer.scaffolding.templates import Files, filled, template
+from plugformer_scaffolding.templates import Files, filled, template
 
 DATA: Mapping[str, str] = {"sequence-to-sequence": "pairs.tsv", "classification": "texts.csv"}
 """The examples that a new task of each type starts with."""

@@ -16,7 +16,7 @@ _STAND_IN = re.compile(r"NEW_[A-Z]+|new[-_](?:plugin|component|kind|task)\b|NewC
 
 def template(path: str) -> str:
     """Returns a template's text."""
-    content = get_data("plugformer.scaffolding", f"stencils/{path}")
+    content = get_data("plugformer_scaffolding", f"stencils/{path}")
     if content is None:  # only of a loader that cannot read data, which Python's own are not
         raise OSError(f"Plugformer's template {path} cannot be read")
     return content.decode()

@@ -4,8 +4,9 @@ import json
 from collections import Counter
 from typing import Annotated
 
-import plugformer
 import typer
+
+import plugformer
 from plugformer.commands import AsJson, LocalManifest, RunPath, installed
 
 EXAMPLES = ("plugformer new_component runs/dates-20260102-120000 --depth 2",)

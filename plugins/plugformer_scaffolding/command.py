@@ -2,15 +2,15 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from plugformer.commands.parameters import LocalManifest, examples, installed
+from plugformer.commands import LocalManifest, examples, installed
 from plugformer.errors import ConfigurationError, nearest
-from plugformer.kinds import Kind
-from plugformer.scaffolding import Files, plugin_files, task_files, write
-from plugformer.scaffolding.task import DATA
+from plugformer.registry import Kind, Other
+from plugformer_scaffolding import Files, plugin_files, task_files, write
+from plugformer_scaffolding.task import DATA
 
 EXAMPLES = (
     "plugformer new plugin plugformer-mine --kind attention",
@@ -18,6 +18,8 @@ EXAMPLES = (
 )
 
 TYPES = tuple(DATA)
+
+KINDS = (*map(str, Kind), str(Other.COMMAND))
 
 Out: TypeAlias = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The folder to make; else one called NAME.")
@@ -27,27 +29,31 @@ Out: TypeAlias = Annotated[
 def plugin(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the distribution, as pip will know it.")],
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help=f"One of: {', '.join(map(str, Kind))}.")
-    ] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")] = None,
     out: Out = None,
     registry: LocalManifest = None,
 ) -> None:
-    """Write a plugin with one component.
+    """Write a plugin with one component, or one command.
 
-    It is a distribution that installs, passes its own tests and the contract tests, and trains as it stands.
-    Nothing is overwritten.
+    It is a distribution that installs, passes its own tests and, with a component, the contract tests, and
+    works as it stands. Nothing is overwritten.
     """
-    chosen = Kind(_choice("--kind", kind, tuple(map(str, Kind))))
-    folder = out or Path(name)
-    taken = [entry.name for entry in installed(ctx, registry).entries(chosen)]
-    names, texts = plugin_files(name, chosen, taken)
+    chosen = _choice("--kind", kind, KINDS)
+    folder, known = out or Path(name), installed(ctx, registry)
+    if chosen == Other.COMMAND:
+        core: Any = ctx.find_root().command
+        taken = [*core.commands, *(entry.name for entry in known.commands())]
+        names, texts = plugin_files(name, Other.COMMAND, taken)
+    else:
+        taken = [entry.name for entry in known.entries(chosen)]
+        names, texts = plugin_files(name, Kind(chosen), taken)
     write(folder, texts)
     here = str(folder) if folder.is_absolute() else f"./{folder}"  # else pip takes it for a name
     component = f"{chosen}/{names['new_component']}"
+    check = [f"plugformer check {component}"] * (chosen != Other.COMMAND)
     install = f"pip install -e {shlex.quote(f'{here}[test]')}"
     tests = f"pytest {shlex.quote(str(folder))}"
-    _print_next(folder, texts, install, f"plugformer check {component}", names["NEW_COMMAND"], tests)
+    _print_next(folder, texts, install, *check, names["NEW_COMMAND"], tests)
 
 
 def task(

@@ -1,20 +1,20 @@
-"""What differs between new plugins of different kinds, besides the component itself."""
+"""What differs between new plugins of different kinds, besides the component or command itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from plugformer.kinds import Kind
+from plugformer.registry import Kind, Other
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The component that a new plugin of a kind starts with.
+    """The component or command that a new plugin of a kind starts with.
 
     Attributes:
         summary: What it does, in one sentence.
         source: A link to the paper, or to documentation.
         imports: The distributions that its file imports, besides Plugformer.
-        setting: What gives it to the task `dates`, a stand-in for its name included.
+        setting: What gives it to the task `dates`, a stand-in for its name included; empty for a command.
     """
 
     summary: str
@@ -25,7 +25,7 @@ class Sample:
 
 _MODULE = ("jaxtyping", "pydantic", "torch")
 
-SAMPLES: Mapping[Kind, Sample] = {
+SAMPLES: Mapping[Kind | Other, Sample] = {
     Kind.TASK_TYPE: Sample(
         "A text that answers a text.",
         "https://arxiv.org/abs/1409.3215",
@@ -121,5 +121,11 @@ SAMPLES: Mapping[Kind, Sample] = {
         "https://arxiv.org/abs/1511.06807",
         ("pydantic", "torch"),
         "training.hooks=[new_component]",
+    ),
+    Other.COMMAND: Sample(
+        "How many parameters each part of a trained model has.",
+        "",
+        ("typer",),
+        "",
     ),
 }

@@ -7,8 +7,7 @@ import torch
 from pydantic import Field
 
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Hook
-from plugformer.interfaces.model import Model
+from plugformer.interfaces import Hook, Model
 
 
 class NewComponent(Hook):

@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
 
 
 class NewComponent(FastTokenizer):
