@@ -12,7 +12,6 @@ from plugformer.data.preparation import PreparedData
 from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.validation import Validation
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
-from plugformer.hooks.metrics_log import MetricsLog
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import Batch, Metric
 from plugformer.kinds import Kind
@@ -21,6 +20,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
+from plugformer.training.metrics_log import MetricsLog
 from plugformer.training.parallel import Parallel, Replicated
 from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.streamed import StreamedBatches
