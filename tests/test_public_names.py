@@ -32,7 +32,12 @@ SHARED = {"plugformer_reports"}
 FEATURES = sorted(
     folder.name for folder in (ROOT / "plugins").iterdir() if folder.name.startswith("plugformer_")
 )
-FEATURES.remove("plugformer_plugins")
+FEATURES.append("plugformer_tasks")
+
+
+def folder_of(package: str) -> Path:
+    """Returns where a package of the repository lies."""
+    return next(ROOT.glob(f"*/{package}"))
 
 
 def imports(file: Path) -> Iterator[tuple[str, str]]:
@@ -57,7 +62,7 @@ def test_a_feature_imports_public_names_alone(feature: str) -> None:
         allowed.add("plugformer_testing")  # by the tests that it writes
     private = [
         f"{file.relative_to(ROOT)}: {module} {name}"
-        for file in sorted((ROOT / "plugins" / feature).rglob("*.py"))
+        for file in sorted(folder_of(feature).rglob("*.py"))
         for module, name in imports(file)
         if module.partition(".")[0] not in allowed and not (module in PACKAGES and offered(module, name))
     ]
@@ -80,10 +85,11 @@ def test_another_name_of_a_package_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_feature_is_typed_says_what_is_in_it_and_is_in_the_wheel(feature: str) -> None:
-    assert (ROOT / "plugins" / feature / "py.typed").exists()
+    folder = folder_of(feature)
+    assert (folder / "py.typed").exists()
     assert importlib.import_module(feature).__doc__
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    assert f"plugins/{feature}" in project["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert folder.relative_to(ROOT).as_posix() in project["hatch"]["build"]["targets"]["wheel"]["packages"]
     assert feature in project["importlinter"]["root_packages"]
     core, separate = project["importlinter"]["contracts"][:2]
     assert feature in core["forbidden_modules"]

@@ -15,10 +15,12 @@ from plugformer.configuration.schema import schema
 from plugformer.configuration.structure import check_settings
 from plugformer.configuration.task import Component, Settings, Task, Training
 from plugformer.documents import Mapping, Node, Scalar, plain, read_file
+from plugformer.explanations import InWords
 from plugformer.problems import Key, Origin, Problem, dotted, report
 
 __all__ = [
     "Component",
+    "InWords",
     "Key",
     "Mapping",
     "Node",

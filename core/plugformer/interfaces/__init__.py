@@ -14,10 +14,11 @@ from plugformer.interfaces.batch import (
     pad,
     pad_targets,
 )
+from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
+from plugformer.interfaces.fast_tokenizer import FastTokenizer, read_pipeline
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.hook import Hook
@@ -115,11 +116,13 @@ __all__ = [
     "as_text",
     "attention_scores",
     "attention_weights",
+    "byte_piece",
     "evaluating",
     "linear_cross_entropy",
     "next_tokens",
     "pad",
     "pad_targets",
+    "read_pipeline",
     "require_columns",
     "softmax_attention",
     "take_tokens",

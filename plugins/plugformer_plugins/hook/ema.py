@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Hook
-from plugformer.interfaces.model import Model
+from plugformer.interfaces import Hook, Model
 
 
 class ExponentialMovingAverage(Hook):
