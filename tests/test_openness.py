@@ -16,10 +16,7 @@ from plugformer.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMED = (Kind.TASK_TYPE, Kind.ARCHITECTURE)
-EXCEPT = (
-    *(f"plugins/plugformer_plugins/{kind}" for kind in NAMED),
-    "plugins/plugformer_scaffolding",  # files for newcomers are of one type or another
-)
+EXCEPT = tuple(f"plugins/plugformer_plugins/{kind}" for kind in NAMED)
 CONTRACT = ROOT / "plugins/plugformer_testing/architecture.py"
 """Asks whether what an architecture builds is a model at all, and one that can generate."""
 

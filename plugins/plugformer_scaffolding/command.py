@@ -2,22 +2,23 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from plugformer.commands import LocalManifest, examples, installed
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.registry import Kind, Other
-from plugformer_scaffolding import Files, plugin_files, task_files, write
-from plugformer_scaffolding.task import DATA
+from plugformer_scaffolding import Files, plugin_files, write
+
+if TYPE_CHECKING:
+    from plugformer.configuration import Component
 
 EXAMPLES = (
     "plugformer new plugin plugformer-mine --kind attention",
     "plugformer new task reviews --type classification",
+    "plugformer new task headlines --type '{name: classification, inputs: [title, text]}'",
 )
-
-TYPES = tuple(DATA)
 
 KINDS = (*map(str, Kind), str(Other.COMMAND))
 
@@ -57,21 +58,54 @@ def plugin(
 
 
 def task(
+    ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the task.")],
     task_type: Annotated[
-        str, typer.Option("--type", metavar="TYPE", help=f"One of: {', '.join(TYPES)}.")
-    ] = TYPES[0],
+        str | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="A name that `list task_type` shows, or with options: {name: TYPE, OPTION: VALUE}.",
+        ),
+    ] = None,
     out: Out = None,
+    registry: LocalManifest = None,
 ) -> None:
     """Write a task with some examples.
 
     It trains as it stands; comments in its file say what to change. Nothing is overwritten.
     """
+    known = installed(ctx, registry)
+    if task_type is None:
+        raise ConfigurationError(f"no --type given\n  known: {known.known(Kind.TASK_TYPE)}")
+    from plugformer_scaffolding.task import task_files  # imports what the type of task needs
+
     folder = out or Path(name)
-    texts = task_files(name, _choice("--type", task_type, TYPES), folder)
+    texts = task_files(name, _block("--type", task_type), folder, known)
     write(folder, texts)
     file = shlex.quote(str(folder / "task.yaml"))
-    _print_next(folder, texts, *(f"plugformer {word} {file}" for word in ("validate", "info", "train")))
+    local = f" --registry {shlex.quote(str(registry))}" if registry else ""
+    _print_next(
+        folder, texts, *(f"plugformer {word} {file}{local}" for word in ("validate", "info", "train"))
+    )
+
+
+def _block(option: str, written: str) -> "Component":
+    """Returns a component as an option names it.
+
+    Raises:
+        ConfigurationError: It is no name, and no mapping with one.
+    """
+    from plugformer.configuration import Component, Origin, plain, read_setting
+
+    _, node = read_setting(f"type={written}", Origin.of_argument(option, written))
+    value = plain(node)
+    keys = value if isinstance(value, dict) else {}
+    if not isinstance(keys.get("name", value), str) or not all(isinstance(key, str) for key in keys):
+        raise ConfigurationError(
+            f"{option} {shlex.quote(written)}: expected a name, or {{name: NAME, OPTION: VALUE}}"
+        )
+    return Component.model_validate(value)
 
 
 def _choice(option: str, value: str | None, known: tuple[str, ...]) -> str:

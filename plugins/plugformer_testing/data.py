@@ -102,7 +102,9 @@ def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
 def what_loads_has_no_problems(subject: Subject, asked: Columns) -> None:
     """Before it reads, it finds nothing wrong with options with which it loads."""
     _loaded(subject, asked)
-    found = list(subject.create().problems(asked.columns))
+    data = subject.create()
+    data.check_columns(asked.columns)
+    found = list(data.problems(asked.columns))
     require(not found, f"problems finds {found[:1]}, but load reads the examples")
 
 

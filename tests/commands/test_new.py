@@ -18,7 +18,6 @@ from plugformer.errors import ConfigurationError
 from plugformer.registry import Kind, Other, Registry
 from plugformer_scaffolding import plugin_files, write
 from plugformer_scaffolding.command import KINDS as CHOICES
-from plugformer_scaffolding.command import TYPES
 from plugformer_testing.runner import report
 from plugformer_testing.subject import Subject
 
@@ -186,9 +185,22 @@ def test_a_plugin_that_cannot_be(run, tmp_path, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a/b"], "'a/b' is not the name of a task"),
-        ([".."], "'..' is not the name of a task"),
-        (["mine", "--type", "clasification"], "is unknown (did you mean 'classification'?)"),
+        (["a/b", "--type", "tagging"], "'a/b' is not the name of a task"),
+        (["..", "--type", "tagging"], "'..' is not the name of a task"),
+        (["mine"], "no --type given\n  known: classification, language-modelling, "),
+        (
+            ["mine", "--type", "clasification"],
+            "unknown task_type 'clasification' (did you mean 'classification'?)\n  known: classification, ",
+        ),
+        (["mine", "--type", "[regression]"], "--type '[regression]': expected a name, or {name: NAME, "),
+        (["mine", "--type", "{inputs: [a]}"], "--type '{inputs: [a]}': expected a name, or {name: NAME, "),
+        (["mine", "--type", "{name: tagging"], "--type '{name: tagging'"),
+        (["mine", "--type", "{name: tagging, inputs: [a]}"], "unknown key 'inputs'"),
+        (
+            ["mine", "--type", "{name: regression, inputs: [a, b, c]}"],
+            "there are no examples for a regression task, whose columns are a (text, input), b (text, "
+            "input), c (text, input), number (number, output)\n  expected a text alone, a text for a text, ",
+        ),
     ],
 )
 def test_a_task_that_cannot_be(run, tmp_path, arguments, message):
@@ -198,7 +210,9 @@ def test_a_task_that_cannot_be(run, tmp_path, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["plugin", "mine", "--kind", "norm"], ["task", "mine"]])
+@pytest.mark.parametrize(
+    "arguments", [["plugin", "mine", "--kind", "norm"], ["task", "mine", "--type", "tagging"]]
+)
 def test_nothing_is_overwritten(run, tmp_path, arguments):
     (tmp_path / "mine").mkdir()
     outcome = run("new", *arguments)
@@ -213,19 +227,82 @@ def test_a_file_is_in_the_way(tmp_path):
         write(tmp_path / "mine", {"a": ""})
 
 
-def test_types_are_types_of_tasks(registry):
-    assert set(TYPES) <= {entry.name for entry in registry.entries(Kind.TASK_TYPE)}
+SEVERAL = "{name: %s, inputs: [title, hypothesis]}"
+METRICS = {
+    "classification": "accuracy",
+    SEVERAL % "classification": "accuracy",
+    "language-modelling": "perplexity",
+    "masked-language-modelling": "perplexity",
+    "multi-label": "micro_f1",
+    SEVERAL % "multi-label": "micro_f1",
+    "regression": "mean_squared_error",
+    SEVERAL % "regression": "mean_squared_error",
+    "sequence-to-sequence": "exact_match",
+    "tagging": "tag_accuracy",
+}
+"""What a new task of each type, or of a type with options, is measured by."""
 
 
-@pytest.mark.parametrize(
-    ("task_type", "metric"), [("sequence-to-sequence", "exact_match"), ("classification", "accuracy")]
-)
-def test_a_task_trains_as_it_stands(run, tmp_path, monkeypatch, task_type, metric):
+def test_there_are_examples_for_every_type(registry):
+    built_in = {
+        entry.name for entry in registry.entries(Kind.TASK_TYPE) if entry.owner.distribution == "plugformer"
+    }
+    assert built_in <= METRICS.keys()
+
+
+@pytest.mark.parametrize("task_type", METRICS)
+def test_a_task_trains_as_it_stands(run, tmp_path, monkeypatch, task_type):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     written = run("new", "task", "mine", "--type", task_type, "--out", "tasks/mine")
     assert written.out.endswith("  plugformer train tasks/mine/task.yaml\n")
-    first = (tmp_path / "tasks/mine/task.yaml").read_text().splitlines()[0]
+    file = tmp_path / "tasks/mine/task.yaml"
+    assert "NEW_" not in file.read_text()
+    first = file.read_text().splitlines()[0]
     assert first == "# plugformer train tasks/mine/task.yaml"
+    checked = run("validate", "tasks/mine/task.yaml")
+    assert (checked.status, checked.err) == (0, "")
     outcome = run(*first.split()[2:], "--set", "training.steps=2", "--out", "run")
     assert outcome.status == 0, outcome.err
-    assert metric in outcome.out
+    assert METRICS[task_type] in outcome.out
+
+
+def test_columns_of_a_task_get_those_of_their_name_first(run, tmp_path):
+    assert run("new", "task", "mine", "--type", SEVERAL % "regression").status == 0
+    task = yaml.safe_load((tmp_path / "mine/task.yaml").read_text())
+    assert task["type"] == {"name": "regression", "inputs": ["title", "hypothesis"]}
+    assert task["data"]["columns"] == {"title": "title", "hypothesis": "text", "number": "stars"}
+    assert (task["model"]["architecture"], task["model"]["head"]) == ("encoder-only", "regressor")
+    assert "decoding" not in task
+
+
+TYPES = """
+from plugformer.interfaces import Answer, Column, Level, TaskType
+
+class Notes(TaskType):
+    level, answer_type = Level.SEQUENCE, Answer.LABEL
+    columns = (Column("note", "text", "input", tokenizer="source"), Column("kind", "label", "output"))
+
+    def encode(self, examples, tokenizers):
+        raise NotImplementedError
+
+class Spans(Notes):
+    columns = (*Notes.columns, Column("first", "number", "output"), Column("last", "number", "output"))
+"""
+
+
+def test_a_type_of_a_plugin_gets_what_fits_its_columns(run, manifest, tmp_path):
+    file = manifest(
+        "components: {task_type: {notes: {class: 'local_types:Notes'}, spans: {class: 'local_types:Spans'}}}",
+        local_types=TYPES,
+    )
+    outcome = run("new", "task", "mine", "--type", "notes", "--registry", str(file))
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.endswith(f"  plugformer train mine/task.yaml --registry {file}\n")
+    task = yaml.safe_load((tmp_path / "mine/task.yaml").read_text())
+    assert task["data"]["columns"] == {"note": "text", "kind": "label"}
+    assert run("validate", "mine/task.yaml", "--registry", str(file)).status == 0
+
+    outcome = run("new", "task", "other", "--type", "spans", "--registry", str(file))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "there are no examples for a spans task, whose columns are note (text, input)," in outcome.err
+    assert "write its task file by hand" in outcome.err

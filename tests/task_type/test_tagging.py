@@ -1,9 +1,17 @@
-"""Tagging: which tokens are labelled, and what is refused."""
+"""Tagging: which tokens are labelled, what is cut, and what is refused."""
+
+import json
 
 import pytest
 
-from plugformer.errors import ExampleError
+from plugformer.configuration import check_components, resolve
+from plugformer.creation import create_architecture
+from plugformer.data.inputs import Inputs
+from plugformer.data.preparation import prepare
+from plugformer.errors import DataError, ExampleError
+from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
+from plugformer.model.assembly import assemble
 from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_testing.small_tasks import Pieces
 
@@ -44,3 +52,64 @@ def test_an_unknown_tag_says_whose_it_is(tagging, tokenizers):
 
 def test_questions_are_words_between_white_space(tagging):
     assert tagging.question(" the  foxtrot ") == {"words": ["the", "foxtrot"]}
+
+
+TASK = """\
+type: tagging
+data:
+  name: table
+  files: {{train: tagged.jsonl, validation: tagged.jsonl, test: tagged.jsonl}}
+  length: {{over: {over}, max: {longest}}}
+tokenizer: characters
+model: {{architecture: encoder-only, width: 16, heads: 2, layers: 1, head: token_classifier}}
+"""
+WORDS = ["the", "slow", "foxtrot", "goes", "on"]
+"""Of 3, 4, 7, 4 and 2 characters."""
+
+TAGS = ["D", "A", "N", "V", "P"]
+
+
+@pytest.fixture
+def task(tmp_path, registry):
+    """Makes a task with two sentences, of five words and of one."""
+    rows = [{"words": WORDS, "tags": TAGS}, {"words": ["on"], "tags": ["P"]}]
+    (tmp_path / "tagged.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    def make(over, longest):
+        (tmp_path / "task.yaml").write_text(TASK.format(over=over, longest=longest))
+        return check_components(resolve(str(tmp_path / "task.yaml"), registry=registry)).task
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("longest", "kept"), [(20, 5), (19, 5), (18, 4), (14, 3), (10, 3), (8, 3), (7, 2), (1, 1)]
+)
+def test_words_and_tags_are_cut_together(task, registry, longest, kept):
+    """A word whose first token is kept keeps its tag: also where the cut goes through it."""
+    truncating = task("truncate", longest)
+    data = prepare(truncating, registry)
+    split = data.splits["test"]
+    batch = split.batch([0])
+    assert batch.source.real.sum() == min(longest, 20) + 2  # and BEGIN and END
+    labelled = batch.targets[0][batch.targets[0] != IGNORED]
+    assert [data.vocabularies.learned[each] for each in labelled] == TAGS[:kept]
+    assert split.references(0) == [TAGS[:kept]]
+    assert data.lengths["test"].truncated == (longest < 20) + (longest < 2)
+
+    model = assemble(truncating, data.vocabularies.sizes, registry)
+    reader = Reader(model, data.vocabularies, 1000)
+    assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
+    architecture = create_architecture(truncating, registry)
+    asked = Inputs.of([" ".join(WORDS), "on"], data.vocabularies, truncating, architecture)
+    assert asked.truncated == set(range((longest < 20) + (longest < 2)))
+    assert reader.predict(asked.split) == reader.predict(split)
+
+
+def test_too_long_a_text_is_refused_or_dropped_with_its_tags(task, registry):
+    with pytest.raises(
+        DataError, match=r"train, example 1 \('the slow foxtrot goes on'\): its input has 20 "
+    ):
+        prepare(task("refuse", 19), registry)
+    dropping = prepare(task("drop", 19), registry).splits["test"]
+    assert [dropping.references(row) for row in range(len(dropping))] == [[["P"]]]

@@ -21,9 +21,11 @@ SMALL = (
     "evaluation.samples=1",
 )
 FEWER = {
+    "brackets": ["data.size=60", "data.held_out=5"],
     "copying": ["data.size=60", "data.held_out=5"],
     "couplets": ["data.split={validation: 4}"],
     "dates": ["data.size=60"],
+    "names": ["data.size=60", "data.held_out=5"],
     "tatoeba-en-fr": ["data.split={validation: 4, test: 4, by: group}", "tokenizer.source.size=300"],
     "tatoeba-zh-en": ["data.split={validation: 4, test: 4, by: group}"],
 }

@@ -26,10 +26,12 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]
         "tokenizer/pretrained": pretrained_options,
         "data/conll": conll_options,
         "data/text": text_options,
+        "data/brackets": lambda folder: {"size": 100, "held_out": 20},
         "data/copying": lambda folder: {"size": 100, "held_out": 20},
         "data/dates": lambda folder: {"size": 300},
         "data/hub": hub_options,
         "data/lines": lines_options,
+        "data/names": lambda folder: {"size": 100, "held_out": 20},
         "data/table": table_options,
     }
     path = request.getfixturevalue("path")

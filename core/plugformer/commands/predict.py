@@ -153,15 +153,14 @@ class _Answers:
 
     def _describe(self, text: str, answer: "Prediction") -> None:
         """Notes what was cut, unknown or improbable."""
-        notes = [
-            (not text, "is empty"),
-            (answer.truncated, "is too long: only its beginning was read"),
-            (bool(answer.unknown), f"unknown: {', '.join(map(repr, answer.unknown))}"),
-            (self._is_improbable(answer), f"no answer: {self._improbable(answer)}"),
-        ]
-        for applies, note in notes:
-            self._notes += applies
-            if applies and self._notes <= NOTES:
+        notes = ["is empty"] * (not text)
+        notes += ["is too long: only its beginning was read"] * answer.truncated
+        notes += [f"unknown: {', '.join(map(repr, answer.unknown))}"] * bool(answer.unknown)
+        if self._is_improbable(answer):
+            notes.append(f"no answer: {self._improbable(answer)}")
+        for note in notes:
+            self._notes += 1
+            if self._notes <= NOTES:
                 self.note(f"{self.unit} {self.count}: {note}")
 
     def _print_none(self, text: str, error: str) -> None:

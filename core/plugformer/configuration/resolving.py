@@ -93,8 +93,10 @@ def validate(resolved: ResolvedTask) -> ResolvedTask:
     found = check(checked.task, checked.registry)
     found += [] if found else misfits(checked.task, checked.registry)
     known = {path for path, _ in found}
+    if ("type",) in known:  # it says which columns the data are to serve
+        return located(checked, found)
     more = [each for each in data_problems(checked.task, checked.registry) if each[0] not in known]
-    return _sound(checked, [*found, *more])
+    return located(checked, [*found, *more])
 
 
 def validate_model(resolved: ResolvedTask) -> ResolvedTask:
@@ -102,10 +104,10 @@ def validate_model(resolved: ResolvedTask) -> ResolvedTask:
     from plugformer.model.soundness import check
 
     checked = check_components(resolved)
-    return _sound(checked, check(checked.task, checked.registry))
+    return located(checked, check(checked.task, checked.registry))
 
 
-def _sound(checked: ResolvedTask, found: Iterable[tuple[tuple[Key, ...], str]]) -> ResolvedTask:
+def located(checked: ResolvedTask, found: Iterable[tuple[tuple[Key, ...], str]]) -> ResolvedTask:
     """Returns a task that has no problem; raises all of them otherwise."""
     problems = []
     for path, message in found:

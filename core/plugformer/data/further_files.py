@@ -16,6 +16,7 @@ from plugformer.data.arrow_files import PLACE
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import LengthCount, limited
 from plugformer.data.preparation import quiet
+from plugformer.data.splitting import refuse_other_order
 from plugformer.data.tokenizing import encode_to_file
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
@@ -25,7 +26,10 @@ from plugformer.registry import Registry
 from plugformer.registry.options import options_model
 
 _OPTION = "files"
-_SPLIT = "train"  # whose labels are the classes, where the task does not name them
+_CLASSES = "labels"
+"""The option that names the classes; a component with another one takes them from the files."""
+
+_SPLIT = "train"
 
 
 def read_files(
@@ -49,9 +53,13 @@ def read_files(
     """
     task_type, name = vocabularies.task_type, ", ".join(map(str, files))
     options = _with_files(files, task, registry)
+    if _CLASSES in options and options[_CLASSES] is None:
+        options[_CLASSES] = vocabularies.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
     with quiet():
-        examples = data.load(task_type.columns)[_SPLIT]
+        splits = data.load(task_type.columns)
+        examples = splits[_SPLIT]
+        refuse_other_order(splits[_SPLIT].features, task_type.columns, vocabularies.classes)
         if len(examples) == 0:
             raise DataError(f"{name}: no examples; check the file")
 

@@ -18,12 +18,12 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.fingerprints import fingerprint
 from plugformer.data.length import LengthCount, limited
 from plugformer.data.prepared_entry import PreparedEntry, fingerprints, remove
-from plugformer.data.splitting import refuse_other_classes, split
+from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.data.tokenizing import create_tokenizers, learn_tokenizers, load_tokenizers, tokenizers_of_run
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, RegistryError, RunError
-from plugformer.interfaces import Architecture, Column, TaskType
+from plugformer.interfaces import Architecture, Column, TaskType, as_text
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -135,6 +135,9 @@ def _entry(
         raise DataError(
             f"data {task.data.name!r} changed while they were read; start again when they are complete"
         )
+    if given is not None:
+        columns, first = given.task_type.columns, next(iter(texts.splits.values()))
+        refuse_other_order(first.features, columns, given.classes)
     vocabularies = given or learn_vocabularies(task, registry, texts.train())
     entry = PreparedEntry.make(keys[-1], texts.splits, vocabularies, texts.notices)
     return entry, vocabularies, notices
@@ -192,7 +195,12 @@ def _limited(
     name: str, data: Dataset, task: Task, task_type: TaskType, architecture: Architecture
 ) -> tuple[EncodedSplit, LengthCount]:
     """Applies the task's length limit to a split."""
-    split, count = limited(data, task, task_type, architecture, lambda row: f"{name}, example {row + 1}")
+
+    def place(row: int) -> str:
+        beginning = as_text(data[row][task_type.columns[0].name])[:40]
+        return f"{name}, example {row + 1} ({beginning!r})"
+
+    split, count = limited(data, task, task_type, architecture, place)
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "

@@ -106,6 +106,31 @@ def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
     return Dataset.from_dict(joined, features=features)
 
 
+def refuse_other_order(
+    features: Features | None, columns: Sequence[Column], classes: Sequence[str] | None
+) -> None:
+    """Refuses classes in another order than that in which a run knows them: numbers would mean others.
+
+    Args:
+        features: The types of the columns of its examples.
+        columns: Of the task's type.
+        classes: Names of the classes, as the run knows them; None where it knows none.
+
+    Raises:
+        DataError: Those that both have are in another order.
+    """
+    for column in columns:
+        if classes is None or column.holds != "label":
+            continue
+        found = getattr((features or {}).get(column.name), "names", ())
+        order = [classes.index(name) for name in found if name in classes]
+        if order != sorted(order):
+            raise DataError(
+                f"the data have the classes {found}, in another order than the run was trained with: "
+                f"{list(classes)}; name them in this order"
+            )
+
+
 def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequence[Column]) -> None:
     """Refuses labels that are not classes, or not those of the training examples.
 

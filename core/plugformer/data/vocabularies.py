@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from plugformer.interfaces import Sizes, TaskType, Tokenizer, Tokenizers
+from plugformer.interfaces import Answer, Sizes, TaskType, Tokenizer, Tokenizers
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ class Vocabularies:
     def learned(self) -> Any:
         """What the task's type has learned, such as the names of the classes."""
         return self.task_type.learned
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Names of the classes, in order; None where answers are no labels."""
+        return list(self.learned) if self.task_type.answer_type is Answer.LABEL else None
 
     @property
     def sizes(self) -> Sizes:

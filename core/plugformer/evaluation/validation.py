@@ -26,8 +26,8 @@ class Validation:
     def __init__(self, evaluator: Evaluator, split: EncodedSplit, *, limit: int | None, samples: int) -> None:
         self.evaluator = evaluator
         self.split = split
-        decoded = _spread(range(len(split)), limit)
-        self.shown = _spread(decoded, samples)
+        decoded = spread(range(len(split)), limit)
+        self.shown = spread(decoded, samples)
         self.rows = decoded if evaluator.output_metrics else self.shown
 
     def evaluate(self, step: int) -> Evaluation:
@@ -63,7 +63,7 @@ class Validation:
         ]
 
 
-def _spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
+def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
     """Returns so many rows, evenly spread and beginning with the first; all if there are no more."""
     if count is None or count >= len(rows):
         return rows

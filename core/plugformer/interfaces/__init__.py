@@ -16,7 +16,7 @@ from plugformer.interfaces.batch import (
 )
 from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
-from plugformer.interfaces.data import Data, require_columns
+from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.fast_tokenizer import FastTokenizer, read_pipeline
 from plugformer.interfaces.feed_forward import FeedForward
@@ -124,6 +124,7 @@ __all__ = [
     "pad_targets",
     "read_pipeline",
     "require_columns",
+    "require_one_text",
     "softmax_attention",
     "take_tokens",
 ]

@@ -30,12 +30,40 @@ def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]
         )
 
 
+def require_one_text(data: str, columns: Sequence[Column]) -> Column:
+    """Returns the column that is asked for, where data have nothing but a text.
+
+    Args:
+        data: Name of the component.
+        columns: Those that a task asks for.
+
+    Raises:
+        ConfigurationError: There are others, or it holds something else.
+    """
+    needed = [column for column in columns if not column.optional]
+    if [column.holds for column in needed] != ["text"]:
+        raise ConfigurationError(
+            f"data {data!r} has one text for each example, and the task needs "
+            f"{' and '.join(column.name for column in needed)}; choose other data, or another type"
+        )
+    return needed[0]
+
+
 class Data(ABC):
     """A source of examples, in named splits.
 
     A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are resolved
     against the file that wrote them before they arrive.
     """
+
+    def check_columns(self, columns: Sequence[Column]) -> None:  # noqa: B027 (a default)
+        """Refuses columns that it does not have, as far as that shows before it reads; by default none.
+
+        `validate` calls it. `load` and `stream` refuse the same, and what shows only when examples are read.
+
+        Raises:
+            ConfigurationError: The data cannot serve these columns.
+        """
 
     @abstractmethod
     def load(self, columns: Sequence[Column]) -> "DatasetDict":

@@ -10,7 +10,7 @@ from plugformer.lazy import lazily
 if TYPE_CHECKING:
     from plugformer.model.assembly import Builder, assemble
     from plugformer.model.cache import Cache
-    from plugformer.model.compatibility import reads
+    from plugformer.model.compatibility import fitting, measures, reads, serves
     from plugformer.model.decoder import Decoder
     from plugformer.model.encoder import Encoder
     from plugformer.model.initialization import (
@@ -28,10 +28,13 @@ __all__ = [
     "Encoder",
     "assemble",
     "draw_own_values",
+    "fitting",
     "initialize",
+    "measures",
     "random_stream",
     "reads",
     "refuse_hidden_values",
+    "serves",
     "summarize",
 ]
 
@@ -42,10 +45,13 @@ _MODULES = {
     "Encoder": "encoder",
     "assemble": "assembly",
     "draw_own_values": "initialization",
+    "fitting": "compatibility",
     "initialize": "initialization",
+    "measures": "compatibility",
     "random_stream": "initialization",
     "reads": "compatibility",
     "refuse_hidden_values": "initialization",
+    "serves": "compatibility",
     "summarize": "summary",
 }
 

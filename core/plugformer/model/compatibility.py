@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import DecodingBlock, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
-from plugformer.interfaces import Answer, Architecture, Level, Metric, TaskType
+from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType
 from plugformer.kinds import Kind
 from plugformer.problems import Key
 from plugformer.registry import Registry, State
+from plugformer.registry.discovery import BUILT_IN
 
 Finding = tuple[tuple[Key, ...], str]
 """A place in the task, and what is wrong there."""
@@ -19,13 +20,19 @@ def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
     """Yields every component or setting that does not fit the others, with what would."""
     task_type, architecture = create_task_type(task, registry), create_architecture(task, registry)
     yield from _levels(task, task_type, architecture, registry)
-    yield from _metrics(task, task_type, registry)
+    yield from unfit_metrics(task, registry)
     yield from _stacks(task, architecture)
     yield from _embeddings(task, task_type, architecture)
-    if task_type.level is not Level.NEXT_TOKEN:
-        for name in ("length", "pattern"):
-            if getattr(task.decoding, name) is not None:
-                yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
+    yield from unfit_decoding(task, registry)
+
+
+def unfit_decoding(task: Task, registry: Registry) -> Iterator[Finding]:
+    """Yields settings of the decoding of a task that decodes nothing."""
+    if create_task_type(task, registry).level is Level.NEXT_TOKEN:
+        return
+    for name in ("name", "length", "pattern"):
+        if getattr(task.decoding, name) != DecodingBlock.model_fields[name].default:
+            yield ("decoding", name), f"a {task.type.name} task decodes nothing; take it out"
 
 
 def _levels(
@@ -36,26 +43,27 @@ def _levels(
         yield (
             ("model", "architecture"),
             f"{task.model.architecture.name!r} does not fit a {task.type.name} task; expected "
-            + _fitting(
+            + _names(
                 registry,
                 Kind.ARCHITECTURE,
                 lambda other: level in other.levels and reads(task_type, other),
             ),
         )
     head: Any = registry.load(Kind.HEAD, task.model.head.name)
-
-    def serves(other: Any) -> bool:
-        return level in other.levels and task_type.answer_type in other.answer_types
-
-    if not serves(head):
+    if not serves(head, task_type):
         found, wanted = f"from {_shown(head.levels)}", f"from {level}"
         if level in head.levels:
             found, wanted = _shown(head.answer_types), str(task_type.answer_type)
         yield (
             ("model", "head"),
             f"head {task.model.head.name!r} predicts {found}, a {task.type.name} task {wanted}; expected "
-            + _fitting(registry, Kind.HEAD, serves),
+            + _names(registry, Kind.HEAD, lambda other: serves(other, task_type)),
         )
+
+
+def serves(head: type[Head], task_type: TaskType) -> bool:
+    """Returns whether a head predicts from what a task does, what it answers with."""
+    return task_type.level in head.levels and task_type.answer_type in head.answer_types
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
@@ -64,21 +72,23 @@ def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) 
     return inputs or all(stack.causal for stack in architecture.stacks)
 
 
-def _metrics(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
+def unfit_metrics(task: Task, registry: Registry) -> Iterator[Finding]:
+    """Yields metrics that do not measure a task's answers, with those that do."""
+    task_type = create_task_type(task, registry)
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
-        if not _measures(metric, task_type):
+        if not measures(metric, task_type):
             found, wanted = _shown(metric.accepts), f"answers with {task_type.answer_type}"
             if task_type.answer_type in metric.accepts:
                 found, wanted = "whole texts", "predicts some of their tokens"
             yield (
                 ("evaluation", "metrics", index),
                 f"metric {block.name!r} measures {found}, but a {task.type.name} task {wanted}; expected "
-                + _fitting(registry, Kind.METRIC, lambda other: _measures(other, task_type)),
+                + _names(registry, Kind.METRIC, lambda other: measures(other, task_type)),
             )
 
 
-def _measures(metric: type[Metric], task_type: TaskType) -> bool:
+def measures(metric: type[Metric], task_type: TaskType) -> bool:
     """Returns whether a metric measures a task's answers; per character, only where all are predicted."""
     whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
     return task_type.answer_type in metric.accepts and whole
@@ -117,19 +127,25 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
             )
 
 
-def _fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
-    """Returns the names of the installed components that would do."""
-    names = []
-    for entry in registry.entries(kind):
+def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict[str, Any]:
+    """Returns the installed components of a kind that would do, as they are written; the built-in first."""
+    entries = registry.entries(kind)
+    found = {}
+    for entry in sorted(entries, key=lambda each: each.owner != BUILT_IN):
         if entry.state is State.QUARANTINED:
             continue
+        full = f"{entry.distribution}:{entry.name}"
         try:
-            loaded = registry.load(kind, f"{entry.distribution}:{entry.name}")
+            loaded = registry.load(kind, full)
             if fits(loaded):
-                names.append(entry.name)
+                found[full if entry.state is State.CONFLICT else entry.name] = loaded
         except (RegistryError, AttributeError):
             continue
-    return " or ".join(map(repr, sorted(set(names)))) or "nothing that is installed"
+    return found
+
+
+def _names(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
+    return " or ".join(map(repr, sorted(fitting(registry, kind, fits)))) or "nothing that is installed"
 
 
 def _shown(values: frozenset[Level] | frozenset[Answer]) -> str:

@@ -74,7 +74,14 @@ def check(task: Task, registry: Registry) -> list[Problem]:
         model's sizes, that raise something, or return another shape than they should; if there are none,
         encodings and attentions that do not fit each other.
     """
-    problems: list[Problem] = list(incompatibilities(task, registry))
+    problems = [
+        problem
+        for path, create in ((("type",), create_task_type), (("model", "architecture"), create_architecture))
+        if (problem := _problem(path, partial(create, task, registry))) is not None
+    ]
+    if problems:  # of all else one depends on these two
+        return problems
+    problems += incompatibilities(task, registry)
     unfit = {path for path, _ in problems}
     plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
     builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
@@ -88,14 +95,13 @@ def check(task: Task, registry: Registry) -> list[Problem]:
 
 def data_problems(task: Task, registry: Registry) -> list[Problem]:
     """Returns what a task's source of examples finds wrong before it reads any, such as missing files."""
-    block = task.data
+    block, columns = task.data, create_task_type(task, registry).columns
 
     def found() -> list[Problem]:
         data: Data = registry.create(Kind.DATA, block.name, **block.options)
-        return [
-            (("data", *path), message)
-            for path, message in data.problems(create_task_type(task, registry).columns)
-        ]
+        if (unfit := _problem(("data", "name"), lambda: data.check_columns(columns))) is not None:
+            return [unfit]
+        return [(("data", *path), message) for path, message in data.problems(columns)]
 
     try:
         return list(guarded(f"data {block.name!r}", "looking for problems", found))

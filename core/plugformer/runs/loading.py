@@ -20,7 +20,7 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
-from plugformer.interfaces import Answer, Batch, Generative, Level, Model, Prediction, evaluating
+from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
@@ -219,9 +219,7 @@ class TrainedModel:
             block.score_name: self.registry.create(Kind.METRIC, block.name, **block.options)
             for block in self.task.evaluation.metrics
         }
-        labelled = self.vocabularies.task_type.answer_type is Answer.LABEL
-        classes = self.vocabularies.learned if labelled else ()
-        return Evaluator(self.predictor(), metrics, classes, processes)
+        return Evaluator(self.predictor(), metrics, self.vocabularies.classes or (), processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
         """Returns what answers with this model, the way its task decodes.

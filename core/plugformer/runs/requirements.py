@@ -9,10 +9,11 @@ from typing import Any
 from plugformer.configuration import ResolvedTask, Task, check_components
 from plugformer.configuration.layers import Layers
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.resolving import resolve_layers
+from plugformer.configuration.resolving import located, resolve_layers
 from plugformer.documents import Mapping, read_file
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.kinds import Kind
+from plugformer.model.compatibility import unfit_decoding, unfit_metrics
 from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL
 from plugformer.runs.directory import RunDirectory
@@ -58,14 +59,18 @@ def resolve_run(
         RunError: A component of the run is not installed; the message names its distribution, as locked. Or
             the task names a manifest or another task, which no run does: what is imported is what the user
             has installed or names, never what a directory asks for.
-        ConfigurationError: The task cannot be used for another reason.
+        ConfigurationError: The task cannot be used for another reason, such as an override that does not fit
+            what it answers.
     """
     known = registry or Registry.discover()
     layers = Layers((migrated_task(_without_references(directory)),), known)
     last = read_overrides(overrides)
     try:
         resolved = check_components(resolve_layers(layers, [last] if last.items else [], kinds), kinds)
-        return sized(resolved, _UNSAID_BATCH_TOKENS)
+        found = list(unfit_decoding(resolved.task, known)) if "decoding" in last.items else []
+        if "evaluation" in last.items and Kind.METRIC in kinds:
+            found += unfit_metrics(resolved.task, known)
+        return sized(located(resolved, found), _UNSAID_BATCH_TOKENS)
     except ConfigurationError:
         if absent := _absent(directory.lock()["components"], known, kinds):
             raise RunError(_message(directory, absent)) from None

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
 from plugformer.configuration.layers import short_name
+from plugformer.configuration.resolving import located
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
@@ -20,6 +21,7 @@ from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
+from plugformer.evaluation.unscored import unscored
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
@@ -87,6 +89,8 @@ def train(
     path = processes.on_main(lambda: _new_directory(task, out))
     data = _prepare(resolved, None, notify, processes)
     vocabularies = data.vocabularies
+    with processes.together():
+        located(resolved, unscored(resolved.task, resolved.registry, data.splits["validation"]))
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     with processes.together():
         taken = take_over(resolved, model, vocabularies)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from plugformer.data import check_file, read_lines
-from plugformer.errors import DataError
+from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data, require_columns
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, needed
@@ -49,6 +49,16 @@ class CoNLL(Data):
         self._bad_rows = bad_rows
         self._notices: list[str] = []
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses columns that `columns` does not name, and any that hold no lists of text."""
+        require_columns("conll", list(self._columns), columns)
+        for column in needed(columns):
+            if column.holds not in ("words", "tags"):
+                raise ConfigurationError(
+                    f"data 'conll' has words and tags, and the task's {column.name} holds {column.holds}; "
+                    "choose other data, or another type"
+                )
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits that `files` names.
 
@@ -56,7 +66,7 @@ class CoNLL(Data):
             ConfigurationError: The task asks for columns that `columns` does not name.
             DataError: A file cannot be read, or a line has too few columns.
         """
-        require_columns("conll", list(self._columns), columns)
+        self.check_columns(columns)
         wanted, bad_rows = needed(columns), BadRows(self._bad_rows)
         places = [self._columns[column.name] for column in wanted]
         splits = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict
 
 from plugformer.data import check_file, read_lines
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import DataError
 from plugformer.interfaces import Column, Data, require_columns
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, needed, require_text
@@ -51,6 +51,10 @@ class Lines(Data):
         self._bad_rows = bad_rows
         self._notices: list[str] = []
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses columns other than source and target."""
+        require_columns("lines", ("source", "target"), columns)
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits that `files` names.
 
@@ -58,7 +62,7 @@ class Lines(Data):
             ConfigurationError: The task has other columns.
             DataError: A file cannot be read, has an empty line, or has more lines than its partner.
         """
-        require_columns("lines", ("source", "target"), columns)
+        self.check_columns(columns)
         bad_rows = BadRows(self._bad_rows)
         splits = {
             split: chain.from_iterable(map(self._read, one_or_more(pairs)))
@@ -68,12 +72,8 @@ class Lines(Data):
         self._notices = bad_rows.notices()
         return examples
 
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields files that are not there, or that the task cannot use."""
-        try:
-            require_columns("lines", ("source", "target"), columns)
-        except ConfigurationError as error:
-            yield ("name",), str(error)
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:  # noqa: ARG002
+        """Yields files that are not there."""
         for path, pair in placed(self._files):
             for side, file in (("source", pair.source), ("target", pair.target)):
                 try:
@@ -88,7 +88,7 @@ class Lines(Data):
             ConfigurationError: The task has other columns.
             DataError: A file is missing or empty.
         """
-        require_columns("lines", ("source", "target"), columns)
+        self.check_columns(columns)
         pairs = {split: one_or_more(pairs) for split, pairs in self._files.items()}
         for pair in chain.from_iterable(pairs.values()):
             check_file(pair.source)

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from plugformer.data import check_file, read_lines
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Column, Data
+from plugformer.interfaces import Column, Data, require_one_text
 from plugformer_plugins.data.bad_rows import BadRows
-from plugformer_plugins.data.examples import Example, build, needed
+from plugformer_plugins.data.examples import Example, build
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ class PlainText(Data):
                 f"data 'text': ends: {given[0]!r} has files of its own; remove one of the two"
             )
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses more than a text."""
+        require_one_text("text", columns)
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns the splits.
 
@@ -54,7 +58,7 @@ class PlainText(Data):
             ConfigurationError: The task asks for more than a text.
             DataError: A file cannot be read, or has nothing but white space.
         """
-        columns = self._one_text(columns)
+        text = require_one_text("text", columns)
         splits: dict[str, list[Example | DataError]] = {}
         for split, files in self._files.items():
             for file in one_or_more(files):
@@ -64,28 +68,15 @@ class PlainText(Data):
                     parts = self._cut(lines)
                 for name, part in parts.items():
                     splits.setdefault(name, []).extend(self._read(part, file))
-        return build(splits, columns, BadRows("refuse"))
+        return build(splits, [text], BadRows("refuse"))
 
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields files that are not there, or that the task cannot use."""
-        try:
-            self._one_text(columns)
-        except ConfigurationError as error:
-            yield ("name",), str(error)
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:  # noqa: ARG002
+        """Yields files that are not there."""
         for path, file in placed(self._files):
             try:
                 check_file(file)
             except DataError as error:
                 yield path, str(error)
-
-    def _one_text(self, columns: Sequence[Column]) -> list[Column]:
-        found = needed(columns)
-        if [column.holds for column in found] != ["text"]:
-            raise ConfigurationError(
-                "data 'text' has one text for each example, and the task needs "
-                f"{' and '.join(column.name for column in found)}; choose other data, or another type"
-            )
-        return found
 
     def _cut(self, lines: list[str]) -> dict[str, list[str]]:
         """Returns the lines of each split; what is cut off begins within a line."""

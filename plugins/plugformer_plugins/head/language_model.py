@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level, linear_cross_entropy, take_tokens
+from plugformer.interfaces import Answer, Head, HeadContext, Level, linear_cross_entropy, take_tokens
 
 
 class LanguageModel(Head):
@@ -24,6 +24,7 @@ class LanguageModel(Head):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.TOKEN})
+    answer_types = frozenset({Answer.TEXT, Answer.TOKENS})
     bias: nn.Parameter | None
 
     def __init__(

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
@@ -24,6 +23,7 @@ from plugformer.interfaces import (
     TaskType,
     Tokenizers,
 )
+from plugformer_plugins.task_type.alternatives import refuse_alternatives
 
 MASK = "[MASK]"
 """What stands in a question for a token to be predicted."""
@@ -93,10 +93,7 @@ class MaskedLanguageModelling(TaskType):
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns each text with the most probable tokens in place of its masks."""
-        if n_best > 1:
-            raise ConfigurationError(
-                f"{n_best} outputs are asked for, but masks have no alternatives; ask for one"
-            )
+        refuse_alternatives(n_best, "masks have")
         best, (_, real) = model.best(batch), model.targets(batch)
         filled = batch.source.ids.where(~real, best.outputs)
         rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.real, strict=True)]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from plugformer.errors import ConfigurationError, ExampleError, nearest
+from plugformer.errors import ExampleError, nearest
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
@@ -19,6 +19,7 @@ from plugformer.interfaces import (
     TaskType,
     Tokenizers,
 )
+from plugformer_plugins.task_type.alternatives import refuse_alternatives
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -77,10 +78,7 @@ class Tagging(TaskType):
         n_best: int,
     ) -> list[Prediction]:
         """Returns the tags of each text."""
-        if n_best > 1:
-            raise ConfigurationError(
-                f"{n_best} outputs are asked for, but tags have no alternatives; ask for one"
-            )
+        refuse_alternatives(n_best, "tags have")
         best, (_, real) = model.best(batch), model.targets(batch)
         return [
             Prediction([self.learned[tag] for tag in tags[words].tolist()], score)

@@ -1,36 +1,92 @@
-"""Inputs of one or several texts, which a model reads one after the other."""
+"""Task types that predict from one or several texts, which a model reads one after the other."""
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import END, Column, Example, Examples, Tokenizers
+from plugformer.interfaces import END, Column, Example, Examples, Level, TaskType, Tokenizers
+
+Inputs = Annotated[
+    list[str], Field(min_length=1, description="Columns with the texts, read one after the other.")
+]
 
 
-def text_columns(names: Sequence[str]) -> tuple[Column, ...]:
-    """Returns the columns of the texts."""
-    return tuple(Column(name, "text", "input", tokenizer="source") for name in names)
+class PredictionFromTexts(TaskType):
+    """Predicts something of texts as a whole.
 
+    Args:
+        inputs: Columns with the texts; of several the model reads one after the other, END between them, as
+            of a premise and a hypothesis.
 
-def encode_texts(examples: Examples, names: Sequence[str], tokenizers: Tokenizers) -> list[list[int]]:
-    """Returns the tokens of each example's texts, with END between one text and the next."""
-    first, *others = (tokenizers.source.encode(examples[name]) for name in names)
-    if not others:
-        return first
-    return [
-        [*start, *(token for each in rest for token in (END, *each))]
-        for start, *rest in zip(first, *others, strict=True)
-    ]
-
-
-def split_question(text: str, names: Sequence[str]) -> Example:
-    """Returns the texts of a question by column; of several, they stand between tabs.
+    Attributes:
+        output: The column with what is predicted.
 
     Raises:
-        ConfigurationError: There are more or fewer than columns.
+        ConfigurationError: A column has two roles.
     """
-    parts = text.split("\t") if len(names) > 1 else [text]
-    if len(parts) != len(names):
-        raise ConfigurationError(
-            f"{text[:40]!r} has {len(parts)} of {len(names)} texts; give {', '.join(names)} with tabs between"
-        )
-    return dict(zip(names, parts, strict=True))
+
+    level = Level.SEQUENCE
+    output: ClassVar[Column]
+
+    def __init__(self, *, inputs: Inputs = ["text"]) -> None:  # noqa: B006 (pydantic copies it)
+        self._inputs = inputs
+        if len({*inputs, self.output.name}) <= len(inputs):
+            raise ConfigurationError(
+                f"inputs: {inputs}: each needs a name of its own, other than {self.output.name!r}, which is "
+                "predicted"
+            )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The texts, and what is predicted of them."""
+        texts = (Column(name, "text", "input", tokenizer="source") for name in self._inputs)
+        return (*texts, self.output)
+
+    @abstractmethod
+    def target(self, row: int, value: Any) -> float | list[float]:
+        """Returns the target of an example.
+
+        Args:
+            row: Its number among those that are encoded together.
+            value: What its output column holds.
+
+        Raises:
+            ExampleError: The value is none that the training examples have.
+        """
+
+    def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
+        """Returns the tokens of the texts, END between one and the next, and the targets.
+
+        Raises:
+            ExampleError: A value of the output is none that the training examples have.
+        """
+        first, *others = (tokenizers.source.encode(examples[name]) for name in self._inputs)
+        if others:
+            first = [
+                [*start, *(token for each in rest for token in (END, *each))]
+                for start, *rest in zip(first, *others, strict=True)
+            ]
+        encoded: dict[str, Sequence[Any]] = {"input": first}
+        if self.output.name in examples:
+            encoded["targets"] = [
+                self.target(row, value) for row, value in enumerate(examples[self.output.name])
+            ]
+        return encoded
+
+    def question(self, text: str) -> Example:
+        """Returns a text, or the several between tabs, by column.
+
+        Raises:
+            ConfigurationError: There are more or fewer than columns.
+        """
+        names = self._inputs
+        parts = text.split("\t") if len(names) > 1 else [text]
+        if len(parts) != len(names):
+            raise ConfigurationError(
+                f"{text[:40]!r} has {len(parts)} of {len(names)} texts; "
+                f"give {', '.join(names)} with tabs between"
+            )
+        return dict(zip(names, parts, strict=True))

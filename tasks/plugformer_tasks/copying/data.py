@@ -62,6 +62,10 @@ class Copying(Data):
                 f"different sequences of this length; hold out at most {different // 4}, or raise numbers"
             )
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses columns other than source and target."""
+        require_columns("copying", ("source", "target"), columns)
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation and test.
 
@@ -70,7 +74,7 @@ class Copying(Data):
         """
         from datasets import Dataset, DatasetDict
 
-        require_columns("copying", ("source", "target"), columns)
+        self.check_columns(columns)
         sequences = self._sequences()
         held_out: dict[str, None] = {}
         while len(held_out) < 2 * self._held_out:

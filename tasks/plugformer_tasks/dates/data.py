@@ -46,6 +46,10 @@ class Dates(Data):
         self._locales = locales
         self._seed = seed
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses columns other than source and target."""
+        require_columns("dates", ("source", "target"), columns)
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation, test and, where it differs from test, test_unseen.
 
@@ -54,7 +58,7 @@ class Dates(Data):
                 have fewer spellings than `size`.
             DataError: A line of the file has no separator, or the file cannot be read.
         """
-        require_columns("dates", ("source", "target"), columns)
+        self.check_columns(columns)
         return _splits(self._generated() if self._path is None else read(self._path))
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002

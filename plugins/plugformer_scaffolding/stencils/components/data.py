@@ -29,6 +29,10 @@ class NewComponent(Data):
         self.size = size
         self.seed = seed
 
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses columns other than source and target."""
+        require_columns("new_component", ("source", "target"), columns)
+
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
         """Returns train, validation and test.
 
@@ -37,7 +41,7 @@ class NewComponent(Data):
         """
         from datasets import Dataset, DatasetDict  # slow to import, needed only here
 
-        require_columns("new_component", ("source", "target"), columns)
+        self.check_columns(columns)
         draw = random.Random(self.seed)  # noqa: S311 (examples, not secrets)
         held_out = max(1, self.size // 10)
         splits = {}

@@ -1,0 +1,1 @@
+"""Language modelling: balanced brackets of several kinds."""

@@ -1,0 +1,1 @@
+"""Tagging: the names of people and places in generated sentences."""

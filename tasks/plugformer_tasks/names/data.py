@@ -1,0 +1,133 @@
+"""Sentences with the names of people and places, some of which are names of both."""
+
+import random
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from plugformer.interfaces import Column, Data, require_columns
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+Words = tuple[str, ...]
+
+BOTH = ("Austin", "Chelsea", "Florence", "Georgia", "Jordan", "Paris", "Sydney", "Victoria")
+FIRST = (*BOTH, "Anna", "Ben", "Clara", "David", "Emma", "Frank", "Grace", "Henry", "Ida", "James")
+LAST = (
+    "Darwin",
+    "Hamilton",
+    "Houston",
+    "London",
+    "Miller",
+    "Smith",
+    "Taylor",
+    "Walker",
+    "Wellington",
+    "Young",
+)
+PLACES = (
+    *BOTH,
+    *LAST[:4],
+    "Wellington",
+    "Berlin",
+    "Oslo",
+    "Rome",
+    "Tokyo",
+    "Cape Town",
+    "Hong Kong",
+    "New York",
+    "Port Victoria",
+    "San Jose",
+)
+FRAMES = (
+    "PERSON lives in PLACE .",
+    "PERSON met PERSON in PLACE .",
+    "PERSON moved from PLACE to PLACE last year .",
+    "PERSON and PERSON have never seen PLACE .",
+    "PERSON wrote a long letter to PERSON .",
+    "PERSON is tired .",
+    "PERSON was born near PLACE , not in PLACE .",
+    "PLACE is far away .",
+    "PLACE and PLACE are large cities .",
+    "PLACE was founded long ago .",
+    "the train to PLACE was late , said PERSON .",
+    "the mayor of PLACE met PERSON .",
+    "the roads between PLACE and PLACE are old .",
+    "the sister of PERSON lives in PLACE .",
+    "nobody in PLACE remembers PERSON .",
+    "nobody was late .",
+)
+"""What stands around a name says which kind it is: words before or behind it, near or far."""
+
+
+class Names(Data):
+    """Sentences such as "Paris Miller met Jordan in Florence .", with a tag for each word, by IOB2.
+
+    Entities are PER and LOC. Every split has sentences of its own, none twice.
+
+    Args:
+        size: Number of training sentences.
+        held_out: Number of validation sentences, and of test sentences.
+        seed: Of the generator; the same seed gives the same sentences.
+    """
+
+    def __init__(
+        self,
+        *,
+        size: Annotated[int, Field(ge=1, le=50_000)] = 2_000,
+        held_out: Annotated[int, Field(ge=1, le=10_000)] = 500,
+        seed: int = 1,
+    ) -> None:
+        self._sizes = {"train": size, "validation": held_out, "test": held_out}
+        self._seed = seed
+
+    def check_columns(self, columns: Sequence[Column]) -> None:
+        """Refuses columns other than words and tags."""
+        require_columns("names", ("words", "tags"), columns)
+
+    def load(self, columns: Sequence[Column]) -> "DatasetDict":
+        """Returns train, validation and test.
+
+        Raises:
+            ConfigurationError: The task has other columns.
+        """
+        from datasets import Dataset, DatasetDict
+
+        self.check_columns(columns)
+        sentences = iter(self._sentences())
+        return DatasetDict(
+            {name: Dataset.from_list(list(islice(sentences, size))) for name, size in self._sizes.items()}
+        )
+
+    def _sentences(self) -> list[dict[str, Words]]:
+        """Returns all sentences, each once."""
+        draw = random.Random(self._seed)  # noqa: S311 (examples, not secrets)
+        found: dict[tuple[Words, Words], None] = {}
+        while len(found) < sum(self._sizes.values()):
+            found[_sentence(draw)] = None
+        tagged = list(found)
+        draw.shuffle(tagged)  # there are few short ones, which would come first
+        return [{"words": words, "tags": tags} for words, tags in tagged]
+
+
+def _sentence(draw: random.Random) -> tuple[Words, Words]:
+    """Returns the words of a sentence, and the tag of each."""
+    tagged = [pair for word in draw.choice(FRAMES).split() for pair in _filled(word, draw)]
+    words, tags = zip(*tagged, strict=True)
+    return words, tags
+
+
+def _filled(word: str, draw: random.Random) -> list[tuple[str, str]]:
+    """Returns the words that stand for a word of a frame, with their tags."""
+    if word == "PERSON":
+        names, kind = [draw.choice(FIRST)], "PER"
+        if draw.random() < 0.5:
+            names.append(draw.choice(LAST))
+    elif word == "PLACE":
+        names, kind = draw.choice(PLACES).split(), "LOC"
+    else:
+        return [(word, "O")]
+    return [(name, f"{'I' if place else 'B'}-{kind}") for place, name in enumerate(names)]

@@ -1,0 +1,152 @@
+"""A decoder alone continues prompts of different lengths in one batch as it does one by one."""
+
+import pytest
+import torch
+
+from plugformer.configuration import check_components, resolve
+from plugformer.configuration.task import DecodingBlock
+from plugformer.creation import create_architecture, create_task_type
+from plugformer.data.inputs import Inputs
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.decoding import Constraint, RecomputingSession
+from plugformer.evaluation.predictor import Generator
+from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
+from plugformer.kinds import Kind
+from plugformer.model.assembly import assemble
+from plugformer_plugins.tokenizer.characters import Characters
+
+PROMPTS = ["a", "", "ab ba", "b", "abababab", "bab"]
+LENGTH, LONGEST = 10, 7
+"""Positions of the model, and the most tokens of an output: the longest prompt leaves room for fewer."""
+
+TASK = """\
+type: {type}
+data: {{name: dates}}
+tokenizer: {{name: characters, shared: true}}
+model:
+  architecture: decoder-only
+  width: 16
+  heads: 2
+  layers: 2
+  hidden_width: 16
+  dropout: 0.0
+  max_length: {length}
+  position: {position}
+  embeddings: {{shared: false, tied: false}}
+  head: {{name: language_model, bias: true}}
+"""
+
+
+@pytest.fixture(params=["learned", "rope"])
+def position(request):
+    return request.param
+
+
+@pytest.fixture(params=["language-modelling", "sequence-to-sequence"])
+def task(request, position, registry, tmp_path):
+    file = tmp_path / "task.yaml"
+    file.write_text(TASK.format(type=request.param, position=position, length=LENGTH))
+    return check_components(resolve(str(file), registry=registry)).task
+
+
+@pytest.fixture
+def vocabularies(task, registry):
+    tokenizer = Characters()
+    tokenizer.train(["ab ba"])
+    return Vocabularies(tokenizer, tokenizer, create_task_type(task, registry))
+
+
+@pytest.fixture
+def model(task, vocabularies, registry):
+    """Untrained, with outputs that end at different times."""
+    model = assemble(task, vocabularies.sizes, registry).eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.3)
+        model.head.bias[[UNKNOWN, END]] = torch.tensor([-100.0, -0.5])
+    return model
+
+
+@pytest.fixture
+def predictor(model, vocabularies, registry):
+    def make(search, **options):
+        decoding = registry.create(Kind.DECODING, search)
+        constraint = Constraint.of(DecodingBlock(max_length=LONGEST), vocabularies.target, LENGTH)
+        return Generator(
+            model, vocabularies.target, decoding, constraint, **{"batch_tokens": 1000, **options}
+        )
+
+    return make
+
+
+@pytest.fixture
+def questions(task, vocabularies, registry):
+    def make(prompts):
+        return Inputs.of(prompts, vocabularies, task, create_architecture(task, registry))
+
+    return make
+
+
+def said(answers):
+    return [(each.output, pytest.approx(each.score, abs=1e-4)) for each in answers]
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "sampling"])
+def test_prompts_together_are_continued_as_one_by_one(predictor, questions, search):
+    split = questions(PROMPTS).split
+    (batch,) = predictor(search).batches(split, range(len(PROMPTS)))
+    assert len(set(batch.given.tolist())) > 3
+    together = predictor(search).predict(split)
+    assert len({len(answer.output) for answer in together}) > 1, "outputs must end at different times"
+    assert said(predictor(search, batch_tokens=1).predict(split)) == said(together)
+    alone = [
+        predictor(search).predict(questions([prompt]).split, first=row)[0]
+        for row, prompt in enumerate(PROMPTS)
+    ]
+    assert said(alone) == said(together)
+    assert said(predictor(search, session=RecomputingSession).predict(split)) == said(together)
+
+
+def test_the_score_of_a_continuation_is_its_probability_after_the_prompt(
+    model, vocabularies, predictor, questions
+):
+    answers = predictor("greedy").predict(questions(PROMPTS).split)
+    is_source = any(column.role == "input" for column in vocabularies.task_type.columns)
+    for prompt, answer in zip(PROMPTS, answers, strict=True):
+        given, new = vocabularies.source.encode([prompt, answer.output])
+        ids = [BEGIN, *given, *([END] * is_source), *new, END]
+        with evaluating(model):
+            hidden = model.decoder(tokens(ids[:-1]), model.decoder.start())
+            logits = model.head.logits(hidden, torch.ones(1, len(ids) - 1, dtype=torch.bool))
+        steps = logits[0].log_softmax(-1)[range(len(ids) - 1), ids[1:]]
+        assert answer.score == pytest.approx(steps[-len(new) - 1 :].sum().item(), abs=1e-4)
+
+
+def tokens(ids):
+    row = torch.tensor([ids])
+    return Tokens(row, torch.ones_like(row, dtype=torch.bool), Padding.NONE)
+
+
+def test_a_prompt_and_its_continuation_fit_the_model_together(model, predictor, questions):
+    model.head.bias.data[END] = -100.0
+    split = questions(PROMPTS).split
+    (batch,) = predictor("greedy").batches(split, range(len(PROMPTS)))
+    given = dict(zip(batch.rows, batch.given.tolist(), strict=True))
+    answers = predictor("greedy").predict(split)
+    assert [len(answer.output) for answer in answers] == [
+        min(LONGEST, LENGTH - given[row]) for row in range(len(PROMPTS))
+    ]
+
+
+@pytest.mark.parametrize("over", ["refuse", "truncate"])
+def test_a_prompt_longer_than_the_context(task, vocabularies, registry, over):
+    """Truncated, it is as if only its beginning had been given; otherwise it is a fault."""
+    length = task.data.length.model_copy(update={"over": over})
+    limited = task.model_copy(update={"data": task.data.model_copy(update={"length": length})})
+    found = Inputs.of(["ab", "ab" * LENGTH], vocabularies, limited, create_architecture(task, registry))
+    if over == "truncate":
+        assert (found.truncated, found.faults) == (frozenset({1}), {})
+        return
+    assert found.answerable == [0]
+    assert "has 20 tokens, the model takes at most" in str(found.faults[1])

@@ -1,0 +1,99 @@
+"""Heads for several labels and for numbers: losses and likelihoods by hand, over pooled hidden states."""
+
+from dataclasses import replace
+from math import log
+
+import pytest
+import torch
+
+from plugformer.interfaces import HeadContext
+from plugformer_plugins.head.multi_label import MultiLabelClassifier
+from plugformer_plugins.head.regressor import Regressor
+
+MODEL = HeadContext(width=2, heads=1, hidden_width=1, outputs=2)
+HIDDEN = torch.tensor([[[1.0, 3.0], [3.0, 1.0]], [[4.0, 0.0], [99.0, 99.0]]])
+REAL = torch.tensor([[True, True], [True, False]])
+"""Means (2, 2) and (4, 0)."""
+
+
+def with_weights(head, weight, bias):
+    with torch.no_grad():
+        head.output.weight.copy_(torch.tensor(weight))
+        head.output.bias.copy_(torch.tensor(bias))
+    return head
+
+
+def logit(probability):
+    return log(probability / (1 - probability))
+
+
+@pytest.fixture
+def multi_label():
+    """Gives the labels probabilities of 0.8 and 0.5, then 0.2 and 0.5."""
+    slope, bias = (logit(0.2) - logit(0.8)) / 2, logit(0.8) - (logit(0.2) - logit(0.8))
+
+    def make(**context):
+        head = MultiLabelClassifier(replace(MODEL, **context))
+        return with_weights(head, [[slope, 0.0], [0.0, 0.0]], [bias, 0.0])
+
+    return make
+
+
+TARGETS = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+
+
+def test_labels_have_probabilities_of_their_own(multi_label):
+    probabilities = multi_label().logits(HIDDEN, REAL).sigmoid()
+    torch.testing.assert_close(probabilities, torch.tensor([[0.8, 0.5], [0.2, 0.5]]))
+
+
+def test_the_loss_of_labels_is_binary_cross_entropy(multi_label):
+    loss, count = multi_label().loss(HIDDEN, TARGETS, REAL)
+    assert loss.item() == pytest.approx(-log(0.8) - log(0.5) - log(0.2) - log(0.5), rel=1e-6)
+    assert count.item() == 2
+
+
+def test_labels_are_smoothed_towards_one_half_in_training_alone(multi_label):
+    head = multi_label(label_smoothing=0.2)
+    by_hand = -(0.9 * log(0.8) + 0.1 * log(0.2)) - (0.9 * log(0.2) + 0.1 * log(0.8)) - 2 * log(0.5)
+    assert head.train().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(by_hand, rel=1e-6)
+    plain = -log(0.8) - log(0.2) - 2 * log(0.5)
+    assert head.eval().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(plain, rel=1e-6)
+
+
+def test_labels_are_likely_and_right_together(multi_label):
+    found = multi_label().likelihoods(HIDDEN, torch.tensor([[1.0, 1.0], [1.0, 0.0]]), REAL)
+    assert found.log_probabilities.tolist() == pytest.approx([log(0.8 * 0.5), log(0.2 * 0.5)], rel=1e-6)
+    assert found.targets.tolist() == [1, 1]
+    assert found.correct.tolist() == [1, 0]  # probabilities from one half on mean that a label applies
+
+
+@pytest.fixture
+def regressor():
+    """Gives 2 a + 3 b - 1: 9, then 7."""
+    return with_weights(Regressor(replace(MODEL, outputs=1)), [[2.0, 3.0]], [-1.0])
+
+
+def test_the_loss_of_numbers_is_the_squared_error(regressor):
+    assert regressor.logits(HIDDEN, REAL).tolist() == [[9.0], [7.0]]
+    loss, count = regressor.loss(HIDDEN, torch.tensor([10.0, 4.5]), REAL)
+    assert loss.item() == pytest.approx(1 + 2.5**2)
+    assert count.item() == 2
+
+
+def test_numbers_are_neither_probable_nor_right(regressor):
+    found = regressor.likelihoods(HIDDEN, torch.tensor([10.0, 4.5]), REAL)
+    assert found.log_probabilities.tolist() == pytest.approx([-1, -6.25])
+    assert found.targets.tolist() == [1, 1]
+    assert found.correct is None
+
+
+@pytest.mark.parametrize(("head", "outputs"), [(MultiLabelClassifier, 2), (Regressor, 1)])
+def test_padding_says_nothing_and_gets_no_gradient(head, outputs):
+    made = head(replace(MODEL, outputs=outputs), pooling="max")
+    hidden = HIDDEN.clone().requires_grad_()
+    made.loss(hidden, torch.ones(2, outputs).squeeze(1), REAL)[0].backward()
+    assert hidden.grad[~REAL].eq(0).all()
+    assert hidden.grad[REAL].ne(0).any()
+    expected = made.output(torch.tensor([[3.0, 3.0], [4.0, 0.0]]))
+    torch.testing.assert_close(made.logits(HIDDEN, REAL), expected)

@@ -1,0 +1,77 @@
+"""The token classifier: losses, likelihoods and best labels by hand; only tokens with a target count."""
+
+from dataclasses import replace
+from math import log
+
+import pytest
+import torch
+
+from plugformer.interfaces import IGNORED, HeadContext
+from plugformer_plugins.head.token_classifier import TokenClassifier
+
+MODEL = HeadContext(width=2, heads=1, hidden_width=1, outputs=2)
+HIDDEN = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]], [[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]])
+REAL = torch.tensor([[True, True, False], [True, False, True]])
+TARGETS = torch.tensor([[0, 0, IGNORED], [1, IGNORED, 1]])
+
+
+@pytest.fixture
+def head():
+    """Gives the labels (0.9, 0.1) at states of (1, 0), and (0.4, 0.6) at those of (0, 1)."""
+
+    def make(**context):
+        made = TokenClassifier(replace(MODEL, **context))
+        with torch.no_grad():
+            made.output.weight.copy_(torch.tensor([[0.9, 0.4], [0.1, 0.6]]).log())
+            made.output.bias.zero_()
+        return made
+
+    return make
+
+
+def test_every_token_has_scores_of_its_own(head):
+    probabilities = head().logits(HIDDEN, REAL).softmax(-1)
+    torch.testing.assert_close(probabilities[REAL][:3], torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]))
+
+
+def test_the_loss_is_that_of_tokens_with_a_target(head):
+    loss, count = head().loss(HIDDEN, TARGETS, REAL)
+    assert loss.item() == pytest.approx(-log(0.9) - log(0.4) - log(0.6) - log(0.1), rel=1e-6)
+    assert count.item() == 4
+
+
+def test_targets_are_smoothed_in_training_alone(head):
+    smoothed, by_hand = head(label_smoothing=0.2), 0.0
+    for right, wrong in ((0.9, 0.1), (0.4, 0.6), (0.6, 0.4), (0.1, 0.9)):
+        by_hand -= 0.9 * log(right) + 0.1 * log(wrong)
+    assert smoothed.train().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(by_hand, rel=1e-6)
+    plain = head().loss(HIDDEN, TARGETS, REAL)[0].item()
+    assert smoothed.eval().loss(HIDDEN, TARGETS, REAL)[0].item() == pytest.approx(plain, rel=1e-6)
+
+
+def test_likelihoods_are_of_whole_examples(head):
+    found = head().likelihoods(HIDDEN, TARGETS, REAL)
+    assert found.log_probabilities.tolist() == pytest.approx([log(0.9 * 0.4), log(0.6 * 0.1)], rel=1e-6)
+    assert found.targets.tolist() == [2, 2]
+    assert found.correct.tolist() == [1, 1]
+
+
+def test_the_best_labels_and_how_probable_they_are_together(head):
+    best = head().best(HIDDEN, REAL)
+    assert best.outputs[REAL].tolist() == [0, 1, 1, 0]
+    assert best.log_probabilities.tolist() == pytest.approx([log(0.9 * 0.6), log(0.6 * 0.9)], rel=1e-6)
+
+
+def test_tokens_without_a_target_get_no_gradient(head):
+    hidden = HIDDEN.clone().requires_grad_()
+    head().loss(hidden, TARGETS, REAL)[0].backward()
+    assert hidden.grad[~REAL].eq(0).all()
+    assert hidden.grad[REAL].ne(0).all()
+
+
+def test_dropout_works_in_training_alone():
+    made = TokenClassifier(replace(MODEL, width=64), dropout=0.5)
+    hidden, real = torch.randn(2, 3, 64), torch.ones(2, 3, dtype=torch.bool)
+    assert not torch.equal(made.logits(hidden, real), made.logits(hidden, real))
+    made.eval()
+    torch.testing.assert_close(made.logits(hidden, real), made.output(hidden))

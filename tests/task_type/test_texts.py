@@ -1,0 +1,73 @@
+"""What is predicted of one or several texts: columns, encoding, targets, questions."""
+
+import pytest
+
+from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.interfaces import END, Tokenizers
+from plugformer.kinds import Kind
+from plugformer_testing.small_tasks import Pieces
+
+PREDICTED = {"classification": "label", "multi-label": "labels", "regression": "number"}
+LEARNED = {
+    "classification": ["bad", "good"],
+    "multi-label": ["long", "new", "red"],
+    "regression": {"mean": 3.0, "deviation": 2.0},
+}
+VALUES = {"classification": ["good"], "multi-label": [["red", "long"]], "regression": [4.0]}
+TARGETS = {"classification": [1], "multi-label": [[1.0, 0.0, 1.0]], "regression": [0.5]}
+
+
+@pytest.fixture(params=PREDICTED)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def make(registry, name):
+    def create(**options):
+        task_type = registry.create(Kind.TASK_TYPE, name, **options)
+        task_type.learned = LEARNED[name]
+        return task_type
+
+    return create
+
+
+@pytest.fixture
+def tokenizers():
+    """Of pieces of three characters."""
+    pieces = Pieces(["the red fox"])
+    return Tokenizers(pieces, pieces)
+
+
+def test_one_text(make, name, tokenizers):
+    task_type = make()
+    assert [column.name for column in task_type.columns] == ["text", PREDICTED[name]]
+    encoded = task_type.encode({"text": ["the fox"], PREDICTED[name]: VALUES[name]}, tokenizers)
+    assert encoded == {"input": tokenizers.source.encode(["the fox"]), "targets": TARGETS[name]}
+    assert task_type.encode({"text": ["the fox"]}, tokenizers).keys() == {"input"}
+    assert task_type.question("a\tb") == {"text": "a\tb"}
+
+
+def test_several_texts_have_the_end_between_them(make, tokenizers):
+    task_type = make(inputs=["first", "second", "third"])
+    encoded = task_type.encode({"first": ["the"], "second": ["red"], "third": ["fox"]}, tokenizers)
+    (the,), (red,), (fox,) = tokenizers.source.encode(["the", "red", "fox"])
+    assert encoded == {"input": [[the, END, red, END, fox]]}
+    assert task_type.question("a\tb\tc") == {"first": "a", "second": "b", "third": "c"}
+    with pytest.raises(ConfigurationError, match=r"'a\\tb' has 2 of 3 texts; give first, second, third"):
+        task_type.question("a\tb")
+
+
+def test_a_column_has_one_role(make, name):
+    for inputs in (["text", "text"], ["text", PREDICTED[name]]):
+        with pytest.raises(ConfigurationError, match="each needs a name of its own"):
+            make(inputs=inputs)
+
+
+@pytest.mark.parametrize("name", ["classification", "multi-label"])
+def test_an_unknown_label_says_whose_it_is(make, name, tokenizers):
+    wrong = {"classification": ["good", "godo"], "multi-label": [["red"], ["long", "rde"]]}[name]
+    message = {"classification": "'godo' .*'good'", "multi-label": "'rde' .*'red'"}[name]
+    with pytest.raises(ExampleError, match=f"unknown label {message}") as raised:
+        make().encode({"text": ["the", "fox"], PREDICTED[name]: wrong}, tokenizers)
+    assert raised.value.row == 1

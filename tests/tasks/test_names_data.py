@@ -1,0 +1,62 @@
+"""Sentences with names: their tags, their splits, and that names alone do not tell what they are."""
+
+from typing import Any
+
+import pytest
+from datasets import DatasetDict
+from tests.columns import PAIRS
+
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Column
+from plugformer.registry import Registry
+from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_tasks.names.data import BOTH, Names
+
+SIZES = {"train": 300, "validation": 40, "test": 40}
+COLUMNS: tuple[Column, ...] = Tagging().columns
+
+
+def load(**options: Any) -> DatasetDict:
+    create = Registry.discover().create
+    data: DatasetDict = create("data", "names", **{"size": 300, "held_out": 40, **options}).load(COLUMNS)
+    return data
+
+
+def test_every_word_has_a_tag_of_iob2() -> None:
+    for split in load().values():
+        for example in split:
+            words, tags = example["words"], example["tags"]
+            assert len(words) == len(tags)
+            assert set(tags) <= {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
+            for before, tag in zip(["O", *tags], tags, strict=False):
+                assert not tag.startswith("I-") or before[2:] == tag[2:]
+            assert all(tag != "O" for word, tag in zip(words, tags, strict=True) if word in BOTH)
+
+
+def test_some_names_are_of_people_and_of_places() -> None:
+    seen: dict[str, set[str]] = {}
+    for example in load()["train"]:
+        for word, tag in zip(example["words"], example["tags"], strict=True):
+            seen.setdefault(word, set()).add(tag[2:])
+    assert all(seen[name] == {"PER", "LOC"} for name in BOTH)
+
+
+def test_no_sentence_is_there_twice_and_lengths_are_alike() -> None:
+    data = load()
+    assert {name: len(split) for name, split in data.items()} == SIZES
+    sentences = [" ".join(words) for split in data.values() for words in split["words"]]
+    assert len(set(sentences)) == len(sentences)
+    lengths = {name: sum(map(len, split["words"])) / len(split) for name, split in data.items()}
+    assert max(lengths.values()) - min(lengths.values()) < 1
+
+
+def test_the_seed_decides() -> None:
+    assert load()["train"][:] == load()["train"][:]
+    assert load()["train"][:] != load(seed=2)["train"][:]
+
+
+def test_it_serves_words_and_tags_only() -> None:
+    with pytest.raises(
+        ConfigurationError, match="it has words and tags, and the task needs source and target"
+    ):
+        Names().load(PAIRS)
