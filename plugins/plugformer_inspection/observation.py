@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Literal, NamedTuple, cast
 
 from torch import Tensor, nn
@@ -61,13 +62,13 @@ def observing(model: Model) -> Iterator[list[Record]]:
         model: Any model, in any mode; it is not changed.
     """
     records: list[Record] = []
-    observers: dict[nn.Module, list[_Observer]] = {}
+    observers: dict[nn.Module, dict[int, list[_Observer]]] = {}
     for place in attentions(model):
-        stack = getattr(model, place.stack)
-        observers.setdefault(stack.layers[place.layer], []).append(_Observer(place, records))
+        layer = getattr(model, place.stack).layers[place.layer]
+        observers.setdefault(layer, {}).setdefault(place.layer, []).append(_Observer(place, records))
     with ExitStack() as hooks:
-        for layer, own in observers.items():
-            hooks.enter_context(_removing(layer.register_forward_pre_hook(_watch(own))))
+        for layer, calls in observers.items():
+            hooks.enter_context(_removing(layer.register_forward_pre_hook(_watch(list(calls.values())))))
         yield records
 
 
@@ -82,15 +83,21 @@ class _Observer:
         self.records.append(Record(self.place, name, value))
 
 
-def _watch(observers: Sequence[_Observer]) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
+def _watch(
+    calls: Sequence[Sequence[_Observer]],
+) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
     """Returns a hook that gives each scope of a layer's call its observer.
 
     The layers of a stack share one scope, and a scope does not know the layer: each gets a copy of its own. A
     decoder layer takes two, of self-attention and of cross-attention, in this order.
+
+    Args:
+        calls: The observers of each call in a pass: several where one layer stands in several places.
     """
+    turns = cycle(calls)
 
     def hook(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001 (torch's signature)
-        remaining = iter(observers)
+        remaining = iter(next(turns))
         return tuple(
             each.observed_by(next(remaining)) if isinstance(each, Scope) else each for each in inputs
         )

@@ -51,10 +51,10 @@ def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
 
 
 def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
-    attention: Attention = subject.at(DECODER).shaken()
     real = case.layout.real
     x = tokens(subject, *real.shape)
-    for encoding in encodings(subject):
+    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
+        attention: Attention = there.shaken()
         at = case.layout.at(encoding)
         with torch.no_grad():
             pieces, whole = read_pieces(attention, x, at, case.cuts), read(attention, x, at, causal=True)
@@ -71,10 +71,10 @@ def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
 @check(_pieces(by_step=False))
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
-    attention: Attention = subject.at(DECODER).shaken()
     real, cut = case.layout.real, case.cuts[0]
     x, query = tokens(subject, *real.shape), tokens(subject, len(real), 2)
-    for encoding in encodings(subject):
+    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
+        attention: Attention = there.shaken()
         whole = case.layout.at(encoding)
         head = Positions.of(real[:, :cut], encoding, case.layout.padding)
         tail = head.following(real[:, cut:], case.layout.padding)

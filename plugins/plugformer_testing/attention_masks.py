@@ -16,9 +16,9 @@ ROLES = (ENCODER, DECODER, CROSS)
 @check(LAYOUTS[1:])
 def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
     """Under a causal scope, changing a token changes no output before it."""
-    attention: Attention = subject.at(DECODER).shaken()
     x = tokens(subject, *layout.real.shape)
-    for encoding in encodings(subject):
+    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
+        attention: Attention = there.shaken()
         at = layout.at(encoding)
         before = read(attention, x, at, causal=True)
         for first in range(1, x.shape[1]):
@@ -35,8 +35,8 @@ def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
 @check(FULL[1:])
 def no_gradient_from_the_future(subject: Subject, layout: Layout) -> None:
     """Under a causal scope, no gradient flows from an output to a later token."""
-    attention: Attention = subject.at(DECODER).shaken()
-    for encoding in encodings(subject):
+    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
+        attention: Attention = there.shaken()
         x = tokens(subject, *layout.real.shape).requires_grad_()
         outputs = read(attention, x, layout.at(encoding), causal=True)
         for last in range(x.shape[1] - 1):

@@ -1,5 +1,7 @@
 """The contract of heads: see plugformer.interfaces.head."""
 
+from itertools import cycle, islice
+
 import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
@@ -54,7 +56,7 @@ def evaluation_loss_is_plain_cross_entropy(subject: Subject, layout: Layout) -> 
     """In evaluation mode the loss is the summed cross-entropy in nats, whatever the label smoothing.
 
     Of numbers it is least, zero, where they are predicted exactly. A head that predicts targets of a sequence
-    together has likelihoods of its own, with which it is compared elsewhere.
+    together, or has targets of its own, has likelihoods of its own, with which it is compared elsewhere.
     """
     _loss_is_cross_entropy(subject, layout, training=False)
 
@@ -63,7 +65,7 @@ def evaluation_loss_is_plain_cross_entropy(subject: Subject, layout: Layout) -> 
 def training_loss_is_smoothed(subject: Subject, layout: Layout) -> None:
     """In training mode the loss is the summed cross-entropy against targets smoothed by the model's rate.
 
-    Of numbers, and of targets predicted together, nothing is.
+    Of numbers, of targets predicted together and of a head's own, nothing is.
     """
     _loss_is_cross_entropy(subject, layout, training=True)
 
@@ -136,7 +138,7 @@ def likelihoods_are_those_of_the_loss(subject: Subject, layout: Layout) -> None:
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
         require(values.shape == (len(real),), f"{name} of {len(real)} examples are {tuple(values.shape)}")
     require_close(
-        -found.log_probabilities.double().sum(), loss, "the log-probabilities add up to another loss"
+        -found.log_probabilities.double().sum(), loss.double(), "the log-probabilities add up to another loss"
     )
     require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
     numbers = head.answer_types == _NUMBERS
@@ -198,7 +200,7 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
     head = _shaken(subject, label_smoothing=0.2).train(training)
     hidden, targets, real = _example(subject, head, layout)
     by_token = _by_token(subject, head)
-    if _together(subject, head):
+    if _together(subject, head) or head.check_targets:
         return
     state = torch.get_rng_state()
     logits = head.logits(hidden, real)
@@ -233,6 +235,9 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
 def _example(subject: Subject, head: Head, layout: Layout) -> Example:
     real = layout.real
     hidden = torch.randn(*real.shape, subject.model.width, dtype=torch.float64)
+    if head.check_targets:
+        rows = list(islice(cycle(head.check_targets), len(real)))
+        return hidden, torch.tensor(rows, dtype=torch.float64), real
     if _by_token(subject, head):
         return hidden, torch.randint(OUTPUTS, real.shape), real
     if head.answer_types == _NUMBERS:

@@ -75,7 +75,7 @@ HALF = Scored("half right", (*(each[0] for each in REFERENCES[:2]), *WRONG[2:]),
 SEVERAL = Scored("joint references", HALF.predictions, tuple((*each, OTHER) for each in REFERENCES))
 EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
 
-EXAMPLES_OF: dict[Answer, Sequence[tuple[Value, Value]]] = {
+EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
     Answer.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
     Answer.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
     Answer.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
@@ -225,7 +225,7 @@ def _own(metric: Metric, case: Scored) -> Scored:
         return case
     examples = list(islice(cycle(own), len(REFERENCES)))
     first, wrong_one = examples[0]
-    nothing: Value = "" if isinstance(first, str) else wrong_one if isinstance(first, float) else []
+    nothing: Value = "" if isinstance(first, str) else [] if isinstance(first, list) else wrong_one
     answers: dict[Value, Value] = {OTHER: wrong_one, "": nothing}
     for (right,), wrong, (own_right, own_wrong) in zip(REFERENCES, WRONG, examples, strict=True):
         answers |= {right: own_right, wrong: own_wrong}

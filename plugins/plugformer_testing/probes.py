@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Norm, PositionalEncoding, Positions, Sublayer
+from plugformer.interfaces import Attention, Norm, PositionalEncoding, Positions, Scope, State, Sublayer
 
 
 class Turning(PositionalEncoding):
@@ -57,6 +57,31 @@ class Sloping(PositionalEncoding):
         keys = key_heads.repeat_interleave(query_heads.shape[1] // key_heads.shape[1], dim=1)
         asked, told = query_heads.mean(dim=-1)[..., None], keys.mean(dim=-1)[:, :, None]
         return 0.5 * (asked * (0.9 * ahead).sin() + told * (1.3 * ahead).sin())
+
+
+class SharedState(Attention):
+    """An attention that reads the state of one in a layer below, which reads it, too.
+
+    Args:
+        owner: Projects the state.
+        reader: Reads it.
+    """
+
+    def __init__(self, owner: Attention, reader: Attention) -> None:
+        super().__init__()
+        self.owner = owner
+        self.reader = reader
+
+    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+        """Returns what the owner projects."""
+        return self.owner.project(memory, at)
+
+    def attend(
+        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+    ) -> Float[Tensor, "batch query width"]:
+        """Returns what the reader reads once the owner has read."""
+        self.owner.attend(query, state, Scope(scope.query, scope.key, causal=scope.causal))
+        return self.reader.attend(query, state, scope)
 
 
 class Collector:

@@ -29,6 +29,7 @@ def small_model(
     head: str = "",
     position: str = "rope",
     max_length: int = MAX_LENGTH,
+    registry: Registry | None = None,
 ) -> Model:
     """Returns a model of two layers in double precision and evaluation mode, its parameters shaken.
 
@@ -39,6 +40,7 @@ def small_model(
         head: Name of its component; one of `HEADS` if empty.
         position: Name of the positional encoding.
         max_length: Of the model.
+        registry: Has the parts; what is installed if None.
     """
     block = {"name": "-"}
     task = Task.model_validate(
@@ -59,7 +61,7 @@ def small_model(
             },
         }
     )
-    registry = Registry.discover()
+    registry = registry or Registry.discover()
     model = architecture.build(Builder(task, architecture, registry), sizes, level)
     initialize(model, 1, registry.create(Kind.INITIALIZATION, task.model.initialization.name))
     with torch.no_grad():  # away from initial values, such as zeros, which could hide any fault

@@ -15,9 +15,11 @@ from plugformer.data import EncodedSplit, Vocabularies, encode
 from plugformer.interfaces import (
     SPECIAL_TOKENS,
     UNKNOWN,
+    Answer,
     Architecture,
     Column,
     Examples,
+    Head,
     Level,
     Model,
     TaskType,
@@ -175,11 +177,9 @@ def split_of(
 def architecture_of(task_type: TaskType) -> Architecture:
     """Returns the first installed architecture, by name, that can serve a task type."""
     registry = Registry.discover()
-    entries = sorted(registry.entries(Kind.ARCHITECTURE), key=lambda each: each.name)
-    sound = [
-        f"{entry.distribution}:{entry.name}" for entry in entries if entry.state is not State.QUARANTINED
-    ]
-    classes: Iterator[type[Architecture]] = (registry.load(Kind.ARCHITECTURE, name) for name in sound)
+    classes: Iterator[type[Architecture]] = (
+        registry.load(Kind.ARCHITECTURE, name) for name in _sound(registry, Kind.ARCHITECTURE)
+    )
     fitting = (each for each in classes if task_type.level in each.levels and reads(task_type, each))
     found = next(fitting, None)
     if found is None:
@@ -187,12 +187,39 @@ def architecture_of(task_type: TaskType) -> Architecture:
     return found()
 
 
-def model_of(vocabularies: Vocabularies, targets: Any) -> Model:
-    """Returns a small model for a task type, with a built-in head for targets such as it has encoded."""
-    task_type = vocabularies.task_type
-    head = ""
-    if task_type.level is Level.SEQUENCE and np.asarray(targets).dtype.kind == "f":
+def _sound(registry: Registry, kind: Kind) -> list[str]:
+    """Returns the components of a kind that can be used, sorted by name."""
+    entries = sorted(registry.entries(kind), key=lambda each: each.name)
+    return [f"{entry.distribution}:{entry.name}" for entry in entries if entry.state is not State.QUARANTINED]
+
+
+def _installed_head(task_type: TaskType, registry: Registry) -> str:
+    """Returns the first installed head, by name, that predicts a task type's answers."""
+
+    def predicts(name: str) -> bool:
+        head: type[Head] = registry.load(Kind.HEAD, name)
+        return task_type.level in head.levels and task_type.answer_type in head.answer_types
+
+    found = next(filter(predicts, _sound(registry, Kind.HEAD)), None)
+    if found is None:
+        fail(f"its answers are {task_type.answer_type!r}, which no installed head predicts")
+    return found
+
+
+def model_of(vocabularies: Vocabularies, targets: Any, registry: Registry | None = None) -> Model:
+    """Returns a small model for a task type, with a head for targets such as it has encoded.
+
+    The head is a built-in one if the answers are of a kind that these know, else one of the registry's.
+    """
+    task_type, registry = vocabularies.task_type, registry or Registry.discover()
+    head = "" if task_type.answer_type in set(Answer) else _installed_head(task_type, registry)
+    if not head and task_type.level is Level.SEQUENCE and np.asarray(targets).dtype.kind == "f":
         head = "multi_label" if np.asarray(targets).ndim > 1 else "regressor"
     return small_model(
-        architecture_of(task_type), task_type.level, vocabularies.sizes, head=head, max_length=LONGEST
+        architecture_of(task_type),
+        task_type.level,
+        vocabularies.sizes,
+        head=head,
+        max_length=LONGEST,
+        registry=registry,
     )

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
+from plugformer.interfaces import Attention, HeadContext, ModelContext, Place, ResidualContext
 from plugformer.registry import (
     Kind,
     Registry,
@@ -19,7 +19,8 @@ from plugformer.registry import (
     options_model,
     source_hash,
 )
-from plugformer_testing.probes import RootMeanSquare
+from plugformer_testing.check import require
+from plugformer_testing.probes import RootMeanSquare, SharedState
 
 T = TypeVar("T")
 
@@ -36,6 +37,9 @@ PLACES = (
     CROSS,
 )
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
+
+_DEEP = 6
+"""Layers of a stack in which one may read the state of another."""
 
 OUTPUTS = 7
 """Classes that a head predicts."""
@@ -68,6 +72,7 @@ class Subject:
         distribution: Who offers it.
         version: That distribution's version.
         module: The module that its source is hashed from; that of the class if empty.
+        registry: Has the components that it is tried with; what is installed if None.
     """
 
     kind: Kind
@@ -80,6 +85,7 @@ class Subject:
     distribution: str = "local"
     version: str = ""
     module: str = ""
+    registry: Registry | None = None
     _memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
@@ -106,6 +112,7 @@ class Subject:
             distribution=entry.distribution,
             version=entry.version,
             module=entry.target.partition(":")[0],
+            registry=registry,
         )
 
     @classmethod
@@ -146,13 +153,28 @@ class Subject:
     def serving(self, *places: Place) -> list["Subject"]:
         """Returns the component at those of the places that it serves.
 
+        An attention whose layers share states is there again, in a layer that reads another's.
+
         Raises:
             ConfigurationError: It refuses them all.
         """
         served = [self.at(place) for place in places if self._refusal(place) is None]
         if not served and (refusal := self._refusal(places[-1])):
             raise refusal
+        if self.kind is Kind.ATTENTION:
+            served += [reader for each in served for reader in self._readers(each.place)]
         return served
+
+    def _readers(self, place: Place) -> list["Subject"]:
+        """Returns the attention in the first layer that reads the state of one below, if any does."""
+
+        def find() -> list[Subject]:
+            higher = (replace(place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
+            served = [self.at(each) for each in higher if self._refusal(each) is None]
+            with torch.device("meta"):
+                return [each for each in served if isinstance(each.create(), SharedState)]
+
+        return self.once(("readers", place), find)[:1]
 
     @property
     def place(self) -> Place:
@@ -195,7 +217,28 @@ class Subject:
             context = (ResidualContext(**{**joined, **told}),)
         elif told:
             context = (ModelContext(**told),)
-        return self.component(*context, **checked_options(self.component, self.options, self.name))
+        made = self.component(*context, **checked_options(self.component, self.options, self.name))
+        if self.kind is Kind.ATTENTION and made.reads_layer is not None:
+            return self._with_owner(made, sizes)
+        return made
+
+    def _with_owner(self, reader: Attention, sizes: Mapping[str, Any]) -> "SharedState":
+        """Returns an attention beside the one in a layer below whose state it reads."""
+        below, place = cast("int", reader.reads_layer), self.place
+        require(
+            0 <= below < place.layer,
+            f"in {place} it reads the state of layer {below}, expected a layer below",
+        )
+        at = replace(place, layer=below)
+        owner = self.component(
+            ModelContext(**{**vars(self.model), **sizes, "place": at}),
+            **checked_options(self.component, self.options, self.name),
+        )
+        require(
+            owner.reads_layer is None,
+            f"in {place} it reads the state of layer {below}, which has none of its own",
+        )
+        return SharedState(owner, reader)
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
         """Constructs a module in evaluation mode whose parameters have moved away from their initial values.

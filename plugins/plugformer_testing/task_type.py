@@ -230,7 +230,7 @@ def a_model_learns_from_it(subject: Subject) -> None:
     """A model of an installed architecture has a finite loss over its examples, and finite gradients."""
     known, examples = _learned(subject)
     split = split_of(known, examples, packed=True)
-    model = model_of(known, _encode(known.task_type, examples, known).get("targets"))
+    model = model_of(known, _encode(known.task_type, examples, known).get("targets"), subject.registry)
     loss = model(split.batch(range(len(split))))
     require(int(loss.targets) > 0, "there is nothing to be predicted")
     require_finite(loss.total, "the loss is not finite")
@@ -247,7 +247,7 @@ def answers_are_of_their_type(subject: Subject) -> None:
     if known.task_type.level is Level.NEXT_TOKEN:
         return
     asked = _inputs(known.task_type, examples)
-    answers = _answers(known, examples, asked)
+    answers = _answers(subject, known, examples, asked)
     count = len(next(iter(asked.values())))
     require(len(answers) == count, f"{count} examples have {len(answers)} answers")
     words = [column for column in known.task_type.columns if column.holds == "words"]
@@ -273,14 +273,13 @@ def answers_do_not_depend_on_others(subject: Subject) -> None:
     if known.task_type.level is Level.NEXT_TOKEN:
         return
     asked = _inputs(known.task_type, examples)
-    whole = _answers(known, examples, asked)
+    whole = _answers(subject, known, examples, asked)
     for row, answer in enumerate(whole):
-        (alone,) = _answers(known, examples, {name: [values[row]] for name, values in asked.items()})
-        message = f"example {row} has the answer {answer.output!r} in a batch and {alone.output!r} alone"
-        if isinstance(answer.output, float) and isinstance(alone.output, float):
-            require(math.isclose(answer.output, alone.output, rel_tol=1e-5, abs_tol=1e-6), message)
-        else:
-            require(answer.output == alone.output, message)
+        (alone,) = _answers(subject, known, examples, {name: [values[row]] for name, values in asked.items()})
+        require(
+            _same(answer.output, alone.output),
+            f"example {row} has the answer {answer.output!r} in a batch and {alone.output!r} alone",
+        )
         if answer.score is not None and alone.score is not None:
             require(
                 math.isclose(answer.score, alone.score, rel_tol=1e-5, abs_tol=1e-6),
@@ -295,7 +294,7 @@ def more_answers_than_there_are_are_refused(subject: Subject) -> None:
     if known.task_type.level is Level.NEXT_TOKEN:
         return
     try:
-        answers = _answers(known, examples, _inputs(known.task_type, examples), n_best=100_000)
+        answers = _answers(subject, known, examples, _inputs(known.task_type, examples), n_best=100_000)
     except ConfigurationError:
         return
     fail(f"asked for 100,000 answers it gives {1 + len(answers[0].alternatives)}, expected an error")
@@ -353,13 +352,13 @@ def _outputs(task_type: TaskType) -> str:
 
 
 def _answers(
-    known: Vocabularies, examples: Examples, asked: Examples, *, n_best: int = 1
+    subject: Subject, known: Vocabularies, examples: Examples, asked: Examples, *, n_best: int = 1
 ) -> list[Prediction]:
     """Returns the answers of a model, whose values are the same at every call."""
     split = split_of(known, asked, asking=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        model = model_of(known, _encode(known.task_type, examples, known).get("targets"))
+        model = model_of(known, _encode(known.task_type, examples, known).get("targets"), subject.registry)
     with evaluating(model):
         batch = split.batch(range(len(split)))
         return known.task_type.answer(model, batch, known.tokenizers, n_best)
@@ -369,7 +368,16 @@ def _is_list_of_text(value: object) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
-_IS: dict[Answer, tuple[str, Callable[[object], bool]]] = {
+def _same(one: object, other: object) -> bool:
+    """Returns whether two answers are the same but for rounding."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    return one == other
+
+
+_IS: dict[str, tuple[str, Callable[[object], bool]]] = {
     Answer.TEXT: ("a text", lambda value: isinstance(value, str)),
     Answer.LABEL: ("the name of a label", lambda value: isinstance(value, str)),
     Answer.TOKENS: ("a text", lambda value: isinstance(value, str)),
@@ -379,8 +387,8 @@ _IS: dict[Answer, tuple[str, Callable[[object], bool]]] = {
 }
 
 
-def _require_value(answer: Answer, value: Any, what: str) -> None:
-    words, holds = _IS[answer]
+def _require_value(answer: str, value: Any, what: str) -> None:
+    words, holds = _IS.get(answer, ("some value", lambda value: value is not None))
     require(holds(value), f"{what} is {value!r}, expected {words}, as of {answer}")
     require(
         json.loads(json.dumps(value)) == (list(value) if isinstance(value, tuple) else value),

@@ -6,6 +6,8 @@ How a vocabulary is kept and comes out the same everywhere is in tokenizer_files
 import unicodedata
 from functools import partial
 
+import numpy as np
+
 from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 from plugformer_testing.check import check, require
 from plugformer_testing.subject import Subject
@@ -149,6 +151,35 @@ def batches_equal_single_texts(subject: Subject, size: int) -> None:
         )
 
 
+@check(NASTY, simpler_texts)
+def drawn_tokens_spell_the_same_text(subject: Subject, text: Text) -> None:
+    """Tokens drawn by `sampling` are in the vocabulary, and read as those of `encode` do."""
+    tokenizer = trained(subject)
+    row = tokenizer.encode([text.value])[0]
+    if UNKNOWN in row:
+        return
+    expected = tokenizer.decode([row])[0]
+    drawn = tokenizer.sampling(np.random.default_rng(0)).encode([text.value] * 3)
+    outside = [number for each in drawn for number in each if not END < number < tokenizer.size]
+    require(not outside, f"number {outside[:1]} is drawn, expected one from 4 to {tokenizer.size - 1}")
+    for each, found in zip(drawn, tokenizer.decode(drawn), strict=True):
+        require(found == expected, f"the tokens {each} are drawn, which read {found!r}, not {expected!r}")
+
+
+@check()
+def draws_follow_the_generator(subject: Subject) -> None:
+    """The same generator draws the same tokens again, and the tokenizer itself goes on without drawing."""
+    tokenizer, texts = trained(subject), [text.value for text in NASTY]
+    plain = tokenizer.encode(texts)
+
+    def drawn() -> list[list[int]]:
+        return tokenizer.sampling(np.random.default_rng(0)).encode(texts)
+
+    first = drawn()
+    require(tokenizer.encode(texts) == plain, "after `sampling` the tokenizer itself encodes otherwise")
+    require(drawn() == first, "the same generator draws other tokens")
+
+
 def _bare(text: str) -> str:
     """Returns the text without spaces, case and compatibility forms."""
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
@@ -164,6 +195,8 @@ CHECKS = (
     decoded_text_is_stable,
     pieces_make_the_text,
     batches_equal_single_texts,
+    drawn_tokens_spell_the_same_text,
+    draws_follow_the_generator,
     trained_twice_is_the_same,
     trained_in_another_process_is_the_same,
     saved_and_loaded_is_the_same,

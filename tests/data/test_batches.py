@@ -8,6 +8,8 @@ from tests.batches import labelled, pairs
 
 from plugformer.data.columns import TokenColumn
 from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side, pad
+from plugformer_plugins.task_type.regression import Regression
+from plugformer_testing.small_tasks import split_of, vocabularies_of
 
 ROWS = [[5, 6], [], [7, 8, 9]]
 
@@ -50,6 +52,20 @@ def test_a_batch_holds_the_same_tokens_as_its_rows_alone(side: Side) -> None:
             assert many.ids[number][many.real[number]].tolist() == one.ids[0].tolist()
     assert whole.rows == [4, 5, 6]
     assert whole.tokens == 8 + 11
+
+
+def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read when somebody asks, so that training pays nothing for it."""
+    task_type = Regression(inputs=["one", "other"])
+    task_type.learned = {"mean": 0.0, "deviation": 1.0}
+    examples = {"one": ["a", "b"], "other": ["c", "d"], "number": [1.0, 2.0]}
+    split = split_of(vocabularies_of(task_type, examples), examples)
+    read = split.example
+    monkeypatch.setattr(split, "example", pytest.fail)
+    batch = split.batch([1, 0]).to("cpu")
+    monkeypatch.setattr(split, "example", read)
+    assert list(batch.inputs) == [{"one": "b", "other": "d"}, {"one": "a", "other": "c"}]
+    assert list(batch.inputs[1:]) == [{"one": "a", "other": "c"}]
 
 
 def test_targets_go_from_begin_to_end_and_classified_texts_too() -> None:

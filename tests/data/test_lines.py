@@ -87,4 +87,7 @@ def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> No
     ((path, message),) = data.problems(PAIRS)
     assert path == ("files", "train", 0, "source")
     assert "gone.de: no such file" in message
-    assert ("name",) in [path for path, _ in data.problems(LABELS)]
+    with pytest.raises(
+        ConfigurationError, match="it has source and target, and the task needs text and label"
+    ):
+        data.check_columns(LABELS)

@@ -153,7 +153,7 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
 
 def test_refused_examples_are_named(tmp_path: Path, registry: Registry) -> None:
     with pytest.raises(
-        DataError, match=r"test, example 7 \('[0-9]{11}'\): its input has 11 tokens, the limit is 8 \(2 "
+        DataError, match=r"test, example 7 \('[0-9+]{11}'\): its input has 11 tokens, the limit is 8 \(2 "
     ):
         prepare(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}), registry)
 

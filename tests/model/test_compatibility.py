@@ -4,6 +4,7 @@ import pytest
 
 from plugformer.configuration import resolve, validate
 from plugformer.errors import ConfigurationError
+from plugformer_plugins.tokenizer.bpe import BPE
 
 BASE = """\
 type: sequence-to-sequence
@@ -87,6 +88,17 @@ def test_what_does_not_fit_is_told_with_what_would(validated, text, message):
         validated(text)
 
 
+def test_texts_that_are_joined_are_not_cut_anew(validated, monkeypatch):
+    monkeypatch.setattr(BPE, "sampling", lambda self, generator: self)
+    validated("tokenizer: bpe")
+    with pytest.raises(
+        ConfigurationError,
+        match=r"top.yaml:\d+:\d+  tokenizer.source: tokenizer 'bpe' cuts texts anew in every epoch, but a "
+        r"language-modelling task joins all texts .*; expected (?!.*'bpe').*'characters'",
+    ):
+        validated("type: language-modelling\nmodel: {architecture: decoder-only}\ntokenizer: bpe")
+
+
 def test_all_that_does_not_fit_is_told_together(validated):
     with pytest.raises(ConfigurationError) as caught:
         validated(
@@ -109,5 +121,6 @@ def test_a_metric_that_cannot_be_loaded_is_not_offered(validated, registry, tmp_
 
 
 def test_classification_by_either_architecture_that_reads_the_whole_input(validated):
-    validated(CLASSIFIER)
-    validated("type: classification\nmodel: {head: classifier, embeddings: {tied: false}}")
+    data = "data: {name: hub, dataset: texts}"
+    validated(f"{CLASSIFIER}{data}")
+    validated(f"type: classification\nmodel: {{head: classifier, embeddings: {{tied: false}}}}\n{data}")

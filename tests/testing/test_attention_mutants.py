@@ -6,7 +6,7 @@ import torch
 from plugformer.interfaces import Padding, PerPosition, Positions, Scope
 from plugformer.kinds import Kind
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
-from plugformer_testing import module
+from plugformer_testing import module, run
 from plugformer_testing.runner import checks_of
 
 
@@ -237,7 +237,54 @@ class NormalisesItsOutput(MultiHeadAttention):
         return torch.nn.functional.normalize(super().attend(query, state, scope), dim=-1)
 
 
+class Shared(MultiHeadAttention):
+    """Odd layers read the state of the layer below."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        if model.place.layer % 2:
+            self.reads_layer = model.place.layer - 1
+
+
+class ReadsItself(Shared):
+    def __init__(self, model):
+        super().__init__(model)
+        if self.reads_layer is not None:
+            self.reads_layer = model.place.layer
+
+
+class ReadsAReader(Shared):
+    def __init__(self, model):
+        super().__init__(model)
+        self.reads_layer = model.place.layer - 1 if model.place.layer else None
+
+
+class GrowsTheOwners(Shared):
+    """Appends what it has read to a state that is another's."""
+
+    def attend(self, query, state, scope):
+        read = super().attend(query, state, scope)
+        if self.reads_layer is not None:
+            state.append(self.project(query, scope.query))
+        return read
+
+
+class ReaderIsUnrotated(Shared):
+    def attend(self, query, state, scope):
+        if self.reads_layer is None:
+            return super().attend(query, state, scope)
+        still = Positions(
+            torch.zeros_like(scope.query.index), scope.query.real, scope.query.padding, scope.query.encoding
+        )
+        return super().attend(query, state, Scope(still, scope.key, causal=False))
+
+
 MUTANTS = [
+    (ReadsItself, "shapes", "it reads the state of layer 1, expected a layer below"),
+    (ReadsAReader, "shapes", "it reads the state of layer 1, which has none of its own"),
+    (GrowsTheOwners, "cached_steps_equal_the_whole", "raised|reads something else from the cache"),
+    (ReaderIsUnrotated, "the_future_is_not_seen", "attention sees the future"),
+    (ReaderIsUnrotated, "distances_alone_matter", "do not stand where their positions say"),
     (NormalisesItsOutput, "last_map_is_linear", "output, the last of residual_path, is not what"),
     (NeedsEqualLengths, "shapes", "the output has shape"),
     (ReadsTwoKeys, "every_real_token_is_read", "does not read every token"),
@@ -264,6 +311,11 @@ MUTANTS = [
     (ShowsUnmaskedWeights, "shown_weights_respect_the_mask", "not zero at keys that the mask hides"),
     (ShowsOtherWeights, "shown_weights_are_those_used", "the weights shown are not those used"),
 ]
+
+
+def test_attention_that_shares_states_is_sound():
+    found = run(Shared)
+    assert found.counts["failed"] == 0, str(found)
 
 
 @pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)

@@ -5,11 +5,14 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from plugformer.interfaces import Likelihoods
 from plugformer.kinds import Kind
 from plugformer_plugins.head.classifier import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.multi_label import MultiLabelClassifier
+from plugformer_plugins.head.pooled import Pooled
 from plugformer_plugins.head.regressor import Regressor
+from plugformer_testing import run
 from plugformer_testing.module import module_checks
 from plugformer_testing.runner import checks_of
 
@@ -123,7 +126,42 @@ class RightNumbers(Regressor):
         return found._replace(correct=torch.zeros_like(found.targets))
 
 
+class TwoParts(Pooled):
+    """A class and a number: answers, and so targets, of a kind that no built-in part knows."""
+
+    answer_types = frozenset({"class and number"})
+    check_targets = ((0.0, 1.5), (2.0, -1.0))
+
+    def losses(self, hidden, targets, real):
+        logits = self.logits(hidden, real)
+        classes = cross_entropy(logits[:, :-1], targets[:, 0].long(), reduction="none")
+        return logits, classes, (logits[:, -1] - targets[:, 1]).square()
+
+    def loss(self, hidden, targets, real):
+        _, *losses = self.losses(hidden, targets, real)
+        return sum(losses).sum(), torch.tensor(len(targets))
+
+    def likelihoods(self, hidden, targets, real):
+        logits, *losses = self.losses(hidden, targets, real)
+        right = (logits[:, :-1].argmax(dim=-1) == targets[:, 0]).long()
+        return Likelihoods(-sum(losses), torch.ones_like(right), right)
+
+
+class ForgetsThePart(TwoParts):
+    def likelihoods(self, hidden, targets, real):
+        found = super().likelihoods(hidden, targets, real)
+        return found._replace(log_probabilities=-self.losses(hidden, targets, real)[1])
+
+
+class CountsBothParts(TwoParts):
+    def loss(self, hidden, targets, real):
+        loss, _ = super().loss(hidden, targets, real)
+        return loss, torch.tensor(targets.numel())
+
+
 MUTANTS = [
+    (ForgetsThePart, "likelihoods_are_those_of_the_loss", "add up to another loss"),
+    (CountsBothParts, "the_count_is_that_of_real_targets", r"counts 2 targets, 1 are real"),
     (LengthFirst, "shapes", "logits have shape"),
     (CountsPadding, "the_count_is_that_of_real_targets", r"counts 4 targets, 3 are real .*xx / x\.\]"),
     (AlwaysSmooth, "evaluation_loss_is_plain_cross_entropy", "plain cross-entropy in evaluation mode"),
@@ -143,6 +181,11 @@ MUTANTS = [
     (RedrawsTheEmbedding, "a_tied_embedding_is_left_alone", "redraws the embedding"),
     (CopiesTheEmbedding, "a_tied_embedding_is_left_alone", "weight is a copy of the embedding"),
 ]
+
+
+def test_a_head_for_targets_of_its_own_is_sound():
+    found = run(TwoParts)
+    assert found.counts["failed"] == 0, str(found)
 
 
 @pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)

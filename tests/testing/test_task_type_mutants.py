@@ -178,7 +178,21 @@ class OneReference(Regression):
         return example["number"]
 
 
+class RanksByName(RanksTheBatch):
+    """Does the same in an answer of several parts."""
+
+    def answer(self, model, batch, tokenizers, n_best):
+        found = super().answer(model, batch, tokenizers, n_best)
+        return [replace(each, output={"rank": each.output}) for each in found]
+
+
+class NobodyPredictsMoods(Classification):
+    answer_type = "mood"
+
+
 MUTANTS = [
+    (RanksByName, "answers_do_not_depend_on_others", r"in a batch and \{'rank': 0.0\} alone"),
+    (NobodyPredictsMoods, "a_model_learns_from_it", "answers are 'mood', which no installed head predicts"),
     (TagsAlongNothing, "columns_are_sound", "'tags' of tags stands along None: tags stand along words"),
     (NothingToRead, "columns_are_sound", "no column is tokenized as source"),
     (LearnsASet, "what_it_learns_survives_json", "cannot be read back from JSON: .* not JSON serializable"),

@@ -1,5 +1,6 @@
 """Every check of tokenizers catches a fault that it is there for."""
 
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,49 @@ class RemembersTheBatch(Characters):
         return [[*row, 5] if number and row else row for number, row in enumerate(rows)]
 
 
+class DrawsOtherTexts(Characters):
+    """Draws which tokens to leave out."""
+
+    generator = None
+
+    def sampling(self, generator):
+        drawing = copy(self)
+        drawing.generator = generator
+        return drawing
+
+    def encode(self, texts):
+        rows = super().encode(texts)
+        if self.generator is None:
+            return rows
+        return [[number for number in row if self.generator.random() > 0.5] for row in rows]
+
+
+class DrawsSpecials(DrawsOtherTexts):
+    """Draws PADDING, which no text shows."""
+
+    def encode(self, texts):
+        rows = Characters.encode(self, texts)
+        return rows if self.generator is None else [[0, *row] for row in rows]
+
+
+class DrawsFromElsewhere(Whitespace):
+    """Has a generator of its own."""
+
+    count = 0
+
+    def sampling(self, generator):
+        self.count += 1
+        drawing = copy(self)
+        drawing.encode = lambda texts: [row[self.count :] for row in self.encode(texts)]
+        return drawing
+
+
+class GoesOnDrawing(DrawsOtherTexts):
+    def sampling(self, generator):
+        self.generator = generator
+        return self
+
+
 class RemembersTraining(Characters):
     trainings = 0
 
@@ -146,6 +190,10 @@ MUTANTS = [
     (DoublesQuotes, "decoded_text_is_stable", r"""read back as "''".*\[smallest case: "'"\]"""),
     (ForgetsTheSpace, "pieces_make_the_text", r"as 'fox fox', .* pieces are \[b'fox', b'fox'\]"),
     (RemembersTheBatch, "batches_equal_single_texts", "is encoded otherwise in a batch than alone"),
+    (DrawsOtherTexts, "drawn_tokens_spell_the_same_text", r"which read '', not '"),
+    (DrawsSpecials, "drawn_tokens_spell_the_same_text", r"number \[0\] is drawn, expected one from 4 to"),
+    (DrawsFromElsewhere, "draws_follow_the_generator", "the same generator draws other tokens"),
+    (GoesOnDrawing, "draws_follow_the_generator", "after `sampling` the tokenizer itself encodes otherwise"),
     (RemembersTraining, "trained_twice_is_the_same", "trained again on the same texts it encodes"),
     (OrderOfAHashTable, "trained_in_another_process_is_the_same", "trained in another process it encodes"),
     (KeepsACase, "saved_and_loaded_is_the_same", "saved and loaded it encodes"),

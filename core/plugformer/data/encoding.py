@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from plugformer.data.columns import Texts, TokenColumn
 from plugformer.data.packing import Packed
+from plugformer.data.subword_sampling import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
     IGNORED,
@@ -46,6 +47,7 @@ class EncodedSplit:
         padding: Length that every batch is padded to at least; None for that of its longest example.
         asking: Whether examples are questions: outputs are prompts, to be continued, and nothing is drawn.
         piece: Tokens of the pieces into which outputs are joined and cut; then they are the examples.
+        sampling: Encodes examples anew in every epoch of training; None if nothing does.
 
     Attributes:
         lengths: Tokens of each example's sequences in a batch, special tokens and fixed padding included; a
@@ -63,12 +65,14 @@ class EncodedSplit:
         padding: int | None = None,
         asking: bool = False,
         piece: int | None = None,
+        sampling: SubwordSampling | None = None,
     ) -> None:
         self._type = task_type
         self._architecture = architecture
         self._rows = np.arange(len(data)) if rows is None else rows
         self._padding = padding
         self._asking = asking
+        self._sampling = sampling
         self._columns = token_columns(data, limits or {})
         self._packed = None if piece is None else Packed(self._columns.pop("output"), self._rows, piece)
         self._targets = _targets(data, task_type.level, (limits or {}).get("input", sys.maxsize))
@@ -103,6 +107,9 @@ class EncodedSplit:
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
         encoded = self._encoded(chosen)
+        if self._sampling is not None and epoch is not None:
+            generators = [np.random.default_rng([2, *epoch, row]) for row in chosen]
+            encoded = self._sampling.encode(encoded, [self.example(row) for row in rows], generators)
         if type(self._type).draw is not TaskType.draw and not self._asking:
             seeds = [0] if epoch is None else [1, *epoch]
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
@@ -110,7 +117,7 @@ class EncodedSplit:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         length = self._padding if padding is None else padding
         batch = self._architecture.arrange(encoded, self._type.level, side=side, length=length)
-        return replace(batch, rows=list(rows))
+        return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows)))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"]) -> Encoded:
         """Returns some rows as their task type has encoded them."""
@@ -147,6 +154,11 @@ class EncodedSplit:
             if isinstance(feature, ClassLabel):
                 found[name] = feature.int2str(found[name])
         return found
+
+    def inputs(self, row: int) -> Example:
+        """Returns what an example gives, by column; nothing of a piece."""
+        given = {column.name for column in self._type.columns if column.role == "input"}
+        return {name: value for name, value in self.example(row).items() if name in given}
 
     def input(self, row: int) -> str:
         """Returns the input of an example, as people read it."""
@@ -195,6 +207,22 @@ class EncodedSplit:
         """Returns an example for people: the input and the right answer, the beginning of each."""
         texts = (self.input(row), as_text(self.references(row)[0]))
         return " -> ".join(repr(_shortened(text)) for text in texts)
+
+
+class _Inputs(Sequence[Example]):
+    """What some examples of a split give, read when it is asked for."""
+
+    def __init__(self, split: EncodedSplit, rows: Sequence[int]) -> None:
+        self._split = split
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return _Inputs(self._split, self._rows[place])
+        return self._split.inputs(self._rows[place])
 
 
 def token_columns(data: Dataset, limits: Mapping[str, int]) -> dict[str, TokenColumn]:

@@ -11,8 +11,10 @@ from numpy import ndarray
 from plugformer.configuration.task import Length, Task
 from plugformer.data.columns import TokenColumn
 from plugformer.data.encoding import EncodedSplit, token_columns
+from plugformer.data.subword_sampling import SubwordSampling
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError
-from plugformer.interfaces import Architecture, TaskType
+from plugformer.interfaces import Architecture, Limits, TaskType
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class LengthCount:
 def limited(
     data: Dataset,
     task: Task,
-    task_type: TaskType,
+    vocabularies: Vocabularies,
     architecture: Architecture,
     place: Callable[[int], str],
 ) -> tuple[EncodedSplit, LengthCount]:
@@ -50,23 +52,33 @@ def limited(
     Args:
         data: As for `EncodedSplit`.
         task: Says how long a side may be, and what is done with longer ones.
-        task_type: Of the task.
+        vocabularies: Of the task.
         architecture: Of the task.
         place: Returns where a row stands.
 
     Raises:
         DataError: An example is too long and the task refuses it.
     """
-    columns = token_columns(data, {})
+    columns, task_type = token_columns(data, {}), vocabularies.task_type
     if task_type.packed:
         return _packed(data, task, task_type, architecture, columns["output"])
     room = architecture.limits(task.model.max_length, task_type.level)
     longest = task.data.length.max or task.model.max_length
-    limits = {name: min(getattr(room, name), longest) for name in columns}
+    most = Limits(min(room.input, longest), min(room.output, longest), room.together)
+    limits = {name: getattr(most, name) for name in columns}
     lengths = {name: each.lengths for name, each in columns.items()}
     kept, count = _limit(lengths, limits, room.together, task.data.length, place)
     padding = None if task.data.padding == "batch" else task.data.padding
-    split = EncodedSplit(data, task_type, architecture, rows=kept, limits=limits, padding=padding)
+    sampling = SubwordSampling(vocabularies, most, truncate=task.data.length.over == "truncate")
+    split = EncodedSplit(
+        data,
+        task_type,
+        architecture,
+        rows=kept,
+        limits=limits,
+        padding=padding,
+        sampling=sampling if sampling.active else None,
+    )
     return split, count
 
 

@@ -23,7 +23,7 @@ from plugformer.data.streaming import StreamedExamples, first_examples, open_str
 from plugformer.data.tokenizing import create_tokenizers, learn_tokenizers, load_tokenizers, tokenizers_of_run
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, RegistryError, RunError
-from plugformer.interfaces import Architecture, Column, TaskType, as_text
+from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -81,7 +81,7 @@ def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = 
         entry, learned, notices = _entry(task, registry, vocabularies, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
-            splits[name], lengths[name] = _limited(name, examples, task, learned.task_type, architecture)
+            splits[name], lengths[name] = _limited(name, examples, task, learned, architecture)
     prepared = PreparedData(
         splits,
         learned,
@@ -192,15 +192,15 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
 
 
 def _limited(
-    name: str, data: Dataset, task: Task, task_type: TaskType, architecture: Architecture
+    name: str, data: Dataset, task: Task, vocabularies: Vocabularies, architecture: Architecture
 ) -> tuple[EncodedSplit, LengthCount]:
     """Applies the task's length limit to a split."""
 
     def place(row: int) -> str:
-        beginning = as_text(data[row][task_type.columns[0].name])[:40]
+        beginning = as_text(data[row][vocabularies.task_type.columns[0].name])[:40]
         return f"{name}, example {row + 1} ({beginning!r})"
 
-    split, count = limited(data, task, task_type, architecture, place)
+    split, count = limited(data, task, vocabularies, architecture, place)
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "

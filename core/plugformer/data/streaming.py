@@ -126,7 +126,7 @@ class StreamedExamples:
         table = data.data.table
         for name, array in encoded.items():
             table = table.append_column(name, array)
-        split, lengths = limited(Dataset(table), self.task, task_type, self.architecture, place)
+        split, lengths = limited(Dataset(table), self.task, self.vocabularies, self.architecture, place)
         count.limited(lengths)
         return split
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import evaluate
 import numpy as np
+import pyarrow as pa
 from datasets import Features, Value
 from datasets import List as ListOf
 from numpy import ndarray
@@ -113,6 +114,9 @@ class OfflineLikelihoodMetric(OfflineMetric):
 
 def _answer(metric: Metric) -> object:
     """Returns the Arrow type of the answers that a metric measures."""
+    if not metric.accepts <= set(Answer) and metric.check_examples:
+        example, _ = metric.check_examples[0]
+        return Features.from_arrow_schema(pa.table({"answer": [example]}).schema)["answer"]
     if metric.accepts <= {Answer.NUMBER}:
         return Value("float64")
     return ListOf(Value("string")) if metric.accepts <= {Answer.TAGS, Answer.LABELS} else Value("string")

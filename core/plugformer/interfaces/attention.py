@@ -28,9 +28,13 @@ class Attention(nn.Module, ABC):
     Attributes:
         residual_path: Names of the linear maps that values pass through to the residual stream, the last one
             last. Schemes of initial values that go by the depth scale their matrices.
+        reads_layer: Number of a layer below, of the same stack, whose state it reads; None for a state of its
+            own. The same component, with the same options and a state of its own, must stand there. Nothing
+            is projected or cached then in its own layer: `project` is not called.
     """
 
     residual_path: tuple[str, ...] = ("value", "output")
+    reads_layer: int | None = None
 
     @abstractmethod
     def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:

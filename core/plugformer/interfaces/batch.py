@@ -63,6 +63,8 @@ class Batch:
         given: Number of tokens of each row of `target` that are given and not to be predicted; one, BEGIN,
             if None.
         rows: Each example's row in its split.
+        inputs: What each example gives, an `Example` without outputs, for answers that quote it; read from
+            the split when it is asked for.
     """
 
     source: Tokens = NO_TOKENS
@@ -70,6 +72,7 @@ class Batch:
     targets: Shaped[Tensor, "..."] = NO_TARGETS
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
+    inputs: Sequence[Any] = ()
 
     @property
     def tokens(self) -> int:
@@ -83,9 +86,12 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device."""
-        given = None if self.given is None else self.given.to(device)
-        return Batch(
-            self.source.to(device), self.target.to(device), self.targets.to(device), given, self.rows
+        return replace(
+            self,
+            source=self.source.to(device),
+            target=self.target.to(device),
+            targets=self.targets.to(device),
+            given=None if self.given is None else self.given.to(device),
         )
 
     def questions(self, rows: Int[Tensor, " rows"]) -> "Batch":
@@ -96,6 +102,7 @@ class Batch:
             target=self.target.select(rows) if len(self.target.ids) else self.target,
             given=None if self.given is None else self.given.index_select(0, rows),
             rows=[self.rows[row] for row in rows.tolist()] if self.rows else [],
+            inputs=(),
         )
 
 

@@ -38,6 +38,11 @@ class FastTokenizer(Tokenizer):
     def __init__(self) -> None:
         self._tokenizer = self.pipeline()
 
+    @property
+    def backend_tokenizer(self) -> tokenizers.Tokenizer:
+        """The pipeline with what it has learned; a new object after each `train` and `load`."""
+        return self._tokenizer
+
     @abstractmethod
     def pipeline(self) -> tokenizers.Tokenizer:
         """Returns a new pipeline with an empty model."""

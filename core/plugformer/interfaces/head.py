@@ -1,6 +1,7 @@
 """Heads: from the last hidden states to predictions and their loss."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -51,10 +52,13 @@ class Head(nn.Module, ABC):
         levels: What it can predict from: one output for each position (targets of shape (batch, length)), or
             one for the whole sequence (targets of shape (batch,) or (batch, outputs)).
         answer_types: Answers that its outputs can stand for; by default one of several outputs each.
+        check_targets: Targets of some examples, for `plugformer check`; only for targets of a whole sequence
+            that are neither the number of an output, nor as of labels or of a number.
     """
 
     levels: ClassVar[frozenset[Level]]
-    answer_types: ClassVar[frozenset[Answer]] = frozenset(Answer) - {Answer.LABELS, Answer.NUMBER}
+    answer_types: ClassVar[frozenset[str]] = frozenset(Answer) - {Answer.LABELS, Answer.NUMBER}
+    check_targets: ClassVar[Sequence[Sequence[float]]] = ()
 
     @abstractmethod
     def logits(

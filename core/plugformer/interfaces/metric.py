@@ -36,7 +36,7 @@ class Metric(ABC):
     The core offers every metric as an offline `evaluate.Metric`.
     """
 
-    accepts: ClassVar[frozenset[Answer]] = frozenset({Answer.TEXT, Answer.LABEL})
+    accepts: ClassVar[frozenset[str]] = frozenset({Answer.TEXT, Answer.LABEL})
     """The kinds of answer that it measures."""
 
     higher_is_better: bool = True

@@ -1,17 +1,20 @@
 """What a model answers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
-Value = str | float | Sequence[str]
+Value = str | float | Sequence[str] | Mapping[str, Any]
 
 
 class Answer(StrEnum):
     """What an answer is; task types say which they give, and metrics which they measure.
 
-    Tokens are those of a text that has no one right continuation: only their probability is measured.
+    Tokens are those of a text that has no one right continuation: only their probability is measured. Answers
+    of any other kind, such as a label and a number together, have a name that their task type chooses, and
+    that heads and metrics for them declare. They are what JSON can hold.
     """
 
     TEXT = "text"
@@ -27,7 +30,7 @@ class Prediction:
     """An output and its score: the natural logarithm of its probability under the model.
 
     Attributes:
-        output: A text, the name of a class, names of labels or tags, or a number.
+        output: A text, the name of a class, names of labels or tags, a number, or several of these by name.
         score: The logarithm; None where an answer has no probability, as a number.
         alternatives: Further outputs, the best first, if more than one is asked for.
         truncated: Whether the model has read only the beginning of the text, which is too long.
@@ -61,4 +64,6 @@ def as_text(value: Value) -> str:
     """Returns an answer as it is printed: tags and labels with spaces between, six digits of a number."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {as_text(each)}" for name, each in value.items())
     return f"{value:.6g}" if isinstance(value, float | int) else " ".join(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from plugformer.interfaces.batch import Encoded
 from plugformer.interfaces.level import Level
-from plugformer.interfaces.prediction import Answer, Prediction, Value
+from plugformer.interfaces.prediction import Prediction, Value
 from plugformer.interfaces.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TaskType(ABC):
         level: What it predicts from.
         packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the
             model reads at once; every token is predicted once, the first of a piece from the one before it.
-        answer_type: What its answers are.
+        answer_type: What its answers are: an `Answer`, or a name for answers that are none of these.
         learned_type: What `learn` returns, as pydantic knows it: a run's JSON is checked against it.
         learned: What `learn` has returned, set by the core.
         marks: What questions are written with beside their words, such as a mask: never reported as unknown.
@@ -76,7 +76,7 @@ class TaskType(ABC):
 
     level: ClassVar[Level]
     packed: ClassVar[bool] = False
-    answer_type: ClassVar[Answer]
+    answer_type: ClassVar[str]
     learned_type: ClassVar[Any] = None
     learned: Any = None
     marks: ClassVar[tuple[str, ...]] = ()
@@ -121,6 +121,8 @@ class TaskType(ABC):
 
     def answer(self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the answer to each example of a batch, the model in evaluation mode.
+
+        Answers that quote what they are asked, such as spans of a text, find it in `batch.inputs`.
 
         A score that is no number says that the model's are none.
 

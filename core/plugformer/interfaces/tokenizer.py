@@ -3,6 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PADDING, UNKNOWN, BEGIN, END = 0, 1, 2, 3
 """Numbers of the special tokens; every tokenizer starts its vocabulary with these four."""
@@ -43,6 +47,18 @@ class Tokenizer(ABC):
     @abstractmethod
     def tokens(self, row: Sequence[int]) -> list[str]:
         """Returns how each token of a row is spelled, for people to read."""
+
+    def sampling(self, generator: "np.random.Generator") -> "Tokenizer":  # noqa: ARG002 (a default)
+        """Returns a tokenizer that draws how it cuts texts; by default this one, which draws nothing.
+
+        Every epoch of a training encodes each example anew with it (subword regularization, Kudo 2018:
+        https://arxiv.org/abs/1804.10959); evaluation and prediction never do. Only the tokens are random, not
+        the text that they spell. This tokenizer stays as it is.
+
+        Args:
+            generator: Where all random numbers come from; a resumed training gets the same again.
+        """
+        return self
 
     def encode_words(self, words: Sequence[str]) -> list[list[int]]:
         """Returns the tokens of each word of a text that is cut into words; by default each encoded alone."""

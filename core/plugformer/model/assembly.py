@@ -1,13 +1,15 @@
 """Assembly: from a task's `model:` settings and the registry to a model with initial values."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from torch import nn
 
 from plugformer.configuration.task import Model as ModelSettings
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import StackOverrides, Task
 from plugformer.creation import create_architecture, create_task_type
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Architecture,
     Head,
@@ -25,7 +27,7 @@ from plugformer.model.embedding import TokenEmbedding
 from plugformer.model.encoder import Encoder
 from plugformer.model.initialization import draw_own_values, initialize, random_stream
 from plugformer.model.layer import Layer
-from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_stacks
+from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_stacks, state_owner
 from plugformer.model.vector_functions import settle_vector_functions
 from plugformer.registry import Registry
 
@@ -97,27 +99,34 @@ class Builder:
             vocabulary, self.settings.width, scaled=self.settings.embeddings.scaled, tied=tied
         )
 
-    def encoder(self, embedding: TokenEmbedding) -> Encoder:
-        """Returns the encoder."""
+    def encoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Encoder:
+        """Returns the encoder.
+
+        Args:
+            embedding: Of its tokens.
+            order: Numbers of the layers, as `model.encoder.per_layer` has them, in the order in which they
+                compute. One that occurs again is the same layer, with the same parameters. If None, each of
+                the task's layers once.
+        """
         plan = self.plans["encoder"]
         return Encoder(
             embedding=embedding,
             position=self.part(Kind.POSITION, plan.position),
-            layers=(layers := [self._layer(layer) for layer in plan.layers]),
+            layers=(layers := self._layers(plan, order)),
             final_norm=self._final_norm(plan, layers[-1]),
             dropout=self.settings.dropout,
             recompute=self.task.training.gradient_checkpointing,
         )
 
-    def decoder(self, embedding: TokenEmbedding) -> Decoder:
-        """Returns the decoder."""
+    def decoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Decoder:
+        """Returns the decoder; arguments are as of `encoder`."""
         plan = self.plans["decoder"]
         cross = plan.cross_position
         return Decoder(
             embedding=embedding,
             position=self.part(Kind.POSITION, plan.position),
             cross_position=NoPositions() if cross is None else self.part(Kind.POSITION, cross),
-            layers=(layers := [self._layer(layer) for layer in plan.layers]),
+            layers=(layers := self._layers(plan, order)),
             final_norm=self._final_norm(plan, layers[-1]),
             dropout=self.settings.dropout,
             recompute=self.task.training.gradient_checkpointing,
@@ -135,6 +144,29 @@ class Builder:
         block = self.settings.head
         head: Head = self.registry.create(Kind.HEAD, block.name, head_context, **block.options)
         return head
+
+    def _layers(self, plan: StackPlan, order: Sequence[int] | None) -> list[Layer]:
+        """Returns the layers of a stack.
+
+        Raises:
+            ConfigurationError: An attention reads the state of one that is no other of its kind below, or
+                the task has settings for a layer that takes no part.
+        """
+        order = range(len(plan.layers)) if order is None else order
+        settings: StackOverrides = getattr(self.settings, plan.top.stack)
+        if unused := sorted(set(settings.per_layer) - set(order)):
+            raise ConfigurationError(
+                f"layer {unused[0]} of the {plan.top.stack} is no layer of its own in this architecture; "
+                f"take model.{plan.top.stack}.per_layer.{unused[0]} out"
+            )
+        made = {number: self._layer(plan.layers[number]) for number in sorted(set(order))}
+        for number, layer in made.items():
+            for name in ("attention", "cross_attention"):
+                reads_layer = getattr(layer.parts.get(name), "reads_layer", None)
+                if reads_layer is not None:
+                    choices = [each.sublayers[name] for each in plan.layers]
+                    state_owner(choices[number], reads_layer, choices)
+        return [made[number] for number in order]
 
     def _layer(self, plan: LayerPlan) -> Layer:
         cross = plan.cross_attention

@@ -1,13 +1,55 @@
-"""What a decoder keeps between steps."""
+"""What a decoder keeps between steps, and any stack while its layers share states."""
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from plugformer.interfaces import Padding, PositionalEncoding, Positions, State
+from plugformer.interfaces import Attention, Padding, PositionalEncoding, Positions, State
+
+if TYPE_CHECKING:
+    from plugformer.model.layer import Layer
+
+Project = Callable[[], State]
+
+
+class AttentionCache:
+    """The state that one attention reads: its own, or that of the same attention in a layer below.
+
+    Args:
+        owner: Holds the state, if another layer has it.
+    """
+
+    def __init__(self, owner: "AttentionCache | None" = None) -> None:
+        self._owner = owner
+        self._state: State | None = None
+        self._shared = False
+        if owner is not None:
+            owner._shared = True
+
+    @property
+    def state(self) -> State | None:
+        """The state so far."""
+        return self._state if self._owner is None else self._owner.state
+
+    def remember(self, project: Project) -> State:
+        """Appends what is projected of new tokens, unless the owner has; returns the state of all of them."""
+        if self._owner is None:
+            new = project()
+            self._state = new if self._state is None else self._state.append(new)
+        return cast("State", self.state)
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps these rows of the batch; of a state that another layer has, that layer keeps them."""
+        self._state = None if self._state is None else self._state.select(rows)
+
+    def emptied(self) -> "AttentionCache":
+        """Returns a cache of nothing yet: a new one, or the same where other layers look for the state."""
+        if self._owner is None and not self._shared:
+            return AttentionCache()
+        self._state = None
+        return self
 
 
 class LayerCache:
@@ -15,35 +57,62 @@ class LayerCache:
 
     Args:
         project: Returns the state of the source; None where a layer reads no source.
+        past: Holds the state of the target tokens.
+        source: Holds that of the source.
     """
 
-    def __init__(self, project: Callable[[], State] | None = None) -> None:
+    def __init__(self, project: Project | None, past: AttentionCache, source: AttentionCache) -> None:
         self._project = project
-        self.past: State | None = None
+        self._past = past
+        self._source = source
 
-    @cached_property
+    @property
     def source(self) -> State:
         """The state of the source, projected when a layer first reads it: forward does all the work."""
-        return cast("Callable[[], State]", self._project)()
+        state = self._source.state
+        return self._source.remember(cast("Project", self._project)) if state is None else state
 
     def with_empty_past(self) -> "LayerCache":
         """Returns a cache of the same source that holds no target token and no projection yet."""
-        return LayerCache(self._project)
+        return LayerCache(self._project, self._past.emptied(), self._source.emptied())
 
-    def remember(self, new: State) -> State:
-        """Appends new target tokens and returns the state of all of them."""
-        self.past = new if self.past is None else self.past.append(new)
-        return self.past
+    def remember(self, project: Project) -> State:
+        """Appends new target tokens, projected if this layer has the state; returns that of all of them."""
+        return self._past.remember(project)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows of the batch."""
         if self._project is not None:
-            self.source = self.source.select(rows)
+            _ = self.source
+        self._source.select(rows)
         self.reorder(rows)
 
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
         """Moves what was made of the target tokens; every row keeps its source."""
-        self.past = None if self.past is None else self.past.select(rows)
+        self._past.select(rows)
+
+
+def layer_caches(
+    layers: "Sequence[Layer]", projections: Sequence[Project | None] | None = None
+) -> list[LayerCache]:
+    """Returns a cache for each layer of a stack, and lets attentions find the states that they share.
+
+    Args:
+        layers: From the first to the last.
+        projections: Return the state of the source that each layer reads; none where they read none.
+    """
+    pasts: list[AttentionCache] = []
+    sources: list[AttentionCache] = []
+    for layer in layers:
+        pasts.append(_cache(layer.attention, pasts))
+        sources.append(_cache(layer.cross_attention, sources))
+    projects = [None] * len(layers) if projections is None else projections
+    return [LayerCache(*each) for each in zip(projects, pasts, sources, strict=True)]
+
+
+def _cache(attention: Attention | None, below: Sequence[AttentionCache]) -> AttentionCache:
+    shared = None if attention is None else attention.reads_layer
+    return AttentionCache(None if shared is None else below[shared])
 
 
 class Cache:

@@ -6,7 +6,7 @@ from typing import Any
 from plugformer.configuration.task import DecodingBlock, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
-from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType
+from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.problems import Key
 from plugformer.registry import Registry, State
@@ -23,6 +23,7 @@ def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
     yield from unfit_metrics(task, registry)
     yield from _stacks(task, architecture)
     yield from _embeddings(task, task_type, architecture)
+    yield from _sampling(task, task_type, registry)
     yield from unfit_decoding(task, registry)
 
 
@@ -112,7 +113,9 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
             ("model", "embeddings", "shared"),
             f"an {kind} model has one embedding, which nothing can share; set it to false",
         )
-    if embeddings.tied and task_type.answer_type not in (Answer.TEXT, Answer.TOKENS):
+    if embeddings.tied and not (
+        task_type.level is Level.NEXT_TOKEN or task_type.answer_type == Answer.TOKENS
+    ):
         yield (
             ("model", "embeddings", "tied"),
             f"the outputs of a {task.type.name} task are no tokens, which an embedding could be tied to; "
@@ -125,6 +128,22 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
                 ("tokenizer",),
                 f"a {kind} model reads source and target as one text: give one tokenizer, shared: true",
             )
+
+
+def _sampling(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
+    """Yields tokenizers that draw how they cut texts where texts are joined and cut into pieces before."""
+
+    def samples(tokenizer: type[Tokenizer]) -> bool:
+        return tokenizer.sampling is not Tokenizer.sampling
+
+    name = task.tokenizer.source.name
+    if task_type.packed and samples(registry.load(Kind.TOKENIZER, name)):
+        yield (
+            ("tokenizer", "source"),
+            f"tokenizer {name!r} cuts texts anew in every epoch, but a {task.type.name} task joins all texts "
+            "and cuts them into pieces once; expected "
+            + _names(registry, Kind.TOKENIZER, lambda other: not samples(other)),
+        )
 
 
 def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict[str, Any]:
@@ -148,5 +167,5 @@ def _names(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:
     return " or ".join(map(repr, sorted(fitting(registry, kind, fits)))) or "nothing that is installed"
 
 
-def _shown(values: frozenset[Level] | frozenset[Answer]) -> str:
+def _shown(values: frozenset[Level] | frozenset[str]) -> str:
     return " or ".join(sorted(values))

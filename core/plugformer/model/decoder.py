@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, PositionalEncoding, Scope
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.cache import Cache, LayerCache
+from plugformer.model.cache import Cache, layer_caches
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding
 from plugformer.model.encoder import Memory
-from plugformer.model.layer import Layer
+from plugformer.model.layer import Layer, with_empty_past
 from plugformer.model.recomputation import recomputed, wanted
 
 
@@ -58,11 +58,13 @@ class Decoder(nn.Module):
         Args:
             memory: What cross-attention reads; None of a decoder without.
         """
+        layers = cast("Sequence[Layer]", self.layers)
         if memory is None:
-            return Cache([LayerCache() for _ in self.layers])
+            return Cache(layer_caches(layers))
         source = memory.positions.under(self.cross_position)
-        readers = [cast("Attention", layer.cross_attention) for layer in self.layers]
-        return Cache([LayerCache(partial(each.project, memory.hidden, source)) for each in readers], source)
+        readers = [cast("Attention", layer.cross_attention) for layer in layers]
+        projections = [partial(each.project, memory.hidden, source) for each in readers]
+        return Cache(layer_caches(layers, projections), source)
 
     def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of the next tokens; the cache then holds them too."""
@@ -80,19 +82,8 @@ class Decoder(nn.Module):
                 cross.prepare()
         for layer, layer_cache in zip(layers, cache.layers, strict=True):
             if recompute:
-                x = recomputed(_with_empty_past, x, layer, scope, layer_cache, cross)
+                x = recomputed(with_empty_past, x, layer, scope, layer_cache, cross)
             else:
                 x = layer(x, scope, layer_cache, cross)
         output: Tensor = self.final_norm(x)
         return output
-
-
-def _with_empty_past(
-    x: Float[Tensor, "batch length width"],
-    layer: Layer,
-    scope: Scope,
-    cache: LayerCache,
-    cross: Scope | None,
-) -> Float[Tensor, "batch length width"]:
-    output: Tensor = layer(x, scope, cache.with_empty_past(), cross)
-    return output

@@ -1,6 +1,6 @@
 """The encoder: a stack of layers that reads a whole sequence at once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import PositionalEncoding, Positions, Scope
 from plugformer.interfaces.batch import Tokens
+from plugformer.model.cache import layer_caches
 from plugformer.model.dropout import Dropout
 from plugformer.model.embedding import TokenEmbedding
-from plugformer.model.layer import Layer
+from plugformer.model.layer import Layer, with_empty_past
 from plugformer.model.recomputation import recomputed, wanted
 
 
@@ -61,6 +62,10 @@ class Encoder(nn.Module):
         recompute = wanted(self, recompute=self.recompute)
         if recompute:
             scope.prepare()
-        for layer in cast("Iterable[Layer]", self.layers):
-            x = recomputed(layer, x, scope) if recompute else layer(x, scope)
+        layers = cast("Sequence[Layer]", self.layers)
+        shared = any(layer.shares for layer in layers)
+        caches = layer_caches(layers) if shared else [None] * len(layers)
+        for layer, cache in zip(layers, caches, strict=True):
+            inputs = (scope, cache)
+            x = recomputed(with_empty_past, x, layer, *inputs) if recompute else layer(x, *inputs)
         return Memory(self.final_norm(x), at)

@@ -61,7 +61,8 @@ def residual_matrices(part: Attention | FeedForward) -> dict[str, bool]:
 
 def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, float]]:
     """Returns, by the path of a parameter, how many sublayers add to its stream if it does, and its gain."""
-    layers = {path: module for path, module in model.named_modules() if isinstance(module, Layer)}
+    modules = model.named_modules(remove_duplicate=False)  # a layer that occurs again adds again
+    layers = {path: module for path, module in modules if isinstance(module, Layer)}
     sublayers = Counter(path.rpartition(".")[0] for path, layer in layers.items() for _ in layer.parts)
     counts, gains = {}, {}
     for path, layer in layers.items():

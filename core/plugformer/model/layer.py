@@ -49,6 +49,12 @@ class Layer(nn.Module):
         self.dropout = Dropout(dropout)
 
     @property
+    def shares(self) -> bool:
+        """Whether one of its attentions reads the state of a layer below."""
+        parts = (self.attention, self.cross_attention)
+        return any(part is not None and part.reads_layer is not None for part in parts)
+
+    @property
     def parts(self) -> dict[str, Attention | FeedForward]:
         """The sublayers' components by name, in the order of computation."""
         parts = {
@@ -70,14 +76,16 @@ class Layer(nn.Module):
         Args:
             x: Hidden states of new tokens.
             scope: From the new tokens to all tokens of the sequence so far.
-            cache: What this layer keeps of the tokens before, and of the other stack; None where nothing is
-                kept or read.
+            cache: What this layer keeps of the tokens before and of the other stack, and where it finds
+                states of other layers; None where nothing is kept, read or shared.
             cross: From the new tokens to those of the other stack, if there is one to read.
         """
 
         def read_itself(hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-            new = self.attention.project(hidden, scope.query)
-            state: State = new if cache is None else cache.remember(new)
+            def project() -> State:
+                return self.attention.project(hidden, scope.query)
+
+            state = project() if cache is None else cache.remember(project)
             return self.attention.attend(hidden, state, scope)
 
         sublayers: dict[str, Sublayer] = {"attention": _WithDropout(read_itself, self.dropout)}
@@ -91,6 +99,18 @@ class Layer(nn.Module):
         )
         output: Tensor = self.residual(x, sublayers)
         return output
+
+
+def with_empty_past(
+    x: Float[Tensor, "batch length width"],
+    layer: Layer,
+    scope: Scope,
+    cache: LayerCache | None,
+    cross: Scope | None = None,
+) -> Float[Tensor, "batch length width"]:
+    """Returns the hidden states after a layer that has read nothing before, the same at every call."""
+    output: Tensor = layer(x, scope, None if cache is None else cache.with_empty_past(), cross)
+    return output
 
 
 class _WithDropout(Sublayer):

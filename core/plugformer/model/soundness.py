@@ -4,7 +4,7 @@ Each part of the model is built without memory for its parameters. One of modera
 and run on a few tokens; of a larger one only the shapes are computed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import isfinite
 from pathlib import Path as FilePath
@@ -47,10 +47,10 @@ from plugformer.interfaces import (
     TaskType,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import assemble, context
+from plugformer.model.assembly import Builder, assemble, context
 from plugformer.model.compatibility import incompatibilities
 from plugformer.model.initialization import random_stream, refuse_hidden_values, residual_matrices
-from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, plan_stacks
+from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, plan_stacks, state_owner
 from plugformer.model.watching import unlike
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded, label
@@ -61,6 +61,9 @@ Problem = tuple[Path, str]
 
 _NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
 """Answers whose targets are numbers of outputs."""
+
+_SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
+"""Of a model that is built to see whether it can be."""
 
 _MODERATE = 2**22
 """Numbers in a part, 16 MB of them, up to which it is built with memory."""
@@ -88,8 +91,9 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     with random_stream(0, "trial"):
         found = (_problem(path, build) for path, build in builds if path not in unfit)
         problems += [problem for problem in found if problem is not None]
-        for compared in (_mismatches, _without_a_path):
+        for compared in (_ownerless, _mismatches, _without_a_path):
             problems = problems or [each for plan in plans for each in compared(task, plan, registry)]
+        problems = problems or list(_refused_by_architecture(task, registry))
         return problems or list(_refused_by_hooks(task, registry))
 
 
@@ -353,12 +357,32 @@ def _require_factor(component: Schedule, width: int) -> None:
         raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
 
 
+def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Problem]:
+    """Lets the architecture build its model, without memory for parameters; yields what it refuses."""
+    architecture = create_architecture(task, registry)
+    level = create_task_type(task, registry).level
+
+    def build() -> None:
+        with torch.device("meta"):
+            architecture.build(Builder(task, architecture, registry), _SIZES, level)
+
+    def attempt() -> None:
+        try:
+            guarded(f"architecture {task.model.architecture.name!r}", "building the model", build)
+        except RegistryError as error:
+            if not _needs_values(error.__cause__):
+                raise
+
+    if (problem := _problem(("model", "architecture"), attempt)) is not None:
+        yield problem
+
+
 def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
     """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
     if not task.training.hooks:
         return
     with torch.device("meta"):
-        model = assemble(task, Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS)), registry)
+        model = assemble(task, _SIZES, registry)
     run = Run(FilePath(), task, model, steps=1, epoch_steps=1)
     for index, block in enumerate(task.training.hooks):
 
@@ -379,13 +403,29 @@ def _problem(path: Path, build: Callable[[], object]) -> Problem | None:
 
 def _mismatches(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
     """Yields what is wrong between the attentions of a stack and the encodings that they are given."""
-    own = {layer.attention.path: layer.attention for layer in plan.layers}
-    for attention in own.values():
-        yield from _mismatch(task, attention, plan.position, registry, embedded=True)
-    cross = {each.path: each for layer in plan.layers if (each := layer.cross_attention) is not None}
-    for attention in cross.values():
-        if plan.cross_position is not None:
-            yield from _mismatch(task, attention, plan.cross_position, registry, embedded=False)
+    for name, position in (("attention", plan.position), ("cross_attention", plan.cross_position)):
+        layers = _across(plan, name)
+        for attention in {each.path: each for each in layers}.values():
+            if position is not None:
+                yield from _mismatch(task, attention, layers, position, registry)
+
+
+def _ownerless(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+    """Yields which attentions read the state of another layer that has none for them."""
+    for name in ("attention", "cross_attention"):
+        layers = _across(plan, name)
+        for own in layers:
+            told = context(task.model, own.place)
+            reads_layer = _Trial(registry, Kind.ATTENTION, own.block, told).shaped().reads_layer
+            if reads_layer is not None:
+                find = partial(state_owner, own, reads_layer, layers)
+                if (problem := _problem(own.path, find)) is not None:
+                    yield problem
+
+
+def _across(plan: StackPlan, name: str) -> list[Choice]:
+    """Returns one of the two attentions of every layer, as far as layers have it."""
+    return [layer.sublayers[name] for layer in plan.layers if name in layer.sublayers]
 
 
 def _without_a_path(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
@@ -410,26 +450,29 @@ def _without_a_path(task: Task, plan: StackPlan, registry: Registry) -> Iterator
 
 
 def _mismatch(
-    task: Task, attention: Choice, position: Choice, registry: Registry, *, embedded: bool
+    task: Task, attention: Choice, layers: Sequence[Choice], position: Choice, registry: Registry
 ) -> Iterator[Problem]:
     """Lets one attention read three tokens, and compares the slots it read with those the encoding fills.
 
     Args:
         task: Gives the model's sizes.
         attention: The attention.
+        layers: The same attention of every layer.
         position: The encoding that it is given.
         registry: Creates both.
-        embedded: Whether the core adds positions to embeddings here; in cross-attention it does not.
     """
     told = context(task.model, attention.place)
     trial = _Trial(registry, Kind.ATTENTION, attention.block, told)
     encoding = _Trial(registry, Kind.POSITION, position.block, context(task.model, position.place)).built()
-    component = trial.built()
-    if _size(component) > _MODERATE or _size(encoding) > _MODERATE:
-        component, encoding = component.to("meta"), encoding.to("meta")
+    owner = component = trial.built()
+    if component.reads_layer is not None:
+        place = state_owner(attention, component.reads_layer, layers).place
+        owner = _Trial(registry, Kind.ATTENTION, attention.block, context(task.model, place)).built()
+    if max(map(_size, (owner, component, encoding))) > _MODERATE:
+        owner, component, encoding = (each.to("meta") for each in (owner, component, encoding))
     watched = _Watched(encoding)
     try:
-        trial.attempt(lambda: _read(component, watched, told, embedded=embedded), component, encoding)
+        trial.attempt(lambda: _read(owner, component, watched, told), owner, component, encoding)
     except PlugformerError as error:  # of sizes it is the encoding that complains
         yield position.path if isinstance(error, ConfigurationError) else attention.path, str(error)
         return
@@ -441,12 +484,12 @@ def _mismatch(
         )
 
 
-def _read(attention: Attention, encoding: PositionalEncoding, model: ModelContext, *, embedded: bool) -> None:
-    """Lets an attention read three tokens of two sequences."""
+def _read(owner: Attention, attention: Attention, encoding: PositionalEncoding, model: ModelContext) -> None:
+    """Lets an attention read three tokens of two sequences, from a state that is its own or an owner's."""
     at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
     x = torch.ones(2, 3, model.width)
-    x = encoding.embed(x, at) if embedded else x
-    output = attention.attend(x, attention.project(x, at), Scope(at, at, causal=model.place.causal))
+    x = x if model.place.cross else encoding.embed(x, at)  # in cross-attention the core adds no positions
+    output = attention.attend(x, owner.project(x, at), Scope(at, at, causal=model.place.causal))
     _require_like(output, x, attention)
 
 

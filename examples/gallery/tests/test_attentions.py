@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
+from plugformer_gallery.cross_layer import CrossLayerAttention
 from plugformer_gallery.retention import Retention
 from plugformer_gallery.sliding_window import SlidingWindowAttention
 from plugformer_gallery.talking_heads import TalkingHeadsAttention
@@ -28,6 +30,10 @@ DECODER = Place(stack="decoder", causal=True)
 MODEL = ModelContext(width=24, heads=4, hidden_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
+test_cross_layer = contract_tests("attention/cross_layer")
+test_cross_layer_with_fewer_heads = contract_tests(
+    "attention/cross_layer", options={"sharing": 3, "kv_heads": 2}
+)
 test_retention = contract_tests("attention/retention")
 test_sliding_window = contract_tests("attention/sliding_window")
 test_a_narrow_window = contract_tests("attention/sliding_window", options={"window": 2})
@@ -62,6 +68,36 @@ def heads_of(attention: Attention, x: Tensor, here: Positions) -> list[Tensor]:
         for name in ("query", "key", "value")
     ]
     return [here.rotate(made[0]), here.rotate(made[1]), made[2]]
+
+
+@pytest.mark.parametrize(("sharing", "owners"), [(2, [0, 0, 2, 2, 4]), (3, [0, 0, 0, 3, 3])])
+def test_layers_of_a_group_share_keys_and_values(x: Tensor, sharing: int, owners: list[int]) -> None:
+    """Brandon et al., figure 1: only the first of a group has maps for them."""
+    here = at(create("position", "rope", MODEL))
+    layers = [
+        CrossLayerAttention(
+            replace(MODEL, place=replace(DECODER, layer=layer, layers=5)), sharing=sharing, kv_heads=2
+        ).double()
+        for layer in range(5)
+    ]
+    reads = [layer if each.reads_layer is None else each.reads_layer for layer, each in enumerate(layers)]
+    assert reads == owners
+    assert [hasattr(each, "key") for each in layers] == [layer == owners[layer] for layer in range(5)]
+    for layer, attention in enumerate(layers):
+        owner = layers[owners[layer]]
+        query = here.rotate(attention.query(x).unflatten(-1, (MODEL.heads, -1)).transpose(1, 2))
+        key, value = (part(x).unflatten(-1, (2, -1)).transpose(1, 2) for part in (owner.key, owner.value))
+        key, value = (each.repeat_interleave(2, dim=1) for each in (here.rotate(key), value))
+        future = torch.ones(LENGTH, LENGTH).triu(1).bool()
+        weights = (query @ key.mT / math.sqrt(WIDTH)).masked_fill(future, -math.inf).softmax(-1)
+        expected = attention.output((weights @ value).transpose(1, 2).flatten(2))
+        state = owner.project(x, here)
+        torch.testing.assert_close(attention.attend(x, state, Scope(here, here, causal=True)), expected)
+
+
+def test_key_value_heads_that_do_not_fit() -> None:
+    with pytest.raises(ConfigurationError, match="3 key-value heads do not divide 4 heads"):
+        CrossLayerAttention(MODEL, kv_heads=3)
 
 
 def test_retention_is_its_recurrence(x: Tensor) -> None:
@@ -158,7 +194,9 @@ def test_talking_heads_is_its_formula(x: Tensor, encoding: PositionalEncoding) -
     torch.testing.assert_close(read(attention, x, here), attention.output(torch.cat(of_heads, -1)))
 
 
-@pytest.mark.parametrize("make", [Retention, SlidingWindowAttention, TalkingHeadsAttention])
+@pytest.mark.parametrize(
+    "make", [CrossLayerAttention, Retention, SlidingWindowAttention, TalkingHeadsAttention]
+)
 def test_sizes_that_do_not_fit(make: Callable[[ModelContext], Attention]) -> None:
     with pytest.raises(ConfigurationError, match="4 heads do not divide the width 22"):
         make(ModelContext(width=22, heads=4, hidden_width=8, place=DECODER))

@@ -137,7 +137,8 @@ def build(
     if (label := label_column(columns)) is not None:
         return _labelled(sound, columns, label, bad_rows, labels)
     types = features_of(columns)
-    if any(column.holds != "text" for column in columns):  # what cannot be encoded is found only later
+    # What cannot be encoded is found only later: any text can that is nothing but tokenized.
+    if any(column.holds != "text" or column.tokenizer is None for column in columns):
         types["place"] = Value("string")
     features, count = Features(types), len(types)
     return DatasetDict(

@@ -1,0 +1,101 @@
+"""An encoder whose layers share their parameters."""
+
+from typing import Annotated
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from numpy import ndarray
+from pydantic import Field
+from torch import Tensor
+
+from plugformer.interfaces import (
+    IGNORED,
+    NO_TARGETS,
+    Architecture,
+    Batch,
+    Encoded,
+    Head,
+    Level,
+    Limits,
+    Model,
+    Ragged,
+    Side,
+    Sizes,
+    Stack,
+    pad,
+    pad_targets,
+)
+from plugformer.model import Builder, Encoder
+
+
+class ALBERT(Architecture):
+    """Reads BEGIN, the input and END with one layer, again and again.
+
+    ALBERT, Lan et al. 2020, section 3.1, cross-layer parameter sharing: https://arxiv.org/abs/1909.11942.
+
+    Args:
+        groups: Of neighbouring layers, each of which has parameters of its own; the paper has one.
+    """
+
+    levels = frozenset({Level.TOKEN, Level.SEQUENCE})
+    stacks = (Stack("encoder", causal=False),)
+
+    def __init__(
+        self, *, groups: Annotated[int, Field(ge=1, description="Of layers that share parameters.")] = 1
+    ) -> None:
+        self._groups = groups
+
+    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
+        """Returns an encoder and a head; the first layer of a group stands in the place of all of it."""
+        embedding = builder.embedding(sizes.source, tied=builder.settings.embeddings.tied)
+        layers = len(builder.plans["encoder"].layers)
+        group = [number * self._groups // layers for number in range(layers)]
+        encoder = builder.encoder(embedding, order=[group.index(each) for each in group])
+        return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
+
+    def arrange(
+        self,
+        encoded: Encoded,
+        level: Level,  # noqa: ARG002
+        *,
+        side: Side = "right",
+        length: int | None = None,
+    ) -> Batch:
+        """Returns the inputs as the source, and the targets of the examples or of their tokens."""
+        targets = encoded.targets
+        if isinstance(targets, Ragged):
+            found = pad_targets(targets, side=side, length=length)
+        else:
+            found = NO_TARGETS if targets is None else torch.from_numpy(_narrow(targets))
+        return Batch(pad(encoded.input or Ragged.of([]), begin=True, side=side, length=length), targets=found)
+
+    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
+        """Returns the lengths of the inputs with BEGIN and END."""
+        return lengths[:, :1] + 2
+
+    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
+        """Returns what BEGIN and END leave."""
+        return Limits(max_length - 2, 0, max_length - 2)
+
+
+class EncoderModel(Model):
+    """Reads a sequence and predicts from it."""
+
+    def __init__(self, encoder: Encoder, head: Head, level: Level) -> None:
+        super().__init__()
+        self.encoder, self.head, self.level = encoder, head, level
+
+    def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
+        """Returns the targets, and which tokens they are predicted from."""
+        return batch.targets, batch.source.real if self.level is Level.SEQUENCE else batch.targets != IGNORED
+
+    def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
+        """Returns the encoder's hidden states."""
+        hidden: Tensor = self.encoder(batch.source).hidden
+        return hidden
+
+
+def _narrow(targets: ndarray) -> ndarray:
+    """Returns numbers of classes as integers, other numbers in single precision."""
+    return targets.astype(np.float32 if targets.dtype.kind == "f" else np.int64)

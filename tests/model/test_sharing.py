@@ -1,0 +1,243 @@
+"""States that layers share, and layers that stand in several places of a stack."""
+
+import pytest
+import torch
+
+from plugformer.configuration import resolve, validate
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces import Batch, Padding, Tokens, evaluating
+from plugformer.model.assembly import Sizes, assemble
+from plugformer.runs.weights import own_tensors, restore
+from plugformer_inspection import Place, observing
+
+PARTS = '''
+from plugformer.interfaces import Sizes
+from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
+
+projected = []
+
+
+class Sharing(MultiHeadAttention):
+    """Odd layers read what the layer below has projected."""
+
+    def __init__(self, model, *, reads: int = -1, scale: float = 1.0):
+        super().__init__(model)
+        self.place, self.scale = model.place, scale
+        if model.place.layer % 2:
+            self.reads_layer = model.place.layer + reads
+            del self.key, self.value
+
+    def project(self, memory, at):
+        projected.append((self.place.stack, self.place.layer, self.place.cross))
+        return super().project(memory, at)
+
+
+class Again(EncoderOnly):
+    """The first layer in all places."""
+
+    def build(self, builder, sizes, level):
+        embedding = builder.embedding(sizes.source, tied=False)
+        encoder = builder.encoder(embedding, order=[0] * len(builder.plans["encoder"].layers))
+        return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
+
+
+class Broken(Again):
+    def build(self, builder, sizes, level):
+        return super().build(builder, sizes.missing, level)
+'''
+MANIFEST = """\
+components:
+  architecture:
+    again: {class: "parts_of_sharing_tests:Again"}
+    broken: {class: "parts_of_sharing_tests:Broken"}
+  attention: {sharing: {class: "parts_of_sharing_tests:Sharing"}}
+"""
+TINY = ["model.width=8", "model.heads=2", "model.hidden_width=8", "model.dropout=0.2"]
+SHARING = [*TINY, "model.layers=4", "model.attention=sharing"]
+CLASSES = """\
+type: classification
+data: {name: table, files: {train: examples.tsv}}
+tokenizer: characters
+model: {architecture: again, embeddings: {shared: false}, head: classifier, layers: 3}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("parts")
+
+
+@pytest.fixture(scope="module")
+def parts(registry, folder):
+    (folder / "parts_of_sharing_tests.py").write_text(PARTS)
+    (folder / "registry.yaml").write_text(MANIFEST)
+    (folder / "task.yaml").write_text(CLASSES)
+    (folder / "examples.tsv").write_text("text\tlabel\none\ta\ntwo\tb\n")
+    return registry.with_local(folder / "registry.yaml")
+
+
+@pytest.fixture
+def batch(sentences):
+    return Batch(sentences("right"), sentences("right", begin=True))
+
+
+@pytest.fixture
+def make(parts):
+    def make(*overrides):
+        return assemble(validate(resolve("dates", [*SHARING, *overrides], parts)).task, Sizes(12, 12), parts)
+
+    return make
+
+
+@pytest.fixture
+def projected(parts):
+    from parts_of_sharing_tests import projected
+
+    projected.clear()
+    yield projected
+    projected.clear()
+
+
+def test_only_owners_project_each_once(make, batch, projected):
+    model = make()
+    projected.clear()
+    model(batch)
+    decoder = [("decoder", layer, cross) for layer in (0, 2) for cross in (False, True)]
+    assert projected == [("encoder", 0, False), ("encoder", 2, False), *decoder]
+
+
+def test_a_layer_reads_the_very_state_of_its_owner(make, batch):
+    model = make().eval()
+    first, second = model.encoder.layers[:2]
+    seen = []
+    attend = second.attention.attend
+    second.attention.attend = lambda query, state, scope: seen.append(state) or attend(query, state, scope)
+    project, states = first.attention.project, []
+    first.attention.project = lambda *given: states.append(project(*given)) or states[-1]
+    model(batch)
+    assert len(seen) == 1
+    assert seen[0] is states[0]
+
+
+def test_decoding_step_by_step_is_decoding_at_once(make, batch):
+    model = make().eval()
+    with evaluating(model):
+        whole = model.hidden(batch)
+        past, token = model.begin(batch)
+        rows = torch.arange(3)
+        for step in range(whole.shape[1]):
+            one = Tokens(token[:, None], torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
+            hidden = model.step(one, past)[:, 0]
+            there = batch.target.real[rows, step + 1]
+            torch.testing.assert_close(hidden[there], whole[rows, step][there])
+            token = batch.target.ids[rows, step + 1]
+            if step == 1:  # a row leaves, the others change places
+                chosen = torch.tensor([2, 0])
+                past.select(chosen)
+                rows, token = rows[chosen], token[chosen]
+
+
+@pytest.mark.parametrize("position", ["t5", "rope"])
+def test_gradient_checkpointing_changes_nothing(make, batch, position):
+    found = []
+    for checkpointing in ("false", "true"):
+        model = make(f"training.gradient_checkpointing={checkpointing}", f"model.position={position}").train()
+        for _ in range(2):  # nothing is left of the first pass
+            model.zero_grad()
+            torch.manual_seed(3)  # of dropout
+            loss = model(batch).total
+            loss.backward()
+        found.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    assert found[0].keys() == found[1].keys()
+    assert all(torch.equal(found[1][name], gradient) for name, gradient in found[0].items())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["model.attention.reads=0"],
+            r"model.attention: attention 'sharing' reads the state of layer \d in layer \d of the encoder, "
+            r"expected a layer below",
+        ),
+        (
+            ["model.attention.reads=-2"],
+            r"reads the state of layer -1 in layer 1 of the encoder, expected a layer below",
+        ),
+        (
+            ["model.encoder.per_layer.0.attention=mha"],
+            r"model.attention: attention 'sharing' in layer 1 of the encoder reads the state of layer 0 of "
+            r"the encoder, where 'mha' stands or its options differ; give both layers the same attention",
+        ),
+        (
+            ["model.encoder.per_layer.2.attention={name: sharing, scale: 2.0}"],
+            r"in layer 3 of the encoder reads the state of layer 2 of the encoder, where 'sharing' stands",
+        ),
+    ],
+)
+def test_a_state_that_is_not_there_is_refused(parts, overrides, message):
+    with pytest.raises(ConfigurationError, match=message):
+        validate(resolve("dates", [*SHARING, *overrides], parts))
+    with pytest.raises(ConfigurationError, match=message.partition("attention: ")[2] or message):
+        assemble(resolve("dates", [*SHARING, *overrides], parts).task, Sizes(12, 12), parts)
+
+
+def repeated(parts, folder, *overrides):
+    """Returns a task whose three layers are one."""
+    return validate(resolve(str(folder / "task.yaml"), [*TINY, *overrides], parts)).task
+
+
+def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
+    """As three layers with the same values; it is saved, and counted, once."""
+    model = assemble(repeated(parts, folder), Sizes(12, 4), parts).eval()
+    apart = assemble(repeated(parts, folder, "model.architecture=encoder-only"), Sizes(12, 4), parts).eval()
+    for layer in apart.encoder.layers:
+        layer.load_state_dict(model.encoder.layers[0].state_dict())
+    batch = Batch(sentences("right", begin=True))
+    with torch.no_grad():
+        assert torch.equal(model.hidden(batch), apart.hidden(batch))
+    assert {name.split(".")[2] for name, _ in model.encoder.layers.named_parameters("encoder.layers")} == {
+        "0"
+    }
+    restored = assemble(repeated(parts, folder, "training.seed=2"), Sizes(12, 4), parts).eval()
+    restore(restored, own_tensors(model), folder)
+    with torch.no_grad():
+        assert torch.equal(restored.hidden(batch), model.hidden(batch))
+
+
+def test_each_place_of_a_layer_is_observed(parts, folder, sentences):
+    model = assemble(repeated(parts, folder), Sizes(12, 4), parts)
+    with evaluating(model), observing(model) as records:
+        for _ in range(2):
+            model.hidden(Batch(sentences("right", begin=True)))
+    assert [record.place for record in records] == [Place("encoder", layer, "self") for layer in range(3)] * 2
+    assert not torch.equal(records[0].value, records[1].value)
+    assert torch.equal(records[0].value, records[3].value)
+
+
+def test_initial_values_by_depth_count_every_place(parts, folder):
+    """GPT-2 divides by the root of the sublayers: three places of two are as deep as three layers."""
+    scheme = "model.initialization={name: normal, residual: true}"
+    values = [
+        assemble(repeated(parts, folder, scheme, architecture), Sizes(12, 4), parts)
+        .encoder.layers[0]
+        .attention.output.weight
+        for architecture in ("model.architecture=again", "model.architecture=encoder-only")
+    ]
+    assert torch.equal(*values)
+
+
+def test_settings_of_a_layer_that_is_none_are_refused(parts, folder):
+    message = (
+        r"model.architecture: layer 1 of the encoder is no layer of its own in this architecture; take "
+        r"model.encoder.per_layer.1 out"
+    )
+    with pytest.raises(ConfigurationError, match=message):
+        repeated(parts, folder, "model.encoder.per_layer.1.attention=mqa")
+
+
+def test_an_architecture_that_cannot_build_is_found_before_data_are_read(parts, folder):
+    message = r"model.architecture: architecture 'broken': building the model failed: AttributeError: 'Sizes'"
+    with pytest.raises(ConfigurationError, match=message):
+        repeated(parts, folder, "model.architecture=broken")
