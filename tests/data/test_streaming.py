@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.columns import LABELS
 
 from plugformer.configuration.task import Task
 from plugformer.data.blocks import BlockReader, Place
+from plugformer.data.encoding import EncodedSplit
 from plugformer.data.fingerprints import sampled_version
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import ConfigurationError, DataError, RunError
@@ -86,6 +88,7 @@ def reader(background: ThreadPoolExecutor) -> Any:
             shares,
             place=place or Place(),
             order=partial(order_of, task.training),
+            seed=task.training.seed,
             background=background,
         )
 
@@ -118,6 +121,27 @@ def test_a_pass_has_every_example_once(make: Any, reader: Any, counts: tuple[int
     for each in (first, second):
         assert sorted(pair for batch in each for pair in batch) == sorted(made)
     assert first != second
+
+
+def test_what_is_drawn_depends_on_seed_share_pass_and_block(
+    make: Any, reader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    batch = EncodedSplit.batch
+
+    def watched(self: EncodedSplit, *args: Any, epoch: Any, **kwargs: Any) -> Any:
+        seen.append(tuple(epoch))
+        return batch(self, *args, epoch=epoch, **kwargs)
+
+    monkeypatch.setattr(EncodedSplit, "batch", watched)
+    for seed in (1, 2):
+        task, _ = make(64, training={"seed": seed})
+        data = prepare(task, REGISTRY)
+        for share in (0, 1):
+            stream = reader(data, task, share, 2)
+            while stream.place.passes < 2:
+                stream.next()
+    assert {each[:3] for each in seen} == {*product((1, 2), (0, 1), (0, 1, 2))}
 
 
 def test_batches_are_of_like_length_and_within_the_budget(make: Any, reader: Any) -> None:

@@ -71,6 +71,7 @@ class BlockReader:
         count: Number of shares.
         place: Where to go on.
         order: Makes batches of a block.
+        seed: Of what is drawn for examples anew in each pass.
         background: Reads blocks.
 
     Attributes:
@@ -88,12 +89,14 @@ class BlockReader:
         *,
         place: Place,
         order: Order,
+        seed: int,
         background: Executor,
     ) -> None:
         self.place = place
         self._number = number
         self._count = count
         self._order = order
+        self._seed = seed
         self._background = background
         self._blocks = _Blocks(examples, number, count, place)
         self._examples: EncodedSplit
@@ -115,7 +118,7 @@ class BlockReader:
         rows = self._batches[self.place.batch]
         self.place.batch += 1
         numbers = [(self.place.first + row) * self._count + self._number for row in rows]
-        epoch = (self._number, self.place.passes, self.place.block)
+        epoch = (self._seed, self._number, self.place.passes, self.place.block)
         return replace(self._examples.batch(rows, epoch=epoch), rows=numbers)
 
     def describe(self, row: int) -> str:

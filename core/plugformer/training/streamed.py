@@ -22,11 +22,13 @@ class StreamedBatches(BatchStream):
     Args:
         examples: The stream.
         order: Makes batches of a block of them.
+        seed: Of what is drawn for examples anew in each pass.
     """
 
-    def __init__(self, examples: StreamedExamples, *, order: Order) -> None:
+    def __init__(self, examples: StreamedExamples, *, order: Order, seed: int) -> None:
         self._examples = examples
         self._order = order
+        self._seed = seed
         self._readers: dict[int, BlockReader] = {}
         self._count = 0
         self._background = ThreadPoolExecutor(max_workers=1)  # tokenizers use several cores by themselves
@@ -87,5 +89,6 @@ class StreamedBatches(BatchStream):
             self._count,
             place=progress.places[number],
             order=self._order,
+            seed=self._seed,
             background=self._background,
         )
