@@ -171,8 +171,8 @@ def _planned(settings: Training, epoch_steps: int) -> int:
 def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:
     """Returns the training batches, and the updates that count as an epoch."""
     if data.streamed is not None:
-        order = partial(order_of, settings)
-        return StreamedBatches(data.streamed, order=order, seed=settings.seed), STREAMED_EPOCH
+        streamed = StreamedBatches(data.streamed, order=partial(order_of, settings), seed=settings.seed)
+        return streamed, STREAMED_EPOCH
     train = data.splits["train"]
     order = order_of(settings, train.lengths)
 
