@@ -18,9 +18,9 @@ from functools import partial
 import numpy as np
 from scipy.stats import binomtest, norm
 
-from plugformer.ablation.statistics.bootstrap import resampled
-from plugformer.ablation.statistics.contrast import Trials, contrast
-from plugformer.ablation.statistics.judgement import ALPHA, Judgement, Verdict, judge
+from plugformer_ablation.statistics.bootstrap import resampled
+from plugformer_ablation.statistics.contrast import Trials, contrast
+from plugformer_ablation.statistics.judgement import ALPHA, Judgement, Verdict, judge
 
 ACCURACY = 0.8
 RESAMPLES = 500  # a quarter of those of a study, which saves most of the time

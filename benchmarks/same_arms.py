@@ -23,8 +23,10 @@ import numpy as np
 import torch
 from false_alarms import alarms, share
 
-from plugformer.ablation.findings import Findings, find
-from plugformer.ablation.results import (
+from plugformer.registry import Registry
+from plugformer.training.train import train
+from plugformer_ablation.findings import Findings, find
+from plugformer_ablation.results import (
     ArmRecord,
     CellResult,
     StudyResults,
@@ -32,9 +34,7 @@ from plugformer.ablation.results import (
     load_arrays,
     save_arrays,
 )
-from plugformer.ablation.statistics.judgement import Verdict
-from plugformer.registry import Registry
-from plugformer.training.train import train
+from plugformer_ablation.statistics.judgement import Verdict
 
 METRIC = "token_accuracy"
 SEEDS = range(1, 6)

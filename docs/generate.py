@@ -16,10 +16,10 @@ from generators.components import component_reference, component_table
 from generators.contracts import collaborators, contracts, kind_table, kinds
 from generators.files import file_block
 from generators.hooks import hook_reference
+from generators.public_names import public_names
 from generators.task_file import task_keys
 
 from plugformer.registry import Registry
-from plugformer.registry.discovery import discover_installed
 
 ROOT = Path(__file__).resolve().parents[1]
 SECTION = re.compile(
@@ -27,7 +27,7 @@ SECTION = re.compile(
     r".*?(?P<end><!-- end of (?P=name) -->)",
     re.DOTALL,
 )
-BUILT_IN = Registry(discover_installed()[:1])
+BUILT_IN = Registry.built_in()
 
 GENERATORS: dict[str, Callable[[str], str]] = {
     "collaborators": lambda _: collaborators(),
@@ -39,6 +39,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "kind-table": lambda _: kind_table(),
     "kinds": lambda _: kinds(),
     "hook-reference": lambda _: hook_reference(),
+    "public-names": lambda _: public_names(),
     "task-keys": lambda _: task_keys(),
 }
 

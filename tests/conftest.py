@@ -19,10 +19,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from jaxtyping import config, install_import_hook
 
+TESTS = Path(__file__).parent
+
 
 def annotated_modules() -> Iterator[str]:
     """Yields the names of the modules whose functions state shapes."""
-    for package in ("plugformer", "plugformer_plugins"):
+    for package in ("plugformer", *(each.name for each in TESTS.parent.glob("plugins/plugformer_*"))):
         folder = Path(find_spec(package).origin).parent
         for file in folder.rglob("*.py"):
             if "from jaxtyping import" in file.read_text(encoding="utf-8"):
@@ -45,8 +47,6 @@ from plugformer.registry import Registry
 from plugformer.training.train import Notify, train
 
 torch.set_num_threads(1)
-
-TESTS = Path(__file__).parent
 
 TINY = (
     "data.size=60",

@@ -17,7 +17,7 @@ from plugformer.registry import Registry
 ROOT = Path(__file__).resolve().parents[1]
 NAMED = (Kind.TASK_TYPE, Kind.ARCHITECTURE)
 EXCEPT = tuple(f"plugins/plugformer_plugins/{kind}" for kind in NAMED)
-CONTRACT = ROOT / "core/plugformer/testing/architecture.py"
+CONTRACT = ROOT / "plugins/plugformer_testing/architecture.py"
 """Asks whether what an architecture builds is a model at all, and one that can generate."""
 
 

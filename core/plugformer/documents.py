@@ -64,6 +64,7 @@ class Mapping:
 
 
 Node: TypeAlias = Scalar | Sequence | Mapping
+"""A value with its place."""
 
 
 def plain(node: Node) -> Any:

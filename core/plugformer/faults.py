@@ -63,7 +63,11 @@ def cause_of(error: BaseException) -> str | None:
         return None
     entries = [entry for entry in LOADED.values() if _top(entry) == package]
     owner, entry = _owner([frame for frame, _ in steps if _package(frame) == package], entries)
-    if entry is not None and entry.kind is Other.COMMAND and _leaves(error):
+    if (
+        _leaves(error)
+        and owner is None
+        and Other.COMMAND in {each.kind for each in ([entry] if entry else entries)}
+    ):
         return None
     what = f"a part of {entries[0].owner}" if entry is None else label(entry)
     what = _name(owner, model) if owner is not None else what

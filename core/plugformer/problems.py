@@ -1,5 +1,6 @@
 """What is wrong with something that a user wrote, and where it stands; many problems make one error."""
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import TypeAlias
 from plugformer.terminal import clipped
 
 Key: TypeAlias = str | int
+"""A key of a mapping, or the number of an item of a list."""
 
 MOST = 20
 """Problems that are reported in full; a file may have thousands."""
+
+SHOWN = 200
+"""Characters of an argument that messages quote."""
 
 _LONGEST = 1000
 """Characters of a line of a report: a value may have millions."""
@@ -31,6 +36,11 @@ class Origin:
     line: int | None = None
     column: int | None = None
     folder: Path = field(default=Path(), compare=False)
+
+    @classmethod
+    def of_argument(cls, option: str, argument: str) -> "Origin":
+        """Returns the origin of what a command line says: the option, and the beginning of its argument."""
+        return cls(f"{option} {shlex.quote(clipped(argument, SHOWN))}", folder=Path.cwd())
 
     def __str__(self) -> str:
         return self.document if self.line is None else f"{self.document}:{self.line}:{self.column}"

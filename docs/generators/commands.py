@@ -11,7 +11,10 @@ from plugformer.commands.main import app
 def command_reference() -> str:
     """Returns a section for each command of the program."""
     group: Any = typer.main.get_command(app)
-    return "\n\n".join(_section(name, command) for name, command in group.commands.items())
+    context = group.make_context("plugformer", ["list"])
+    return "\n\n".join(
+        _section(name, group.get_command(context, name)) for name in group.list_commands(context)
+    )
 
 
 def _section(name: str, command: Any) -> str:

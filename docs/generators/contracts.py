@@ -33,7 +33,7 @@ from plugformer.registry.loading import load_attribute
 _TOPICS = {
     "Task types and heads": ("level", "prediction", "task_type", "batch", "model", "head"),
     "Models": ("architecture", "context", "position", "scope", "state", "residual", "initialization"),
-    "Data, metrics and decoding": ("data", "metric", "decoding", "tokenizer"),
+    "Data, metrics and decoding": ("data", "metric", "decoding", "tokenizer", "fast_tokenizer", "byte_level"),
     "Computation": ("softmax_attention", "linear_cross_entropy", "real_tokens"),
 }
 """The modules of `plugformer.interfaces` in the order of the page."""
@@ -109,6 +109,8 @@ def _others() -> list[str]:
     """Returns the names of public classes and functions that have no section among the contracts."""
     shown = {cls for each in _interfaces().values() for cls in (each, *_families(each))}
     found = [getattr(interfaces, name) for name in interfaces.__all__ if name not in _variables()]
+    if silent := [each for each in found if not isinstance(each, type) and not inspect.isroutine(each)]:
+        raise ValueError(f"of plugformer.interfaces have no docstrings: {silent}")
     return sorted(
         (each.__name__ for each in found if each not in shown),
         key=lambda name: (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from plugformer.ablation.results import ArmRecord, CellResult, StudyResults
+from plugformer_ablation.results import ArmRecord, CellResult, StudyResults
 from plugformer_plugins.metric.exact_match import ExactMatch
 
 MakeUp = Callable[..., StudyResults]

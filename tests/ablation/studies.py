@@ -1,10 +1,10 @@
 """Tiny studies, and an executor that runs their cells in this process, as it is told to."""
 
-from plugformer.ablation.declaration import Options, read_study
-from plugformer.ablation.executor import Ended, Executor, Stopped
-from plugformer.ablation.running import Conductor
-from plugformer.ablation.training import train_cell
 from plugformer.errors import PlugformerError
+from plugformer_ablation.declaration import Options, read_study
+from plugformer_ablation.executor import Ended, Executor, Stopped
+from plugformer_ablation.running import Conductor
+from plugformer_ablation.training import train_cell
 
 SWAP = "model.attention=[mha, {name: gqa, kv_heads: 1}]"
 SETTINGS = (

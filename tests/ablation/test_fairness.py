@@ -5,11 +5,11 @@ from tests.ablation.studies import declared
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.ablation.cost import cost_of, count_parameters, facts_reader
-from plugformer.ablation.fairness import priced
-from plugformer.ablation.matching import mismatch, solve_width
-from plugformer.ablation.resolution import resolve_variants
 from plugformer.model.assembly import assemble
+from plugformer_ablation.cost import cost_of, count_parameters, facts_reader
+from plugformer_ablation.fairness import priced
+from plugformer_ablation.matching import mismatch, solve_width
+from plugformer_ablation.resolution import resolve_variants
 
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
 

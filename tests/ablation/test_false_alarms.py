@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from plugformer.ablation.statistics.judgement import Verdict
+from plugformer_ablation.statistics.judgement import Verdict
 
 STUDIES = 20
 

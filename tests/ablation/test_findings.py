@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer.ablation.findings import find
-from plugformer.ablation.results import CellResult
-from plugformer.ablation.statistics.judgement import Verdict
+from plugformer_ablation.findings import find
+from plugformer_ablation.results import CellResult
+from plugformer_ablation.statistics.judgement import Verdict
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
 

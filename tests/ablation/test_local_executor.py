@@ -10,16 +10,16 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import declared
 
-from plugformer.ablation import local_executor, worker
-from plugformer.ablation.cell import make_cells
-from plugformer.ablation.cost import facts_reader
-from plugformer.ablation.executor import Advanced, Ended, Stopped
-from plugformer.ablation.fairness import priced
-from plugformer.ablation.local_executor import LocalExecutor
-from plugformer.ablation.resolution import resolve_variants
-from plugformer.ablation.running import Conductor
 from plugformer.errors import InterruptedRunError
 from plugformer.runs.training_lock import is_trained
+from plugformer_ablation import local_executor, worker
+from plugformer_ablation.cell import make_cells
+from plugformer_ablation.cost import facts_reader
+from plugformer_ablation.executor import Advanced, Ended, Stopped
+from plugformer_ablation.fairness import priced
+from plugformer_ablation.local_executor import LocalExecutor
+from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.running import Conductor
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")
 

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import declared, run
 
-from plugformer.ablation.findings import find
-from plugformer.ablation.statistics.judgement import Verdict
+from plugformer_ablation.findings import find
+from plugformer_ablation.statistics.judgement import Verdict
 
 SHORT = (
     "data.size=1000",

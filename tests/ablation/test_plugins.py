@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import declared, run
 
-from plugformer.ablation.local_executor import LocalExecutor
-from plugformer.ablation.resolution import resolve_variants
-from plugformer.ablation.running import Conductor
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
+from plugformer_ablation.local_executor import LocalExecutor
+from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.running import Conductor
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAME = "plugformer-differential"

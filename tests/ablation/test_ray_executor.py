@@ -5,9 +5,9 @@ import time
 import pytest
 from tests.ablation.test_local_executor import LONG, cells
 
-from plugformer.ablation.executor import Ended, Stopped
-from plugformer.ablation.ray_executor import RayExecutor
 from plugformer.runs.training_lock import is_trained
+from plugformer_ablation.executor import Ended, Stopped
+from plugformer_ablation.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="comes with the ray extra")
 

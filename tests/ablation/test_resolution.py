@@ -3,8 +3,8 @@
 import pytest
 from tests.ablation.studies import declared
 
-from plugformer.ablation.resolution import primary_metric, resolve_variants
 from plugformer.errors import ConfigurationError
+from plugformer_ablation.resolution import primary_metric, resolve_variants
 
 
 def test_every_arm_has_its_parts_and_the_common_settings(registry):
@@ -59,7 +59,7 @@ def test_an_impossible_combination_of_a_grid_names_its_arm(registry):
 
 
 def test_an_unknown_task_is_told(registry):
-    from plugformer.ablation.declaration import Options, read_study
+    from plugformer_ablation.declaration import Options, read_study
 
     study = read_study("dtes", Options(swaps=["model.attention=[mha, gqa]"]))
     with pytest.raises(ConfigurationError, match=r"unknown task 'dtes' \(did you mean 'dates'\?\)"):

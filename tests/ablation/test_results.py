@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from plugformer.ablation.results import ArmRecord, CellResult, StudyResults, create_metrics
 from plugformer.errors import RunError
+from plugformer_ablation.results import ArmRecord, CellResult, StudyResults, create_metrics
 
 BLOCKS = {"exact_match": {"name": "exact_match"}}
 

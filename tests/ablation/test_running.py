@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import SETTINGS, SWAP, declared, run
 
-from plugformer.ablation.cost import facts_reader
-from plugformer.ablation.declaration import Options, read_study
-from plugformer.ablation.fairness import priced
-from plugformer.ablation.resolution import resolve_variants
-from plugformer.ablation.results import StudyResults
-from plugformer.ablation.study import TUNING_SEED
-from plugformer.ablation.study_lock import study_lock
 from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
+from plugformer_ablation.cost import facts_reader
+from plugformer_ablation.declaration import Options, read_study
+from plugformer_ablation.fairness import priced
+from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.results import StudyResults
+from plugformer_ablation.study import TUNING_SEED
+from plugformer_ablation.study_lock import study_lock
 
 ALL = ["baseline, seed 1", "baseline, seed 2"]
 ALL += [f"attention=gqa(kv_heads=1), seed {seed}" for seed in (1, 2)]
@@ -130,7 +130,7 @@ def test_a_damaged_note_of_whose_folder_it_is_is_named(content, copy, registry, 
 
 
 def test_a_damaged_note_of_speeds_is_measured_again(registry, console, tmp_path, monkeypatch):
-    from plugformer.ablation import speed
+    from plugformer_ablation import speed
 
     for content in ('{"a": "fast"}', "[1]", '{"a": -1}', '{"a": NaN}', "half"):
         (tmp_path / "speeds.json").write_text(content)
@@ -252,7 +252,7 @@ def test_an_arm_whose_trials_all_fail_has_failed(registry, console, tmp_path):
 
 
 def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, monkeypatch):
-    from plugformer.ablation import speed
+    from plugformer_ablation import speed
 
     seconds = iter([1.0, 2.0, 1.5, 1.9, 5.0, 5.0])
     monkeypatch.setattr(speed, "_measured", lambda arm, threads: next(seconds))
@@ -266,7 +266,7 @@ def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, m
 
 
 def test_the_speed_of_an_arm_is_measured_and_nothing_else_is_done(registry, tmp_path):
-    from plugformer.ablation import speed
+    from plugformer_ablation import speed
 
     study = declared(seeds=1)
     arm = priced(resolve_variants(study, registry), study, facts_reader(str))[0]

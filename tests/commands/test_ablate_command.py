@@ -10,7 +10,7 @@ def inline(monkeypatch):
     """Cells run in this process; it returns what they are to do."""
 
     def use(**options):
-        monkeypatch.setattr("plugformer.commands.ablate._executor", lambda name, workers: Inline(**options))
+        monkeypatch.setattr("plugformer_ablation.command._executor", lambda name, workers: Inline(**options))
 
     monkeypatch.setenv("PLUGFORMER_PLUGINS", "plugformer")
     return use
@@ -56,8 +56,8 @@ def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
 
 
 def test_workers_are_a_limit_on_a_cluster_too(monkeypatch):
-    from plugformer.ablation import ray_executor
-    from plugformer.commands.ablate import _executor
+    from plugformer_ablation import ray_executor
+    from plugformer_ablation.command import _executor
 
     monkeypatch.setitem(sys.modules, "ray", object())
     assert isinstance(_executor("ray", 3), ray_executor.RayExecutor)
@@ -65,8 +65,8 @@ def test_workers_are_a_limit_on_a_cluster_too(monkeypatch):
 
 
 def test_each_gpu_has_a_worker_unless_told_otherwise(monkeypatch):
-    from plugformer.ablation import local_executor
-    from plugformer.commands.ablate import _executor
+    from plugformer_ablation import local_executor
+    from plugformer_ablation.command import _executor
 
     monkeypatch.setattr(local_executor, "available_cores", lambda: 8)
     for gpus, workers, expected in (([], None, (8, 1)), (["4", "6"], None, (2, 4)), (["0"], 2, (2, 4))):

@@ -38,11 +38,11 @@ def test_json_is_an_array_of_exactly_these_keys(run):
     }
 
 
-def test_everything_is_listed_by_kind_with_tasks(run):
+def test_everything_is_listed_by_kind_with_tasks_and_commands(run):
     records = json.loads(run("list", "--json").out)
     kinds = list(dict.fromkeys(record["kind"] for record in records))
     assert kinds[:3] == ["task_type", "architecture", "tokenizer"]
-    assert kinds[-1] == "task"
+    assert kinds[-2:] == ["task", "command"]
     assert "dates" in {record["name"] for record in records if record["kind"] == "task"}
 
 

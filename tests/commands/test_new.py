@@ -1,6 +1,7 @@
 """What `plugformer new` writes works as it stands, for each kind of component and the commonest tasks."""
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -12,12 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+import plugformer
 from plugformer.errors import ConfigurationError
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
-from plugformer.scaffolding import plugin_files, write
-from plugformer.testing.runner import report
-from plugformer.testing.subject import Subject
+from plugformer.registry import Kind, Other, Registry
+from plugformer_scaffolding import plugin_files, write
+from plugformer_scaffolding.command import KINDS as CHOICES
+from plugformer_testing.runner import report
+from plugformer_testing.subject import Subject
 
 KINDS = list(Kind)
 
@@ -52,7 +54,7 @@ def test_a_plugin_keeps_the_contract_of_its_kind(plugin, kind):
     assert found.summary() == f"{checks} of {checks} checks passed", [str(each) for each in found.outcomes]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CHOICES)
 def test_the_same_command_writes_the_same_bytes(run, tmp_path, kind):
     for folder in ("one", "two"):
         assert run("new", "plugin", "plugformer-mine", "--kind", kind, "--out", folder).status == 0
@@ -65,7 +67,7 @@ def test_the_same_command_writes_the_same_bytes(run, tmp_path, kind):
     assert not re.search(r"NEW_|new[-_](plugin|component|kind|task)|NewComponent|\r", text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, Other.COMMAND])
 def test_a_plugin_depends_on_what_it_imports(kind):
     _, texts = plugin_files("plugformer-mine", kind)
     tree = ast.parse(texts[f"plugformer_mine/{kind}.py"])
@@ -88,7 +90,7 @@ def test_a_plugin_goes_into_a_task_by_the_command_in_its_readme(run, plugin, tmp
 
 @pytest.mark.parametrize("name", ["plugformer-mine", "norm", "plugformer-attention-of-a-very-long-name"])
 def test_a_plugin_is_formatted_and_linted(tmp_path, name):
-    for kind in KINDS:
+    for kind in (*KINDS, Other.COMMAND):
         write(tmp_path / kind, plugin_files(name, kind)[1])
     for command in (["format", "--check"], ["check"]):
         arguments = [sys.executable, "-m", "ruff", *command, "--no-cache", str(tmp_path)]
@@ -96,12 +98,13 @@ def test_a_plugin_is_formatted_and_linted(tmp_path, name):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_tests_of_a_plugin_pass(plugin, tmp_path):
-    plugin(Kind.SCHEDULE)
+@pytest.mark.parametrize("kind", [Kind.SCHEDULE, Other.COMMAND])
+def test_the_tests_of_a_plugin_pass(plugin, tmp_path, kind):
+    plugin(kind)
     folder = tmp_path / "plugformer-mine"
     environment = {
         **os.environ,
-        "PYTHONPATH": str(folder),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])),
         "PLUGFORMER_REGISTRY": str(folder / "plugformer_mine" / "registry.yaml"),
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -118,6 +121,20 @@ def test_what_to_type_next_is_printed(run):
         "  plugformer train dates --set 'evaluation.metrics=[exact_match,mine]'",
         "  pytest plugformer-mine",
     ]
+
+
+def test_a_command_is_called_like_its_distribution(run, plugin, tmp_path, trained):
+    written = run("new", "plugin", "plugformer-count", "--kind", "command")
+    assert written.out.partition("Next:\n")[2].splitlines() == [
+        "  pip install -e './plugformer-count[test]'",
+        "  plugformer count --help",
+        "  pytest plugformer-count",
+    ]
+    plugin(Other.COMMAND)
+    manifest = "plugformer-mine/plugformer_mine/registry.yaml"
+    counted = run("--registry", manifest, "mine", str(trained.directory), "--json")
+    model = plugformer.load(trained.directory).model
+    assert sum(json.loads(counted.out).values()) == sum(each.numel() for each in model.parameters())
 
 
 def test_names_are_derived_from_the_distribution(run, tmp_path):
@@ -152,6 +169,8 @@ def test_a_class_hides_no_other_name(plugin, name):
         (["class", "--kind", "norm"], "'class', derived from the distribution's name"),
         (["plugformer-null", "--kind", "norm"], "'null' has a meaning of its own in YAML"),
         (["plugformer-gqa", "--kind", "attention"], "attention/gqa is installed already"),
+        (["plugformer-train", "--kind", "command"], "command/train is installed already"),
+        (["plugformer-plot", "--kind", "command"], "command/plot is installed already"),
         (["json", "--kind", "norm"], "choose another name, such as plugformer-json-norm"),
         (["torch", "--kind", "norm"], "a package 'torch' is installed already"),
     ],

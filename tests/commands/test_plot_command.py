@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from plugformer.errors import DataError
-from plugformer.inspection import plot as plotting
+from plugformer_inspection import plot as plotting
 
 NAMES = [
     "learning-curves",

@@ -6,7 +6,8 @@ import sys
 import typer
 
 from plugformer.commands.main import app
-from plugformer.registry.entry import OWN_COMMANDS
+from plugformer.registry import Registry
+from plugformer.registry.entry import CORE_COMMANDS
 
 PROBE = """
 from typing import Annotated
@@ -63,13 +64,104 @@ def test_it_never_replaces_one_of_plugformers_own(run, manifest):
     file = manifest('commands: {list: {function: "local_probe:command"}}', local_probe=PROBE)
     assert run("--registry", str(file), "list", "attention").out.startswith("kind")
     assert run("--registry", str(file), "local:list", "so").out == "so\n"
-    (listed,) = json.loads(run("--registry", str(file), "list", "command", "--json").out)
+    listed = next(
+        record
+        for record in json.loads(run("--registry", str(file), "list", "command", "--json").out)
+        if record["distribution"] == "local"
+    )
     assert listed["state"] == "in conflict: plugformer 0.1.0 offers the same name; write local:list"
     assert "Commands of plugins" not in run("--registry", str(file), "--help").out
 
 
 def test_plugformers_own_commands_are_known():
-    assert sorted(typer.main.get_command(app).commands) == list(OWN_COMMANDS)
+    assert sorted(typer.main.get_command(app).commands) == list(CORE_COMMANDS)
+
+
+def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
+    entries = {entry.name: entry for entry in Registry.built_in().commands()}
+    assert "verify-resume" in entries
+    listed = json.loads(run("list", "command", "--json").out)
+    assert [record["name"] for record in listed] == sorted(entries)
+    own = run("--help").out.partition("Commands:")[2].partition("Commands of plugins")[0]
+    assert all(f"  {name} " in own and entry.summary in own for name, entry in entries.items())
+    for name in entries:
+        loaded = run("plugformer:" + name, "--help")
+        assert (loaded.status, loaded.err) == (0, "")
+        assert "Examples:" in loaded.out
+
+
+def test_no_plugin_takes_the_place_of_a_built_in_one(run, manifest):
+    file = manifest('commands: {verify-resume: {function: "local_probe:command"}}', local_probe=PROBE)
+    assert "Prove that resuming" in run("--registry", str(file), "verify-resume", "--help").out
+    assert run("--registry", str(file), "local:verify-resume", "so").out == "so\n"
+    states = {
+        record["distribution"]: record["state"]
+        for record in json.loads(run("--registry", str(file), "list", "command", "--json").out)
+        if record["name"] == "verify-resume"
+    }
+    assert states == {
+        "plugformer": "ready",
+        "local": "in conflict: plugformer 0.1.0 offers the same name; write local:verify-resume",
+    }
+
+
+def test_built_in_commands_are_shown_beside_a_broken_manifest(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("PLUGFORMER_REGISTRY", str(tmp_path / "absent.yaml"))
+    help_ = run("--help").out
+    assert "verify-resume" in help_
+    assert "Commands of plugins are not shown" in help_
+
+
+GROUP = """
+import typer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Words.")
+
+
+@app.command()
+def say(word: str):
+    print(word)
+
+
+@app.command()
+def leave():
+    raise typer.Exit(4)
+"""
+
+
+def test_a_command_may_have_commands_of_its_own(run, manifest):
+    file = str(
+        manifest('commands: {words: {function: "local_words:app", summary: Words.}}', local_words=GROUP)
+    )
+    assert run("--registry", file, "words", "say", "so").out == "so\n"
+    assert "leave" in run("--registry", file, "words", "--help").out
+    assert run("--registry", file, "words", "leave").status == 4
+
+
+def test_the_examples_of_a_command_are_those_of_its_module(run, manifest):
+    code = PROBE + "\nEXAMPLES = ('plugformer probe so --times 2',)\n"
+    file = str(manifest(MANIFEST, local_probe=code))
+    assert "Examples:\n    plugformer probe so --times 2" in run("--registry", file, "probe", "--help").out
+
+
+HELPER = """
+import typer
+
+def leave(status):
+    raise typer.Exit(status)
+"""
+
+
+def test_a_helper_of_a_command_may_leave(run, manifest, tmp_path):
+    """Its module is not the command's, which the manifest names."""
+    package = tmp_path / "local_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "helper.py").write_text(HELPER)
+    code = "from local_package.helper import leave\ndef command(): leave(5)\n"
+    (package / "command.py").write_text(code)
+    file = str(manifest('commands: {probe: {function: "local_package.command:command"}}'))
+    assert run("--registry", file, "probe").status == 5
 
 
 def test_one_of_a_quarantined_plugin_says_why(run, manifest):

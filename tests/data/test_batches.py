@@ -8,8 +8,8 @@ from tests.batches import labelled, pairs
 
 from plugformer.data.columns import TokenColumn
 from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side, pad
-from plugformer.testing.small_tasks import split_of, vocabularies_of
 from plugformer_plugins.task_type.regression import Regression
+from plugformer_testing.small_tasks import split_of, vocabularies_of
 
 ROWS = [[5, 6], [], [7, 8, 9]]
 

@@ -11,7 +11,6 @@ from plugformer.data.length import limited
 from plugformer.data.tokenizing import encode
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import IGNORED
-from plugformer.testing.small_tasks import Pieces
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
@@ -19,6 +18,7 @@ from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_testing.small_tasks import Pieces
 
 SOURCES = ["the quick brown fox jumps over the lazy dog"] * 3
 TARGETS = ["nobody has seen the red house"] * 3

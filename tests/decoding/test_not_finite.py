@@ -10,11 +10,11 @@ from plugformer.decoding.automaton import TokenAutomaton
 from plugformer.decoding.limit import LengthLimit, LengthRange
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Reader
-from plugformer.inspection.attention import inspect
 from plugformer.interfaces import END
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer_inspection import inspect_attention
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.characters import Characters
 
@@ -68,7 +68,7 @@ def test_a_damaged_run_answers_nothing(run_copy, registry):
     for answer in (
         lambda: trained.predict(["May 1, 2001"]),
         lambda: trained.evaluate("validation"),
-        lambda: inspect(trained, "May 1, 2001"),
+        lambda: inspect_attention(trained, "May 1, 2001"),
     ):
         with pytest.raises(NotFiniteError, match="numbers that are not finite for input 1 "):
             answer()

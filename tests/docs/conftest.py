@@ -39,11 +39,11 @@ from typing import Any
 import pytest
 import yaml
 
-from plugformer.ablation.declaration import Options, read_study
-from plugformer.ablation.resolution import resolve_variants
 from plugformer.commands.main import main
 from plugformer.configuration import resolve, validate_model
 from plugformer.registry import Registry, parse
+from plugformer_ablation.declaration import Options, read_study
+from plugformer_ablation.resolution import resolve_variants
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = r'^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$'

@@ -7,8 +7,6 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from plugformer.ablation.declaration import Options, read_study
-from plugformer.ablation.resolution import resolve_variants
 from plugformer.configuration import resolve, validate
 from plugformer.interfaces import (
     Attention,
@@ -21,6 +19,8 @@ from plugformer.interfaces import (
     Scope,
 )
 from plugformer.registry import Registry
+from plugformer_ablation.declaration import Options, read_study
+from plugformer_ablation.resolution import resolve_variants
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODEL = ModelContext(width=12, heads=3, hidden_width=20)

@@ -18,9 +18,9 @@ from plugformer.interfaces import Batch, Tokens
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
-from plugformer.testing.runner import checks_of, report
-from plugformer.testing.subject import Subject
 from plugformer.training.train import train
+from plugformer_testing.runner import checks_of, report
+from plugformer_testing.subject import Subject
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY = ROOT / "examples" / "gallery"

@@ -1,5 +1,6 @@
 """Generated sections are fresh, and nothing that they should name is missing."""
 
+import importlib
 import inspect
 import re
 import subprocess
@@ -100,5 +101,15 @@ def test_every_hook_and_no_other_has_a_heading() -> None:
 
 
 def test_every_command_and_no_other_has_a_heading() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # it is a group
+    core = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # it is a group
+    commands = [*core, *(entry.name for entry in Registry.built_in().commands())]
     assert headings("commands.md", 2) == [f"plugformer {name}" for name in commands]
+
+
+def test_every_public_name_and_no_other_is_described() -> None:
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    for package in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
+        module, _, table = package.partition("\n")
+        if "__all__" in vars(loaded := importlib.import_module(module)):
+            named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+            assert sorted(named) == sorted(name for name in loaded.__all__ if not name.startswith("_"))

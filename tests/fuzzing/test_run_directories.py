@@ -10,11 +10,11 @@ from safetensors.torch import save
 from tests.fuzzing.mutation import JSON_TOKENS, YAML_TOKENS, altered, as_json, damaged, documents
 
 from plugformer.errors import RunError
-from plugformer.inspection.log import read_history
 from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.runs.checksums import CHECKSUMS, verify_checksums, write_checksums
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.history import read_history
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_note, load_tensors
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from plugformer.configuration.task import Training
-from plugformer.hooks.metrics_log import MetricsLog
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.runs.directory import RunDirectory
+from plugformer.training.metrics_log import MetricsLog
 
 
 def lines(directory):

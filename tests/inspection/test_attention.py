@@ -4,12 +4,13 @@ import pytest
 import torch
 
 from plugformer.errors import DataError, LengthError
-from plugformer.inspection.attention import inspect
 from plugformer.interfaces import Attention, Scope
+from plugformer.runs import TrainedModel
+from plugformer_inspection import inspect_attention
 
 
 def test_tokens_on_both_sides_are_those_that_the_model_read(model):
-    found = model.look_inside("7/4/76")
+    found = inspect_attention(model, "7/4/76")
     encoder, decoder, cross = found.attentions
     source, target = [*"7/4/76", "<end>"], ["<begin>", *found.output]
     assert (encoder.query, encoder.key) == (source, source)
@@ -23,30 +24,30 @@ def test_tokens_on_both_sides_are_those_that_the_model_read(model):
 
 
 def test_the_output_is_the_answer(model):
-    assert model.look_inside("7/4/76").output == model.predict(["7/4/76"])[0].output
+    assert inspect_attention(model, "7/4/76").output == model.predict(["7/4/76"])[0].output
 
 
 def test_the_decoder_sees_no_future(model):
-    decoder = model.look_inside("March 5, 1996").attentions[1]
+    decoder = inspect_attention(model, "March 5, 1996").attentions[1]
     assert decoder.weights is not None
     assert torch.equal(decoder.weights, decoder.weights.tril())
     assert len(decoder.query) > 1
 
 
 def test_unknown_characters_have_a_name(model):
-    assert model.look_inside("龘").attentions[0].key == ["<unknown>", "<end>"]
+    assert inspect_attention(model, "龘").attentions[0].key == ["<unknown>", "<end>"]
 
 
 def test_a_text_too_long_is_refused(model):
     with pytest.raises(LengthError, match="has 50 tokens, the model takes at most 39"):
-        model.look_inside("1" * 50)
+        inspect_attention(model, "1" * 50)
 
 
-@pytest.mark.parametrize("ask", ["look_inside", "predict"])
+@pytest.mark.parametrize("ask", [inspect_attention, TrainedModel.predict])
 def test_bytes_that_are_not_utf8_are_refused(model, ask):
     text = b"5.3.\xff".decode(errors="surrogateescape")
     with pytest.raises(DataError, match=r"'5\.3\.\?' is not UTF-8: byte 0xff at character 5"):
-        getattr(model, ask)(text if ask == "look_inside" else [text])
+        ask(model, text)
 
 
 class Silent(Attention):
@@ -66,6 +67,6 @@ class Silent(Attention):
 def test_an_attention_that_records_nothing_is_listed(model, monkeypatch):
     layer = model.model.decoder.layers[0]
     monkeypatch.setitem(layer._modules, "cross_attention", Silent(layer.cross_attention))
-    views = inspect(model, "7/4/76").attentions
+    views = inspect_attention(model, "7/4/76").attentions
     assert [view.weights is None for view in views] == [False, False, True]
     assert views[2].component == "Silent"

@@ -10,18 +10,19 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from plugformer.errors import ConfigurationError
-from plugformer.inspection.attention import AttentionView
-from plugformer.inspection.figures import fonts
-from plugformer.inspection.figures.attention import MOST_TOKENS, chosen, draw_attention, label
-from plugformer.inspection.figures.curves import draw_history
-from plugformer.inspection.figures.drawing import looks, rendered
-from plugformer.inspection.figures.fonts import families_for
-from plugformer.inspection.figures.positions import draw_positions
-from plugformer.inspection.log import History
-from plugformer.inspection.observation import Place
-from plugformer.inspection.page import Picture, Section, page
-from plugformer.inspection.positions import EncodingView, view_encoding
 from plugformer.interfaces import ModelContext
+from plugformer.runs.history import History
+from plugformer_inspection.attention import AttentionView
+from plugformer_inspection.figures.attention import MOST_TOKENS, chosen, draw_attention, label
+from plugformer_inspection.figures.curves import draw_history
+from plugformer_inspection.figures.positions import draw_positions
+from plugformer_inspection.observation import Place
+from plugformer_inspection.page import Section, page
+from plugformer_inspection.positions import EncodingView, view_encoding
+from plugformer_reports import fonts
+from plugformer_reports.drawing import looks, rendered
+from plugformer_reports.fonts import families_for
+from plugformer_reports.page import Picture
 
 CHINESE = ["晚", "风", "摇", "树", "<end>"]
 DOLLARS = ["<begin>", "$x$", " ", "a<b&c", "\x07"]

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from plugformer.inspection.observation import Place, attentions, observing
 from plugformer.interfaces import Batch, Padding, Tokens, evaluating
+from plugformer_inspection.observation import Place, attentions, observing
 
 PLACES = [
     Place("encoder", 0, "self"),

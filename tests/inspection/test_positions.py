@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from plugformer.inspection.positions import view_encoding, view_positions
 from plugformer.interfaces import ModelContext, PositionalEncoding
+from plugformer_inspection.positions import view_encoding, view_positions
 
 MODEL = ModelContext(width=12, heads=3, hidden_width=20, max_length=40)
 SLOTS = {

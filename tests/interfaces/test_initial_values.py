@@ -8,8 +8,8 @@ import torch
 from plugformer.interfaces import HeadContext, ModelContext, ResidualContext
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
-from plugformer.testing.probes import RootMeanSquare
-from plugformer.testing.subject import SUBLAYERS
+from plugformer_testing.probes import RootMeanSquare
+from plugformer_testing.subject import SUBLAYERS
 
 MODEL = ModelContext(width=8, heads=2, hidden_width=8)
 CONTEXTS = {

@@ -6,8 +6,8 @@ import torch
 from plugformer.interfaces import NoPositions, Tokens
 from plugformer.model.decoder import Decoder
 from plugformer.model.layer import Layer
-from plugformer.testing.probes import RootMeanSquare
 from plugformer_plugins.residual.pre import PreNorm
+from plugformer_testing.probes import RootMeanSquare
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import torch
 
 from plugformer.configuration import resolve, validate
 from plugformer.errors import ConfigurationError
-from plugformer.inspection.observation import Place, observing
 from plugformer.interfaces import Batch, Padding, Tokens, evaluating
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.weights import own_tensors, restore
+from plugformer_inspection import Place, observing
 
 PARTS = '''
 from plugformer.interfaces import Sizes

@@ -38,7 +38,8 @@ def plugformer(site):
     def run(*arguments):
         for mark in site.glob("*/imported"):
             mark.unlink()
-        environment = {**os.environ, "PYTHONPATH": str(site), "NO_COLOR": "1"}
+        path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+        environment = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
         environment.pop("PLUGFORMER_PLUGINS", None)
         done = subprocess.run(
             [sys.executable, "-m", "plugformer", *arguments],

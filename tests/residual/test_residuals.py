@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import ModelContext, Place, ResidualContext
-from plugformer.testing.probes import Function, RootMeanSquare
 from plugformer_plugins.residual.deepnorm import DeepNorm
 from plugformer_plugins.residual.layer_scale import LayerScale
 from plugformer_plugins.residual.parallel import Parallel
 from plugformer_plugins.residual.post import PostNorm
 from plugformer_plugins.residual.pre import PreNorm
 from plugformer_plugins.residual.sandwich import SandwichNorm
+from plugformer_testing.probes import Function, RootMeanSquare
 
 WIDTH = 6
 ALONE, READING = ("attention", "feed_forward"), ("attention", "cross_attention", "feed_forward")

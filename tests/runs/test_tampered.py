@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from plugformer.errors import RunError
-from plugformer.inspection.log import read_history
-from plugformer.inspection.plot import plot
 from plugformer.runs.checksums import verify_checksums
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
+from plugformer.runs.history import read_history
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_note, load_tensors, save_tensors
 from plugformer.training.train import resume
+from plugformer_inspection.plot import plot
 
 
 def edit(file, change):

@@ -6,9 +6,9 @@ import pytest
 from plugformer.configuration.task import Task
 from plugformer.data.inputs import Inputs
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
-from plugformer.testing.small_tasks import Pieces, split_of, vocabularies_of
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
+from plugformer_testing.small_tasks import Pieces, split_of, vocabularies_of
 
 LENGTH, TEXTS = 100, 50
 

@@ -12,8 +12,8 @@ from plugformer.errors import DataError, ExampleError
 from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model.assembly import assemble
-from plugformer.testing.small_tasks import Pieces
 from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_testing.small_tasks import Pieces
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import END, Tokenizers
 from plugformer.kinds import Kind
-from plugformer.testing.small_tasks import Pieces
+from plugformer_testing.small_tasks import Pieces
 
 PREDICTED = {"classification": "label", "multi-label": "labels", "regression": "number"}
 LEARNED = {

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from plugformer.testing import Status
-from plugformer.testing.runner import find_check, outcome
-from plugformer.testing.subject import Subject
+from plugformer_testing import Status
+from plugformer_testing.runner import find_check, outcome
+from plugformer_testing.subject import Subject
 
 Caught = Callable[..., None]
 

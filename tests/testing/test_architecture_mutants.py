@@ -8,10 +8,10 @@ import torch
 
 from plugformer.interfaces import IGNORED, Level, Limits, Padding, Ragged, Tokens
 from plugformer.kinds import Kind
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder, EncoderDecoderModel
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
+from plugformer_testing.runner import checks_of
 
 
 def building(architecture, model):

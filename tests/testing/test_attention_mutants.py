@@ -5,9 +5,9 @@ import torch
 
 from plugformer.interfaces import Padding, PerPosition, Positions, Scope
 from plugformer.kinds import Kind
-from plugformer.testing import module, run
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_testing import module, run
+from plugformer_testing.runner import checks_of
 
 
 class Altered(MultiHeadAttention):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from plugformer.registry import Registry
-from plugformer.testing.runner import report
-from plugformer.testing.subject import Subject
 from plugformer_plugins.tokenizer.bpe import BPE
+from plugformer_testing.runner import report
+from plugformer_testing.subject import Subject
 
 BUILT_IN = [
     f"{entry.kind}/{entry.name}"
@@ -54,7 +54,7 @@ def evaluate_options(folder: Path) -> dict[str, object]:
 
 
 def pretrained_options(folder: Path) -> dict[str, object]:
-    from plugformer.testing.texts import TRAINING
+    from plugformer_testing.texts import TRAINING
 
     tokenizer = BPE(size=400)
     tokenizer.train(TRAINING)

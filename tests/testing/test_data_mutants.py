@@ -9,8 +9,8 @@ from tests.columns import LABELS, PAIRS
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data
 from plugformer.kinds import Kind
-from plugformer.testing import run
-from plugformer.testing.runner import checks_of
+from plugformer_testing import run
+from plugformer_testing.runner import checks_of
 
 
 class Pairs(Data):

@@ -7,8 +7,8 @@ import torch
 
 from plugformer.interfaces import END, Decoding, Hypothesis
 from plugformer.kinds import Kind
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.decoding.greedy import Greedy
+from plugformer_testing.runner import checks_of
 
 
 class LosesTheLast(Greedy):

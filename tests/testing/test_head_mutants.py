@@ -7,14 +7,14 @@ from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import Likelihoods
 from plugformer.kinds import Kind
-from plugformer.testing import run
-from plugformer.testing.module import module_checks
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.head.classifier import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.multi_label import MultiLabelClassifier
 from plugformer_plugins.head.pooled import Pooled
 from plugformer_plugins.head.regressor import Regressor
+from plugformer_testing import run
+from plugformer_testing.module import module_checks
+from plugformer_testing.runner import checks_of
 
 
 class LengthFirst(LanguageModel):

@@ -7,7 +7,7 @@ from torch import nn
 
 from plugformer.interfaces import Initialization
 from plugformer.kinds import Kind
-from plugformer.testing.runner import checks_of
+from plugformer_testing.runner import checks_of
 
 
 class DividesByAxes(Initialization):

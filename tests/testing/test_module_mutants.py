@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import Norm
-from plugformer.testing.module import module_checks
 from plugformer_plugins.norm.rms_norm import RMSNorm
+from plugformer_testing.module import module_checks
 
 
 class Raises(RMSNorm):

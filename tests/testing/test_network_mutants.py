@@ -6,12 +6,12 @@ from torch import nn
 from torch.nn import functional
 
 from plugformer.kinds import Kind
-from plugformer.testing.module import module_checks
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.feed_forward.gelu import GELU
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
 from plugformer_plugins.norm.layer_norm import LayerNorm
 from plugformer_plugins.norm.rms_norm import RMSNorm
+from plugformer_testing.module import module_checks
+from plugformer_testing.runner import checks_of
 
 
 class NeedsTokens(GELU):

@@ -8,13 +8,13 @@ import torch
 from plugformer.errors import LengthError
 from plugformer.interfaces import PositionalEncoding, Positions
 from plugformer.kinds import Kind
-from plugformer.testing import run
-from plugformer.testing.module import module_checks
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.position.alibi import ALiBi
 from plugformer_plugins.position.learned import Learned
 from plugformer_plugins.position.rotary import Rotary
 from plugformer_plugins.position.sinusoidal import Sinusoidal
+from plugformer_testing import run
+from plugformer_testing.module import module_checks
+from plugformer_testing.runner import checks_of
 
 
 def by_column(positions):

@@ -8,9 +8,9 @@ from torch import nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, Recurrent
-from plugformer.testing import Status, run
-from plugformer.testing.subject import CROSS, DECODER, ENCODER, MODEL, Subject
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_testing import Status, run
+from plugformer_testing.subject import CROSS, DECODER, ENCODER, MODEL, Subject
 
 
 class Sums(Recurrent):

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from plugformer.kinds import Kind
-from plugformer.testing.module import module_checks
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.residual.deepnorm import DeepNorm
 from plugformer_plugins.residual.pre import PreNorm
+from plugformer_testing.module import module_checks
+from plugformer_testing.runner import checks_of
 
 
 class OneTokenOnly(PreNorm):

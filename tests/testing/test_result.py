@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugformer.testing import Outcome, Report, Status
+from plugformer_testing import Outcome, Report, Status
 
 
 def report(**counts: int) -> Report:

@@ -8,13 +8,13 @@ import torch
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import ModelContext, Schedule
 from plugformer.kinds import Kind
-from plugformer.testing import Status, contract_tests, run
-from plugformer.testing.check import Check, NotApplicable, fail
-from plugformer.testing.runner import checks_of, outcome
-from plugformer.testing.subject import Subject
-from plugformer.testing.texts import Text, simpler_texts
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 from plugformer_plugins.schedule.constant import Constant
+from plugformer_testing import Status, contract_tests, run
+from plugformer_testing.check import Check, NotApplicable, fail
+from plugformer_testing.runner import checks_of, outcome
+from plugformer_testing.subject import Subject
+from plugformer_testing.texts import Text, simpler_texts
 
 
 class StartsAtZero(Schedule):

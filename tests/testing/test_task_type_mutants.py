@@ -8,13 +8,13 @@ import pytest
 from plugformer.errors import ExampleError
 from plugformer.interfaces import IGNORED, Column, Encoded, Prediction, Ragged
 from plugformer.kinds import Kind
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.multi_label import MultiLabel
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_testing.runner import checks_of
 
 
 class TagsAlongNothing(Tagging):

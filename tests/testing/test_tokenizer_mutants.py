@@ -7,10 +7,10 @@ import pytest
 
 from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
 from plugformer.kinds import Kind
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.tokenizer.bpe import BPE
 from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.whitespace import Whitespace
+from plugformer_testing.runner import checks_of
 
 
 class DropsTheUnknown(Characters):

@@ -9,14 +9,14 @@ import torch
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
 from plugformer.kinds import Kind
-from plugformer.testing import Status, run
-from plugformer.testing.runner import checks_of
 from plugformer_plugins.metric.exact_match import ExactMatch
 from plugformer_plugins.metric.mean_squared_error import MeanSquaredError
 from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
 from plugformer_plugins.metric.perplexity import Perplexity
 from plugformer_plugins.metric.same_length import SameLength
 from plugformer_plugins.metric.tag_accuracy import TagAccuracy
+from plugformer_testing import Status, run
+from plugformer_testing.runner import checks_of
 
 
 class OneDimension(ExactMatch):

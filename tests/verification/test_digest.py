@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from plugformer.verification.digest import attributes, digest
+from plugformer_verification.digest import attributes, digest
 
 
 @dataclass

@@ -20,18 +20,13 @@ import typer
 
 import plugformer
 from plugformer.commands import (
-    ablate,
-    check,
     evaluate,
     info,
     listing,
-    new,
-    plot,
     predict,
     schema,
     train,
     validate,
-    verify_resume,
 )
 from plugformer.commands.group import CommandGroup
 from plugformer.commands.parameters import LocalManifest, examples
@@ -64,13 +59,8 @@ for name, module in {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
-    "plot": plot,
-    "ablate": ablate,
-    "check": check,
-    "verify-resume": verify_resume,
 }.items():
     app.command(name, epilog=examples(module.EXAMPLES))(module.command)
-app.add_typer(new.app, name="new")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

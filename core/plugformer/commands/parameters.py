@@ -12,13 +12,16 @@ TaskName: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="TASK", help="A task's name, or a file: with a slash or ending in .yaml."),
 ]
+"""An argument: a task."""
 
 RunPath: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="The directory of a run.")]
+"""An argument: a run."""
 
 RunSettings: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Decode otherwise, e.g. decoding.name=beam; repeatable."),
 ]
+"""The option `--set` of commands that take a run."""
 
 Settings: TypeAlias = Annotated[
     list[str] | None,
@@ -26,10 +29,12 @@ Settings: TypeAlias = Annotated[
         "--set", metavar="KEY=VALUE", help="Change a setting, e.g. model.attention=gqa; repeatable."
     ),
 ]
+"""The option `--set` of commands that take a task."""
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print only JSON on standard output, messages on standard error.")
 ]
+"""The option `--json`."""
 
 LocalManifest: TypeAlias = Annotated[
     list[Path] | None,
@@ -40,6 +45,7 @@ LocalManifest: TypeAlias = Annotated[
         is_eager=True,  # known when a --help after it lists the commands of plugins
     ),
 ]
+"""The option `--registry`, for `installed`."""
 
 
 def examples(lines: Iterable[str]) -> str:

@@ -4,11 +4,16 @@ This module imports torch, so that processes forked after it need not.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from multiprocessing.connection import Connection
+from typing import Any
 
-from plugformer.errors import PlugformerError, RegistryError
+from torch import Tensor
+
+from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.hooks.manager import HookManager
+from plugformer.interfaces import HeadContext, ModelContext, Norm, Place, ResidualContext
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Other
 from plugformer.registry.loading import (
@@ -19,7 +24,24 @@ from plugformer.registry.loading import (
     load_component,
     load_module,
 )
-from plugformer.testing.subject import Subject
+from plugformer.registry.options import checked_options, options_model
+
+_SIZES: dict[str, Any] = {"width": 24, "heads": 4, "hidden_width": 20, "max_length": 16}
+_PLACES = (
+    Place(),
+    Place(layer=3, layers=4),
+    Place(stack="decoder", causal=True),
+    Place(stack="decoder", layer=11, layers=12, causal=True),
+    Place(stack="decoder", layer=1, layers=2, cross=True),
+)
+_NEURAL = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM)
+
+
+class _Unchanged(Norm):
+    """Stands for the norm of a task."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
 
 
 def try_entries(entries: Iterable[Entry], results: Connection, *, construct: bool) -> None:
@@ -56,17 +78,37 @@ def _cause(entry: Entry, *, construct: bool) -> str:
 
 
 def _construct(entry: Entry, kind: Kind) -> None:
-    """Imports a component and, if all its options have defaults, constructs it.
+    """Imports a component and, if all its options have defaults, constructs it for the first place it serves.
 
     Raises:
-        RegistryError: Either fails, otherwise than by an error of Plugformer's about sizes or files.
+        RegistryError: Either fails, otherwise than by an error of Plugformer's about places, sizes or files.
     """
-    subject = Subject(kind=kind, name=entry.name, component=load_component(entry, kind))
-    if subject.missing_options:
+    component = load_component(entry, kind)
+    if any(option.is_required() for option in options_model(component).model_fields.values()):
         return
-    try:
-        guarded(label(entry), "constructing it", subject.create, advice(entry))
-    except RegistryError:
-        raise
-    except PlugformerError:  # it refuses the sizes of the trial, in the way it should
+    options = checked_options(component, {}, entry.name)
+    for context in _contexts(kind):
+        try:
+            guarded(label(entry), "constructing it", partial(component, *context, **options), advice(entry))
+        except ConfigurationError:  # it serves other places, or refuses the sizes, in the way it should
+            continue
+        except RegistryError:
+            raise
+        except PlugformerError:
+            return
         return
+
+
+def _contexts(kind: Kind) -> Iterator[tuple[ModelContext, ...]]:
+    """Yields what constructors of a kind take first, for one place after the other."""
+    for place in _PLACES:
+        if kind is Kind.HEAD:
+            yield (HeadContext(outputs=7, place=place, **_SIZES),)
+        elif kind is Kind.RESIDUAL:
+            sublayers = ("attention", "cross_attention", "feed_forward")
+            yield (ResidualContext(sublayers=sublayers, norm=_Unchanged, place=place, **_SIZES),)
+        elif kind in _NEURAL:
+            yield (ModelContext(place=place, **_SIZES),)
+        else:
+            yield ()
+            return

@@ -1,21 +1,54 @@
-"""Task configuration: from YAML files and --set to checked settings; every mistake with its place."""
+"""Task configuration: from YAML files and --set to checked settings; every mistake with its place.
+
+Other files in YAML are read in the same way: `read_file` gives a tree of nodes with their origins,
+`check_settings` compares it with a form derived from `Settings`, and `report` says what is wrong, and where.
+"""
 
 from plugformer.configuration.components import check_components
-from plugformer.configuration.resolved import ResolvedTask
+from plugformer.configuration.layers import is_file, short_name
+from plugformer.configuration.overrides import nested, read_overrides, read_setting
+from plugformer.configuration.paths import expand
+from plugformer.configuration.resolved import ResolvedTask, origin_of
 from plugformer.configuration.resolving import resolve, resolve_changed, validate, validate_model
-from plugformer.configuration.saving import dump
+from plugformer.configuration.saving import as_dict, dump
 from plugformer.configuration.schema import schema
-from plugformer.configuration.task import Component, Task
+from plugformer.configuration.structure import check_settings
+from plugformer.configuration.task import Component, Settings, Task, Training
+from plugformer.documents import Mapping, Node, Scalar, plain, read_file
+from plugformer.explanations import InWords
+from plugformer.problems import Key, Origin, Problem, dotted, report
 
 __all__ = [
     "Component",
+    "InWords",
+    "Key",
+    "Mapping",
+    "Node",
+    "Origin",
+    "Problem",
     "ResolvedTask",
+    "Scalar",
+    "Settings",
     "Task",
+    "Training",
+    "as_dict",
     "check_components",
+    "check_settings",
+    "dotted",
     "dump",
+    "expand",
+    "is_file",
+    "nested",
+    "origin_of",
+    "plain",
+    "read_file",
+    "read_overrides",
+    "read_setting",
+    "report",
     "resolve",
     "resolve_changed",
     "schema",
+    "short_name",
     "validate",
     "validate_model",
 ]

@@ -1,19 +1,13 @@
 """The `--set KEY=VALUE` arguments, as one mapping like a task file's."""
 
-import shlex
 from collections.abc import Iterable
-from pathlib import Path
 
 from plugformer.documents import MAX_DEPTH, Mapping, Node, Scalar, read_text
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, Origin, Problem, dotted, report
-from plugformer.terminal import clipped
 
 _DIGITS = 9
 """Of the longest number that a key may be: Python refuses to read those of thousands."""
-
-SHOWN = 200
-"""Characters of an argument that messages quote."""
 
 
 def read_overrides(arguments: Iterable[str]) -> Mapping:
@@ -29,7 +23,7 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
     settings: dict[tuple[Key, ...], Node] = {}
     messages: list[str] = []
     for argument in arguments:
-        origin = Origin(f"--set {shlex.quote(clipped(argument, SHOWN))}", folder=Path.cwd())
+        origin = Origin.of_argument("--set", argument)
         try:
             path, node = read_setting(argument, origin)
         except ConfigurationError as error:
@@ -66,6 +60,19 @@ def read_setting(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
 def keys(dotted: str) -> tuple[Key, ...]:
     """Returns the keys that `model.encoder.per_layer.0` stands for."""
     return tuple(map(_key, dotted.split(".")))
+
+
+def nested(dotted: str, node: Node, origin: Origin) -> Mapping:
+    """Returns a tree like a task file's that says one thing.
+
+    Args:
+        dotted: The keys, such as `model.encoder.attention`.
+        node: The value.
+        origin: Where the keys were written.
+    """
+    for key in reversed(keys(dotted)):
+        node = Mapping({key: node}, {key: origin}, origin)
+    return node  # type: ignore[return-value]  # there is at least one key
 
 
 def _key(part: str) -> Key:

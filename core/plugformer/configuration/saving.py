@@ -1,17 +1,24 @@
 """Writing a task as a file that reads back as the same task."""
 
+from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, Task, Tokenizers
-from plugformer.documents import resolve_scalar
+from plugformer.documents import plain, read_mapping, resolve_scalar
 
 
 def dump(task: Task) -> str:
     """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
     return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def as_dict(task: Task) -> dict[str, Any]:
+    """Returns what `dump` writes, as it is read back: mappings, lists, texts and numbers."""
+    tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
+    return tree
 
 
 class _Dumper(yaml.SafeDumper):

@@ -2,19 +2,22 @@
 
 from collections.abc import Container, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from plugformer.configuration.blocks import blocks
 from plugformer.configuration.consistency import contradictions
 from plugformer.configuration.resolved import origin_of
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import Settings, Task
 from plugformer.documents import Mapping, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain
 from plugformer.kinds import Kind
 from plugformer.problems import Problem, report
 from plugformer.registry import Registry
+
+S = TypeVar("S", bound=Settings)
 
 
 def check_structure(tree: Mapping, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
@@ -41,6 +44,25 @@ def check_structure(tree: Mapping, registry: Registry, kinds: Container[str] = t
         if not problems:
             return task
     raise ConfigurationError(report(problems))
+
+
+def check_settings(tree: Mapping, model: type[S]) -> S:
+    """Returns the settings that a document describes.
+
+    Args:
+        tree: The document.
+        model: Its form, derived from `Settings`.
+
+    Raises:
+        ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range; every
+            problem with its place.
+    """
+    written = plain(tree)
+    try:
+        return model.model_validate(written)
+    except ValidationError as error:
+        problems = [located(problem, tree) for problem in explain(error, model, written)]
+        raise ConfigurationError(report(problems)) from None
 
 
 def located(problem: Problem, tree: Mapping) -> Problem:

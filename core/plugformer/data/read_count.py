@@ -45,10 +45,14 @@ class ReadCount:
         for row in rows:
             self.rows += 1
             if fault := row.get("fault"):
-                self.bad += 1
-                self.faults = [*self.faults, fault][:SHOWN]
+                self.leave_out(fault)
             else:
                 yield row
+
+    def leave_out(self, fault: str, rows: int = 1) -> None:
+        """Counts rows that have a fault."""
+        self.bad += rows
+        self.faults = [*self.faults, fault][:SHOWN]
 
     def limited(self, count: LengthCount) -> None:
         """Counts what the length limit did to some of them."""

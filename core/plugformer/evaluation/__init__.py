@@ -1,1 +1,15 @@
 """Evaluation: predictions, their scores, and how sure of them we can be."""
+
+from typing import TYPE_CHECKING
+
+from plugformer.lazy import lazily
+
+if TYPE_CHECKING:
+    from plugformer.evaluation.report import Report
+
+__all__ = ["Report"]
+
+_MODULES = {"Report": "report"}
+
+if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
+    __getattr__ = lazily(__name__, _MODULES)

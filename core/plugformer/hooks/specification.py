@@ -17,6 +17,7 @@ from plugformer.interfaces import Batch, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
+"""Marks a method or function as the implementation of the hook of its name."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

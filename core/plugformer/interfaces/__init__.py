@@ -14,10 +14,11 @@ from plugformer.interfaces.batch import (
     pad,
     pad_targets,
 )
+from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
+from plugformer.interfaces.fast_tokenizer import FastTokenizer, read_pipeline
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.hook import Hook
@@ -40,7 +41,7 @@ from plugformer.interfaces.softmax_attention import (
     softmax_attention,
 )
 from plugformer.interfaces.state import PerPosition, Recurrent, State
-from plugformer.interfaces.task_type import Column, Example, Examples, TaskType, Tokenizers
+from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "Generative",
     "Head",
     "HeadContext",
+    "Holds",
     "Hook",
     "Hypothesis",
     "Initialization",
@@ -114,11 +116,13 @@ __all__ = [
     "as_text",
     "attention_scores",
     "attention_weights",
+    "byte_piece",
     "evaluating",
     "linear_cross_entropy",
     "next_tokens",
     "pad",
     "pad_targets",
+    "read_pipeline",
     "require_columns",
     "require_one_text",
     "softmax_attention",

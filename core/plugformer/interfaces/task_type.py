@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 Holds = Literal["text", "texts", "words", "label", "labels", "tags", "number"]
+"""What a column has for each example; `Column` says what each of them means."""
+
 Role = Literal["input", "output"]
 Tokenized = Literal["source", "target"]
 

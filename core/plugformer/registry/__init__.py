@@ -1,8 +1,37 @@
 """The registry: what is installed, found without importing it, and loaded when it is used."""
 
+from typing import TYPE_CHECKING
+
+from plugformer.kinds import Kind
+from plugformer.lazy import lazily
 from plugformer.registry.catalog import Registry
 from plugformer.registry.discovery import Owner, Plugin
 from plugformer.registry.entry import Entry, Other, State
+from plugformer.registry.loading import interface_of
 from plugformer.registry.manifest import Manifest, parse
 
-__all__ = ["Entry", "Manifest", "Other", "Owner", "Plugin", "Registry", "State", "parse"]
+if TYPE_CHECKING:
+    from plugformer.registry.options import checked_options, options_model
+    from plugformer.registry.source import source_hash
+
+__all__ = [
+    "Entry",
+    "Kind",
+    "Manifest",
+    "Other",
+    "Owner",
+    "Plugin",
+    "Registry",
+    "State",
+    "checked_options",
+    "interface_of",
+    "options_model",
+    "parse",
+    "source_hash",
+]
+
+_MODULES = {"checked_options": "options", "options_model": "options", "source_hash": "source"}
+"""What needs pydantic, or parses code: `list` and `--help` do without."""
+
+if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
+    __getattr__ = lazily(__name__, _MODULES)

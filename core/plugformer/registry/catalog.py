@@ -15,12 +15,13 @@ from plugformer.registry.discovery import (
     Owner,
     Plugin,
     absolute,
+    discover_built_in,
     discover_installed,
     discover_local,
     locate,
     normalized,
 )
-from plugformer.registry.entry import OWN_COMMANDS, Entry, Other, State, entries_of, plugin_entry
+from plugformer.registry.entry import CORE_COMMANDS, Entry, Other, State, entries_of, plugin_entry
 from plugformer.registry.loading import advice, guarded, label, load_component
 
 
@@ -65,6 +66,11 @@ class Registry:
         files = (file.relative_to(here) if file.is_relative_to(here) else file for file in self.local)
         return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
 
+    @classmethod
+    def built_in(cls) -> Self:
+        """Returns what Plugformer's own manifest offers, without any plugin."""
+        return cls([discover_built_in()])
+
     def with_local(self, file: Path) -> Self:
         """Returns this registry with a local manifest more; the same one again changes nothing.
 
@@ -94,7 +100,7 @@ class Registry:
         return list(self._by_kind[Other.TASK])
 
     def commands(self) -> list[Entry]:
-        """Returns the commands that plugins add, by name."""
+        """Returns the commands that manifests name, Plugformer's own included, by name."""
         return list(self._by_kind[Other.COMMAND])
 
     def hooks(self) -> list[Entry]:
@@ -195,6 +201,8 @@ class Registry:
         usable = [entry for entry in found if entry.state is not State.QUARANTINED]
         if len(usable) == 1:
             return usable[0]
+        if kind is Other.COMMAND and (own := [entry for entry in usable if entry.owner == BUILT_IN]):
+            return own[0]  # no plugin takes the place of a command
         if usable:
             raise RegistryError(_conflict(kind, bare, usable))
         if found:
@@ -232,9 +240,10 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
 
 def _marked(entry: Entry, offers: list[Entry]) -> Entry:
     others = [str(other.owner) for other in offers if other is not entry]
-    if entry.kind is Other.COMMAND and entry.name in OWN_COMMANDS:
+    if entry.kind is Other.COMMAND and entry.name in CORE_COMMANDS:
         others.append(str(BUILT_IN))
-    if entry.state is State.QUARANTINED or not others:
+    standing = entry.kind is Other.COMMAND and entry.owner == BUILT_IN
+    if standing or entry.state is State.QUARANTINED or not others:
         return entry
     cause = f"{', '.join(others)} offers the same name; {_way_out([entry], offers)}"
     return replace(entry, state=State.CONFLICT, cause=cause)

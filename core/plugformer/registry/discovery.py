@@ -73,7 +73,7 @@ def discover_installed() -> list[Plugin]:
             continue
         if names is None or normalized(owner.distribution) in names:
             plugins.setdefault((owner.distribution, package), _installed(owner, package, cause))
-    return [_built_in(), *(plugins[key] for key in sorted(plugins))]
+    return [discover_built_in(), *(plugins[key] for key in sorted(plugins))]
 
 
 def discover_local(file: Path) -> Plugin:
@@ -186,8 +186,8 @@ def normalized(distribution: str) -> str:
     )
 
 
-def _built_in() -> Plugin:
-    """Plugformer's own manifest, which by definition works with this version of it."""
+def discover_built_in() -> Plugin:
+    """Returns Plugformer's own manifest, which by definition works with this version of it."""
     file, content = _built_in_manifest()
     manifest = parse(content, file)
     return Plugin(BUILT_IN, manifest, "\n".join(manifest.problems))

@@ -28,11 +28,8 @@ class Other(StrEnum):
     PLUGIN = "plugin"
 
 
-OWN_COMMANDS = (
-    *("ablate", "check", "evaluate", "info", "list", "new"),
-    *("plot", "predict", "schema", "train", "validate", "verify-resume"),
-)
-"""Plugformer's commands: a plugin's of the same name needs that of its distribution before it."""
+CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
+"""The commands that no manifest names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def load_component(entry: Entry, kind: Kind) -> type:
         RegistryError: Importing fails in any way, even by leaving the interpreter; the module has no such
             class; the class is not, or only partly, an implementation of the kind's interface.
     """
-    interface = load_attribute(INTERFACES[kind], f"the interface of {kind}")
+    interface = interface_of(kind)
     loaded = load_attribute(entry.target, label(entry), advice(entry))
     if not (isinstance(loaded, type) and issubclass(loaded, interface)):
         raise RegistryError(
@@ -41,6 +41,12 @@ def load_component(entry: Entry, kind: Kind) -> type:
         )
     LOADED[loaded] = entry
     return loaded
+
+
+def interface_of(kind: Kind) -> type:
+    """Returns the interface that the components of a kind implement."""
+    interface: type = load_attribute(INTERFACES[kind], f"the interface of {kind}")
+    return interface
 
 
 def _unset(loaded: type, interface: type) -> list[str]:

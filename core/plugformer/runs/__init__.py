@@ -1,1 +1,66 @@
 """Runs on disk: their files, checkpoints and locks. Nothing here trains; nothing read here is executed."""
+
+from typing import TYPE_CHECKING
+
+from plugformer.lazy import lazily
+
+if TYPE_CHECKING:
+    from plugformer.runs.directory import RunDirectory
+    from plugformer.runs.files import (
+        read_json,
+        refuse_links,
+        remove_leftovers,
+        replacing,
+        write_json,
+        write_text,
+    )
+    from plugformer.runs.generators import generator_states
+    from plugformer.runs.history import History, read_history
+    from plugformer.runs.ingredients import made_of
+    from plugformer.runs.loading import TrainedModel
+    from plugformer.runs.optimizer_state import join_tensors, split_tensors
+    from plugformer.runs.training_lock import is_trained
+    from plugformer.runs.weights import own_tensors, save_tensors
+
+__all__ = [
+    "History",
+    "RunDirectory",
+    "TrainedModel",
+    "generator_states",
+    "is_trained",
+    "join_tensors",
+    "made_of",
+    "own_tensors",
+    "read_history",
+    "read_json",
+    "refuse_links",
+    "remove_leftovers",
+    "replacing",
+    "save_tensors",
+    "split_tensors",
+    "write_json",
+    "write_text",
+]
+
+_MODULES = {
+    "History": "history",
+    "RunDirectory": "directory",
+    "TrainedModel": "loading",
+    "generator_states": "generators",
+    "is_trained": "training_lock",
+    "join_tensors": "optimizer_state",
+    "made_of": "ingredients",
+    "own_tensors": "weights",
+    "read_history": "history",
+    "read_json": "files",
+    "refuse_links": "files",
+    "remove_leftovers": "files",
+    "replacing": "files",
+    "save_tensors": "weights",
+    "split_tensors": "optimizer_state",
+    "write_json": "files",
+    "write_text": "files",
+}
+
+if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
+    __getattr__ = lazily(__name__, _MODULES)

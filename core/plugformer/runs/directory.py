@@ -173,9 +173,16 @@ class RunDirectory:
         Raises:
             RunError: The file is damaged, or cannot be written.
         """
+        write_json(self.path / "evaluation.json", {**self.evaluations(), split: report})
+
+    def evaluations(self) -> dict[str, Any]:
+        """Returns the final evaluations by split; none if the run has not ended.
+
+        Raises:
+            RunError: The file is damaged.
+        """
         path = self.path / "evaluation.json"
-        reports = read_json(path, EVALUATIONS) if path.exists() else {}
-        write_json(path, {**reports, split: report})
+        return read_json(path, EVALUATIONS) if path.exists() else {}
 
     def write_self_check(self, record: dict[str, Any]) -> None:
         """Writes what the model's self-check found."""
@@ -210,6 +217,15 @@ class RunDirectory:
         """Returns the lines of `metrics.jsonl`; what is no line of ours is passed over."""
         lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         return [record for line in lines if (record := _logged(line))]
+
+    def seconds(self) -> float:
+        """Returns the wall time of all updates up to the newest checkpoint.
+
+        Raises:
+            RunError: It is missing or damaged.
+        """
+        newest = max(self.checkpoints.glob("step-*"))
+        return float(read_json(newest / "state.json")["progress"]["seconds"])
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, overload
+from typing import cast, overload
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
@@ -20,7 +20,7 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
 from plugformer.evaluation.report import Report
 from plugformer.evaluation.self_check_result import SelfCheck
-from plugformer.interfaces import Generative, Level, Model, Prediction
+from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
@@ -29,9 +29,6 @@ from plugformer.runs.overrides import AFTER_TRAINING, changeable
 from plugformer.runs.requirements import ANSWERING, require_installed, resolve_run
 from plugformer.runs.vocabularies import load_vocabularies
 from plugformer.runs.weights import load_tensors, restore
-
-if TYPE_CHECKING:
-    from plugformer.inspection.attention import Inspection
 
 BATCH_TOKENS = 8192
 """Positions of a batch when answering: enough to keep the processor busy."""
@@ -122,15 +119,26 @@ class TrainedModel:
             )
         return [answers[row] for row in range(len(texts))]
 
-    def look_inside(self, text: str) -> "Inspection":
-        """Returns what the model's attentions weigh while it answers a text.
+    def with_answer(self, text: str) -> tuple[Batch, str]:
+        """Returns a text as a batch, and the model's answer; one that it generates is in the batch, too.
+
+        `model.hidden(batch)` then computes what the model computed while it answered, in one pass.
 
         Raises:
-            LengthError: The text is longer than the model can process.
+            DataError: The text is no Unicode.
+            LengthError: The text is longer than the model can process, and the task does not truncate.
         """
-        from plugformer.inspection.attention import inspect
-
-        return inspect(self, text)
+        inputs = Inputs.of([text], self.vocabularies, self.task, self.architecture)
+        for fault in inputs.faults.values():
+            raise fault
+        predictor = self.predictor()
+        with evaluating(self.model):
+            (batch,) = predictor.batches(inputs.split, [0])
+            if not isinstance(predictor, Generator):
+                return batch, predictor.answer(batch, 0)[0].text
+            best = predictor.search(batch, 0)[0][0]
+        (output,) = predictor.tokenizer.decode([best.tokens])
+        return inputs.split.batch([0], outputs=[best.tokens]).to(batch.device), output
 
     def evaluate(
         self,

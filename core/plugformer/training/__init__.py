@@ -1,1 +1,16 @@
 """Training: from a resolved task to a run directory."""
+
+from typing import TYPE_CHECKING
+
+from plugformer.lazy import lazily
+
+if TYPE_CHECKING:
+    from plugformer.training.interruption import Interruption
+    from plugformer.training.preview import ASSUMED, median_example
+
+__all__ = ["ASSUMED", "Interruption", "median_example"]
+
+_MODULES = {"ASSUMED": "preview", "Interruption": "interruption", "median_example": "preview"}
+
+if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
+    __getattr__ = lazily(__name__, _MODULES)

@@ -12,7 +12,6 @@ from plugformer.data.preparation import PreparedData
 from plugformer.distributed import ALONE, Processes
 from plugformer.evaluation.validation import Validation
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
-from plugformer.hooks.metrics_log import MetricsLog
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import Batch, Metric
 from plugformer.kinds import Kind
@@ -21,6 +20,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
+from plugformer.training.metrics_log import MetricsLog
 from plugformer.training.parallel import Parallel, Replicated
 from plugformer.training.stream import BatchStream, PreparedBatches
 from plugformer.training.streamed import StreamedBatches
@@ -172,8 +172,8 @@ def _planned(settings: Training, epoch_steps: int) -> int:
 def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:
     """Returns the training batches, and the updates that count as an epoch."""
     if data.streamed is not None:
-        order = partial(order_of, settings)
-        return StreamedBatches(data.streamed, order=order, seed=settings.seed), STREAMED_EPOCH
+        streamed = StreamedBatches(data.streamed, order=partial(order_of, settings), seed=settings.seed)
+        return streamed, STREAMED_EPOCH
     train = data.splits["train"]
     order = order_of(settings, train.lengths)
 

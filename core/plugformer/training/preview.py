@@ -13,6 +13,8 @@ from plugformer.model.assembly import assemble
 from plugformer.model.summary import Row, summarize
 
 ASSUMED = Sizes(source=8000, outputs=8000)
+"""Sizes of vocabularies that are not there yet."""
+
 ASSUMED_LENGTH = 32
 
 

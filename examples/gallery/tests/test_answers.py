@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 import plugformer
 from plugformer.errors import PlugformerError
 from plugformer.interfaces import HeadContext
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 test_pointers = contract_tests("head/pointers")
 test_two_heads = contract_tests("head/two_heads", options={"weight": 0.3})

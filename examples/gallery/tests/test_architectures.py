@@ -7,7 +7,7 @@ import pytest
 
 import plugformer
 from plugformer.errors import ConfigurationError
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 ROWS = [[text, label] for text, label in (("yes", "good"), ("no", "bad")) for _ in range(8)]
 

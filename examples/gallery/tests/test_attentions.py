@@ -24,7 +24,7 @@ from plugformer.interfaces import (
     Positions,
     Scope,
 )
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 DECODER = Place(stack="decoder", causal=True)
 MODEL = ModelContext(width=24, heads=4, hidden_width=8, place=DECODER)

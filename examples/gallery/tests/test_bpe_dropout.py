@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from plugformer_gallery.bpe_dropout import BPEDropout
 
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 TEXTS = ["low lower lowest", "new newer newest", "wide wider widest"] * 5
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Padding, PositionalEncoding, Positions, Scope
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 MODEL = ModelContext(width=24, heads=4, hidden_width=8, max_length=256)
 LENGTH, WIDTH = 7, 6

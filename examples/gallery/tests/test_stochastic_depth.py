@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from plugformer import create
 from plugformer.interfaces import Place, ResidualContext, Sublayer
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 WIDTH, EXAMPLES = 8, 4000
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext, Padding, Place, PositionalEncoding, Positions, Scope
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 MODEL = ModelContext(width=24, heads=4, hidden_width=8)
 REAL = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])

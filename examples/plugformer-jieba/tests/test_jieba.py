@@ -14,7 +14,7 @@ from plugformer_jieba.tokenizer import JiebaWords
 from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
-from plugformer.testing import contract_tests
+from plugformer_testing import contract_tests
 
 TEXTS = ["我来到北京清华大学。", "他来到了网易杭研大厦", "我爱北京 Transformer 模型！"]
 CHARACTERS = st.characters(exclude_categories=["Cs"])  # readers refuse half a surrogate pair

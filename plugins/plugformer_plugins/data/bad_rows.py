@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeVar
 
-from plugformer.data.read_count import SHOWN, ReadCount
+from plugformer.data import ReadCount
 from plugformer.errors import DataError
 
 Policy = Literal["refuse", "skip"]
@@ -45,9 +45,7 @@ class BadRows:
         """Raises a fault, or counts the rows that have it."""
         if self._policy == "refuse":
             raise fault
-        count = self._counts[split]
-        count.bad += rows
-        count.faults = [*count.faults, str(fault)][:SHOWN]
+        self._counts[split].leave_out(str(fault), rows)
 
     def notices(self) -> list[str]:
         """Returns for each split how many rows were left out, and the first faults."""

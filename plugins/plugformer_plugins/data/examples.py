@@ -131,7 +131,7 @@ def build(
     """
     from datasets import DatasetDict, Features, Value
 
-    from plugformer.data.arrow_files import on_disk
+    from plugformer.data import on_disk
 
     sound = {name: bad_rows.sound(name, rows) for name, rows in splits.items()}
     if (label := label_column(columns)) is not None:
@@ -159,7 +159,7 @@ def _labelled(
     """Returns examples with classes, which are known only when the labels of all splits are."""
     from datasets import DatasetDict, Features
 
-    from plugformer.data.arrow_files import on_disk
+    from plugformer.data import on_disk
 
     labels = {name: Labels() for name in splits}
     place, others = columns.index(label), [column for column in columns if column is not label]

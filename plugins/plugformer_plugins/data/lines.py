@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from plugformer.data.text_file import check_file, read_lines
+from plugformer.data import check_file, read_lines
 from plugformer.errors import DataError
 from plugformer.interfaces import Column, Data, require_columns
 from plugformer_plugins.data.bad_rows import BadRows, Policy

@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from plugformer.explanations import InWords
+from plugformer.configuration import InWords
 
 SplitName = Annotated[
     str,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from plugformer.data.text_file import check_file
+from plugformer.data import check_file
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
 from plugformer.interfaces import Column, Data
 from plugformer_plugins.data.bad_rows import BadRows, Policy

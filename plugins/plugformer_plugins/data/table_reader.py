@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plugformer.data.text_file import check_file, open_bytes, read_lines
+from plugformer.data import check_file, open_bytes, read_lines
 from plugformer.errors import ConfigurationError, DataError, nearest
 
 if TYPE_CHECKING:

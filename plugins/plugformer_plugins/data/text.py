@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from plugformer.data.text_file import check_file, read_lines
+from plugformer.data import check_file, read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data, require_one_text
 from plugformer_plugins.data.bad_rows import BadRows

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plugformer.interfaces import Answer, Column, Example, Examples, Level, TaskType, Tokenizers
-from plugformer.interfaces.prediction import Value
+from plugformer.interfaces import Answer, Column, Example, Examples, Level, TaskType, Tokenizers, Value
 
 
 class SequenceToSequence(TaskType):

@@ -9,9 +9,7 @@ import tokenizers
 from tokenizers import decoders
 
 from plugformer.errors import DataError, RunError
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer.interfaces.byte_level import byte_piece
-from plugformer.interfaces.fast_tokenizer import read_pipeline
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Tokenizer, byte_piece, read_pipeline
 
 _SHIFT = len(SPECIAL_TOKENS)
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from tokenizers import Tokenizer, normalizers
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.tokenizer import SPECIAL_TOKENS
+from plugformer.interfaces import SPECIAL_TOKENS
 from plugformer_plugins.tokenizer.word_level import WordLevel
 
 JOINER = "￭"

@@ -8,8 +8,7 @@ from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
-from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
 from plugformer_plugins.tokenizer.cleaning import Normalization, cleaning
 
 _PENALTY = 1e-4

@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import Field
 from tokenizers import Tokenizer, models, trainers
 
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
-from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
 
 _UNLIMITED = 2**48
 

@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
-from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
 from plugformer_plugins.tokenizer.cleaning import Normalization, cleaning
 
 _INSIDE = "##"

@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from plugformer.ablation.findings import find
-from plugformer.ablation.report.latex import escape, latex_table
-from plugformer.ablation.report.terminal import report_text
-from plugformer.ablation.report.wording import remarks
-from plugformer.ablation.report.writing import write_report
-from plugformer.ablation.results import CellResult
+from plugformer_ablation.findings import find
+from plugformer_ablation.report.latex import escape, latex_table
+from plugformer_ablation.report.terminal import report_text
+from plugformer_ablation.report.wording import remarks
+from plugformer_ablation.report.writing import write_report
+from plugformer_ablation.results import CellResult
 
 HOSTILE = 'position=<script>alert("1")</script> & 100%_\\x'
 ARMS = {"baseline": 0.93, "attention=gqa": 0.92, "attention=mqa": 0.6, HOSTILE: 0.925}

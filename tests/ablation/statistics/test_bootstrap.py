@@ -5,8 +5,8 @@ import pytest
 from sacrebleu.metrics import bleu
 from sacrebleu.significance import PairedTest
 
-from plugformer.ablation.statistics.bootstrap import resampled
-from plugformer.ablation.statistics.contrast import Trials, contrast
+from plugformer_ablation.statistics.bootstrap import resampled
+from plugformer_ablation.statistics.contrast import Trials, contrast
 from plugformer_plugins.metric.bleu import BLEU
 from plugformer_plugins.metric.macro_f1 import MacroF1
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer.ablation.statistics.bootstrap import resampled
-from plugformer.ablation.statistics.contrast import Trials, contrast
+from plugformer_ablation.statistics.bootstrap import resampled
+from plugformer_ablation.statistics.contrast import Trials, contrast
 
 SEEDS = range(1, 6)
 EXAMPLES = 60

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer.ablation.statistics.contrast import Contrast
-from plugformer.ablation.statistics.judgement import Verdict, judge
-from plugformer.ablation.statistics.student import StudentT
+from plugformer_ablation.statistics.contrast import Contrast
+from plugformer_ablation.statistics.judgement import Verdict, judge
+from plugformer_ablation.statistics.student import StudentT
 
 
 def with_p(p, difference=0.1):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer.ablation.statistics.student import StudentT, TwoErrors, paired
+from plugformer_ablation.statistics.student import StudentT, TwoErrors, paired
 
 ARM = np.array([0.91, 0.93, 0.90, 0.95, 0.92])
 BASELINE = np.array([0.89, 0.92, 0.91, 0.90, 0.90])

@@ -1,0 +1,161 @@
+"""Cells in processes of this machine that share its cores, each in a process group of its own."""
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from plugformer_ablation.cell import Cell
+from plugformer_ablation.executor import Advanced, Ended, Event, Executor, Stopped, Waiting
+from plugformer_ablation.worker import Message, work
+
+_STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+_HEARTBEAT = 0.2
+
+_PRELOADED = [
+    "plugformer_ablation.training",
+    "evaluate",
+    "scipy.stats",
+    "torch._dynamo",  # which PyTorch's optimizers import when they are made
+    "torch.distributed.tensor",  # which Accelerate imports to look at a model
+]
+"""Imports that take seconds are made once, in the process that workers are forked from."""
+
+
+_QUOTAS = (
+    "/sys/fs/cgroup/cpu.max",
+    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us",
+)
+"""Where cgroups of version 2, or else 1, say how many microseconds of processor time there are in a period:
+https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files."""
+
+
+def available_cores() -> int:
+    """Returns the number of cores that this process may use, its container's quota rounded up."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for files in _QUOTAS:
+        with suppress(OSError, ValueError):  # no such file, or `max`: without a limit
+            quota, period = map(int, " ".join(Path(file).read_text() for file in files.split()).split())
+            if quota > 0 < period:
+                return max(1, min(cores, -(-quota // period)))
+    return cores
+
+
+def visible_gpus() -> list[str]:
+    """Returns what `CUDA_VISIBLE_DEVICES` calls the GPUs that this process may use."""
+    import torch
+
+    count = torch.cuda.device_count()
+    named = [each.strip() for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
+    return (named or [str(number) for number in range(count)])[:count]
+
+
+@dataclass
+class _Running:
+    cell: Cell
+    process: Any
+    gpu: str | None = None
+    told: bool = False
+
+
+class LocalExecutor(Executor):
+    """Runs so many cells at a time, each with its share of the cores, and on the GPU that has the fewest.
+
+    Args:
+        workers: Cells at a time.
+        threads: Of each cell.
+        gpus: What `CUDA_VISIBLE_DEVICES` calls them; none if cells are to compute on the CPU.
+    """
+
+    def __init__(self, workers: int, threads: int, gpus: Sequence[str] = ()) -> None:
+        self._workers = workers
+        self._threads = threads
+        self._gpus = gpus
+        self._running: dict[Connection, _Running] = {}
+        self._stopping = False
+        self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
+        if _STARTED_BY == "forkserver":
+            self._context.set_forkserver_preload(_PRELOADED)
+
+    @property
+    def threads(self) -> int:
+        """Threads of each cell."""
+        return self._threads
+
+    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
+        """Runs cells; see `Executor`."""
+        waiting = deque(cells)
+        try:
+            while self._running or (waiting and not self._stopping):
+                while waiting and len(self._running) < self._workers and not self._stopping:
+                    self._start(waiting.popleft())
+                ready = wait(list(self._running), timeout=_HEARTBEAT)
+                for connection in ready:
+                    yield from self._receive(connection)  # type: ignore[arg-type]  # all are connections
+                if not ready:
+                    yield Waiting()
+        finally:
+            for running in self._running.values():
+                _signal(running.process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+                running.process.join()
+            self._running.clear()
+
+    def stop(self) -> None:
+        """Asks all running cells to save and end."""
+        if not self._stopping:
+            self._stopping = True
+            for running in self._running.values():
+                _signal(running.process, signal.SIGTERM)
+
+    def _start(self, cell: Cell) -> None:
+        ours, theirs = self._context.Pipe()
+        taken = [each.gpu for each in self._running.values()]
+        gpu = min(self._gpus, key=taken.count, default=None)
+        arguments = (cell, self._threads, theirs, gpu)
+        process = self._context.Process(target=work, args=arguments, name=str(cell))
+        process.start()
+        theirs.close()
+        self._running[ours] = _Running(cell, process, gpu)
+
+    def _receive(self, connection: Connection) -> Iterator[Event]:
+        running = self._running[connection]
+        try:
+            message: Message = connection.recv()
+        except (EOFError, ConnectionError):
+            del self._running[connection]
+            running.process.join()
+            if not running.told:
+                yield self._unexplained(running)
+            return
+        if message.step is not None:
+            yield Advanced(running.cell, message.step, message.steps)
+            return
+        running.told = True
+        yield Stopped(running.cell) if message.stopped else Ended(running.cell, message.failure)
+
+    def _unexplained(self, running: _Running) -> Event:
+        """Returns what became of a cell whose process has ended without a word."""
+        if self._stopping:  # SIGTERM came outside of the training, where there is nothing to save
+            return Stopped(running.cell)
+        status = running.process.exitcode
+        reason = f"its process ended with status {status}"
+        if status is not None and status < 0:
+            reason = f"its process was ended by {signal.Signals(-status).name}"
+            if status == -signal.SIGKILL:
+                reason += ", perhaps because memory ran out: try fewer --workers"
+        return Ended(running.cell, f"{reason}; {running.cell.log} has what it said")
+
+
+def _signal(process: Any, number: int) -> None:
+    """Sends a signal to a worker and all that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, number)
+        else:
+            process.terminate()

@@ -1,0 +1,92 @@
+"""Progress over all cells: a bar and what runs where there is a terminal, plain lines where there is none."""
+
+import time
+from datetime import timedelta
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from plugformer_ablation.executor import Advanced, Ended, Event
+
+QUIET = 60.0
+"""Seconds without a finished cell after which a line without a terminal says how far the running ones are."""
+
+
+class StudyProgress:
+    """Shows which cells are done and which run, and the time left.
+
+    Args:
+        console: Where to; its being a terminal decides between a bar and lines.
+        total: All cells.
+        finished: Those that need not be run.
+    """
+
+    def __init__(self, console: Console, total: int, finished: int) -> None:
+        self._console = console
+        self._total = total
+        self._finished = finished
+        self._ended = 0
+        self._parts: dict[str, float] = {}
+        self._began = self._said = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._all = self._bar.add_task("cells", total=total, completed=finished, left="")
+        self._bars: dict[str, TaskID] = {}
+
+    def __enter__(self) -> "StudyProgress":
+        """Starts the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Takes the bar away."""
+        self._bar.stop()
+
+    def show(self, event: Event) -> None:
+        """Shows what has happened."""
+        if isinstance(event, Advanced):
+            self._parts[str(event.cell)] = event.step / event.steps
+            self._move(event)
+        elif isinstance(event, Ended):
+            self._parts.pop(str(event.cell), None)
+            self._ended += 1
+            self._end(event)
+        self._bar.update(self._all, completed=self._finished + self._ended, left=self._left())
+        if not self._console.is_terminal and time.monotonic() - self._said > QUIET:
+            self._say(f"running: {', '.join(f'{cell} {part:.0%}' for cell, part in self._parts.items())}")
+
+    def _move(self, event: Advanced) -> None:
+        name = str(event.cell)
+        if name not in self._bars:
+            self._bars[name] = self._bar.add_task(f"  {name}", total=event.steps, left="")
+        self._bar.update(self._bars[name], completed=event.step)
+
+    def _end(self, event: Ended) -> None:
+        if str(event.cell) in self._bars:
+            self._bar.remove_task(self._bars.pop(str(event.cell)))
+        place = f"[{self._finished + self._ended}/{self._total}]"
+        if event.failure is None:
+            self._say(f"{place} {event.cell}: done")
+        else:
+            self._say(f"{place} {event.cell}: failed: {event.failure}")
+
+    def _say(self, text: str) -> None:
+        self._said = time.monotonic()
+        left = "" if self._console.is_terminal else self._left()
+        self._console.print(f"{text}{f'; {left}' if left else ''}", markup=False, highlight=False)
+
+    def _left(self) -> str:
+        """Returns the time left, from the cells and parts of cells that have been done so far."""
+        done = self._ended + sum(self._parts.values())
+        remaining = self._total - self._finished - done
+        if done == 0 or remaining <= 0:
+            return ""
+        seconds = remaining * (time.monotonic() - self._began) / done
+        return f"about {timedelta(seconds=round(seconds))} left"

@@ -1,0 +1,234 @@
+"""What a study found: its arms, a result for each cell, and what all of it was made of.
+
+Statistics and reports read this and nothing else. It is kept as JSON beside a file of arrays, no pickles.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+from pydantic import ConfigDict, Field, TypeAdapter
+from typing_extensions import TypedDict
+
+from plugformer.errors import RunError
+from plugformer.interfaces import Metric
+from plugformer.registry import Kind, Registry
+from plugformer.runs import read_json, replacing, write_json
+
+Statistics = dict[str, Float[ndarray, "examples statistics"]]
+"""By a metric's name, the statistics of each example, in the order of the examples."""
+
+
+class Point(TypedDict):
+    """An evaluation of the validation split during training."""
+
+    step: int
+    loss: float
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One arm trained with one seed.
+
+    Attributes:
+        arm: The arm's name.
+        seed: `training.seed`; cells of the same seed are a pair.
+        loss: Validation loss of the saved model, in nats per target; NaN if the cell failed.
+        metrics: Each metric's value on the split that the study is decided on.
+        statistics: What these are aggregates of, on the same examples in all cells.
+        curve: The evaluations during training.
+        parameters: Number of the model's parameters.
+        flops_per_token: Floating-point operations of a forward pass for each source or target token.
+        peak_memory_mb: Largest memory of the training process, or of the GPU if it computed there.
+        tokens_per_second: Source and target tokens trained on in a second: the median over the log.
+        seconds: Wall time of all updates.
+        directory: The cell's run directory.
+        failure: Why the cell has no result, or None.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    arm: str
+    seed: int
+    loss: float = math.nan
+    metrics: dict[str, float] = field(default_factory=dict)
+    statistics: Statistics = field(default_factory=dict)
+    curve: list[Point] = field(default_factory=list)
+    parameters: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    flops_per_token: float = 0.0
+    peak_memory_mb: float = 0.0
+    tokens_per_second: float = 0.0
+    seconds: float = 0.0
+    directory: str = ""
+    failure: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns everything but the statistics."""
+        record = {key: value for key, value in vars(self).items() if key != "statistics"}
+        return {**record, "loss": None if math.isnan(self.loss) else self.loss}
+
+    @classmethod
+    def from_json(cls, record: object, statistics: Statistics) -> "CellResult":
+        """Returns what `as_json` was made of.
+
+        Raises:
+            ValueError: The record is not one.
+        """
+        if not isinstance(record, Mapping) or not {"arm", "seed", "loss"} <= record.keys():
+            raise ValueError("expected a mapping with `arm`, `seed` and `loss`")
+        loss = math.nan if record["loss"] is None else record["loss"]
+        return TypeAdapter(cls).validate_python({**record, "loss": loss, "statistics": statistics})
+
+
+@dataclass(frozen=True)
+class ArmRecord:
+    """One configuration that a study compares.
+
+    Attributes:
+        name: `baseline`, or the factors' values that differ from it.
+        values: A label of each factor's value, by the factor's name.
+        baseline: Name of the arm that this one is compared with; None for the baseline itself.
+        task: Its whole configuration without the seed, as in a task file.
+        notes: What is not equal to the baseline beside the factors, such as a remaining mismatch.
+        tuned: The settings that tuning chose.
+    """
+
+    name: str
+    values: dict[str, str]
+    baseline: str | None
+    task: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    tuned: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """A whole study.
+
+    Attributes:
+        study: The study as it was declared, every default filled in; `study` is its title, `metric` the
+            primary metric, `split` the split it is decided on, `seeds` a list.
+        arms: In the order of the study; the first is the baseline.
+        cells: One for each arm and seed, failed ones included.
+        blocks: Name and options of each metric, by the name of its score.
+        made_of: `versions`, `core` (a hash), `components` and `data`, as in a run's lock.
+        metrics: The metrics themselves, which aggregate statistics and know their direction.
+    """
+
+    study: dict[str, Any]
+    arms: tuple[ArmRecord, ...]
+    cells: tuple[CellResult, ...]
+    blocks: dict[str, dict[str, Any]]
+    made_of: dict[str, Any]
+    metrics: dict[str, Metric]
+
+    def cells_of(self, arm: str) -> list[CellResult]:
+        """Returns an arm's cells that did not fail, by rising seed."""
+        own = (cell for cell in self.cells if cell.arm == arm and cell.failure is None)
+        return sorted(own, key=lambda cell: cell.seed)
+
+    def save(self, folder: Path) -> None:
+        """Writes `results.json` and `statistics.npz`.
+
+        Raises:
+            RunError: The disk is full or the place cannot be written.
+        """
+        arrays = {
+            f"{number}/{name}": rows
+            for number, cell in enumerate(self.cells)
+            for name, rows in cell.statistics.items()
+        }
+        save_arrays(folder / "statistics.npz", arrays)
+        record = {
+            "study": self.study,
+            "arms": [asdict(arm) for arm in self.arms],
+            "cells": [cell.as_json() for cell in self.cells],
+            "metrics": self.blocks,
+            "made_of": self.made_of,
+        }
+        write_json(folder / "results.json", record)
+
+    @classmethod
+    def load(cls, folder: Path, registry: Registry) -> "StudyResults":
+        """Reads what `save` wrote; nothing in it is executed but the installed metrics that it names.
+
+        Raises:
+            RunError: A file is missing or damaged.
+            RegistryError: A metric is not installed.
+        """
+        path = folder / "results.json"
+        record, arrays = read_json(path), load_arrays(folder / "statistics.npz")
+        try:
+            cells = tuple(
+                CellResult.from_json(cell, _under(f"{number}/", arrays))
+                for number, cell in enumerate(record["cells"])
+            )
+            arms = TypeAdapter(tuple[ArmRecord, ...]).validate_python(record["arms"])
+            blocks = TypeAdapter(dict[str, dict[str, Any]]).validate_python(record["metrics"])
+            study, made_of = dict(record["study"]), dict(record["made_of"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise damaged(path, error) from error
+        return cls(study, arms, cells, blocks, made_of, create_metrics(blocks, registry))
+
+
+def create_metrics(blocks: Mapping[str, Mapping[str, Any]], registry: Registry) -> dict[str, Metric]:
+    """Returns metrics by the names of their scores.
+
+    Args:
+        blocks: `name` and options of each.
+        registry: Where the names are looked up.
+    """
+    return {
+        score: registry.create(
+            Kind.METRIC,
+            str(block["name"]),
+            **{key: value for key, value in block.items() if key != "name"},
+        )
+        for score, block in blocks.items()
+    }
+
+
+def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:
+    """Writes arrays of numbers, replacing what was there in one step."""
+    numbers: dict[str, Any] = {name: np.asarray(rows, dtype=np.float64) for name, rows in arrays.items()}
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **numbers)
+
+
+def load_arrays(path: Path) -> Statistics:
+    """Reads arrays of numbers.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing: run the study again to write it anew") from None
+    except ValueError as error:
+        # numpy's advice is to allow pickles, which is dangerous.
+        raise RunError(f"{path} is damaged: run the study again to write it anew") from error
+    except Exception as error:  # zipfile and zlib raise what they like about damaged files
+        raise damaged(path, error) from error
+    for name, rows in arrays.items():
+        if rows.dtype != np.float64 or rows.ndim != 2:
+            raise damaged(path, f"{name!r} is no table of numbers")
+    return arrays
+
+
+def damaged(path: Path, why: object) -> RunError:
+    """Returns what to raise about a file of a study that cannot be used."""
+    text = str(why) or type(why).__name__
+    reason = "; ".join(line.strip() for line in text.splitlines() if "errors.pydantic.dev" not in line)
+    return RunError(f"{path} is damaged: {reason[:500]}; run the study again to write it anew")
+
+
+def _under(prefix: str, arrays: Mapping[str, ndarray]) -> Statistics:
+    return {name.removeprefix(prefix): rows for name, rows in arrays.items() if name.startswith(prefix)}

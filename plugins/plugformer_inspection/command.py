@@ -1,0 +1,56 @@
+"""`plugformer plot`: pictures of how a model learned, of its positions and of its attention."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import plugformer
+from plugformer.commands import AsJson, LocalManifest, RunPath, installed
+
+EXAMPLES = (
+    "plugformer plot runs/dates-20260102-120000",
+    'plugformer plot runs/dates-20260102-120000 "March 5, 1996" --out pictures',
+)
+
+
+def command(
+    ctx: typer.Context,
+    run: RunPath,
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEXT", help="What the model reads; the first validation example if not given."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the files go; RUN/plots if not given.")
+    ] = None,
+    layers: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--layer",
+            metavar="N",
+            min=0,
+            help="A layer whose attention is drawn, from 0; repeatable. Otherwise up to four of each stack.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    registry: LocalManifest = None,
+) -> None:
+    """Draw learning curves, positions and attention maps.
+
+    Writes each figure as PNG and SVG, and a page index.html with all of them that needs no network. Attention
+    is drawn for one text, layer by layer and head by head. Prints the files.
+    """
+    from plugformer_inspection.plot import plot
+
+    trained = plugformer.load(run, installed(ctx, registry))
+    notify = partial(typer.echo, err=True)
+    files = plot(trained, out or run / "plots", text, notify, layers or ())
+    if as_json:
+        typer.echo(json.dumps({"run": str(run), "files": [str(file) for file in files]}, ensure_ascii=False))
+    else:
+        typer.echo("\n".join(map(str, files)))

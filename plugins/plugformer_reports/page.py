@@ -1,0 +1,87 @@
+"""HTML pages of figures and tables, which need no network and no other file."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from html import escape
+from pkgutil import get_data
+from string import Template
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure on the page.
+
+    Attributes:
+        name: Unique on the page.
+        title: A heading.
+        caption: What is seen.
+        svg: An SVG file.
+    """
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+
+
+Rows = Sequence[Sequence[str]]
+"""Cells of a table, row by row."""
+
+
+def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> str:
+    """Returns a page with links to its sections.
+
+    Args:
+        title: Its heading, as plain text.
+        header: What stands below, as HTML.
+        sections: Titles, as plain text, and contents, as HTML.
+    """
+    content = get_data("plugformer_reports", "page.html")
+    if content is None:  # only of a loader that cannot read data, which Python's own are not
+        raise OSError("Plugformer's template page.html cannot be read")
+    named = [(f"section-{number}", *section) for number, section in enumerate(sections)]
+    return Template(content.decode()).substitute(
+        title=escape(title),
+        facts=header,
+        contents="\n".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in named),
+        sections="\n".join(
+            f'<section id="{name}">\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
+            for name, heading, body in named
+        ),
+    )
+
+
+def figure(picture: Picture) -> str:
+    """Returns a picture with heading and caption, as HTML."""
+    return (
+        f"<figure>\n<h3>{escape(picture.title)}</h3>\n<figcaption>{escape(picture.caption)}</figcaption>\n"
+        f'<div class="picture" role="img" aria-label="{escape(picture.title)}">\n'
+        f"{_inline(picture.name, picture.svg)}\n</div>\n</figure>"
+    )
+
+
+def _inline(name: str, svg: str) -> str:
+    """Returns an SVG file as an element of the page, its identifiers made unique."""
+    element = svg[svg.index("<svg") :].strip()
+    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", element)
+
+
+def table(head: Sequence[str], rows: Rows, numbers: Collection[str] = ()) -> str:
+    """Returns a table of plain text, as HTML.
+
+    Args:
+        head: Names of the columns; empty if they have none.
+        rows: The cells.
+        numbers: The columns that are aligned to the right.
+    """
+    classes = [' class="number"' if name in numbers else "" for name in head] or [""] * max(
+        map(len, rows), default=0
+    )
+    heading = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in zip(head, classes, strict=False))
+    lines = [
+        "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, classes, strict=True))
+        for row in rows
+    ]
+    body = "\n".join(f"<tr>{line}</tr>" for line in ([heading] if head else []) + lines)
+    return f'<div class="table"><table>\n{body}\n</table></div>\n'

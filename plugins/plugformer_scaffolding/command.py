@@ -1,0 +1,139 @@
+"""`plugformer new`: a plugin or a task to start from, complete and working."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from plugformer.commands import LocalManifest, examples, installed
+from plugformer.errors import ConfigurationError, nearest
+from plugformer.registry import Kind, Other
+from plugformer_scaffolding import Files, plugin_files, write
+
+if TYPE_CHECKING:
+    from plugformer.configuration import Component
+
+EXAMPLES = (
+    "plugformer new plugin plugformer-mine --kind attention",
+    "plugformer new task reviews --type classification",
+    "plugformer new task headlines --type '{name: classification, inputs: [title, text]}'",
+)
+
+KINDS = (*map(str, Kind), str(Other.COMMAND))
+
+Out: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", metavar="DIR", help="The folder to make; else one called NAME.")
+]
+
+
+def plugin(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the distribution, as pip will know it.")],
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")] = None,
+    out: Out = None,
+    registry: LocalManifest = None,
+) -> None:
+    """Write a plugin with one component, or one command.
+
+    It is a distribution that installs, passes its own tests and, with a component, the contract tests, and
+    works as it stands. Nothing is overwritten.
+    """
+    chosen = _choice("--kind", kind, KINDS)
+    folder, known = out or Path(name), installed(ctx, registry)
+    if chosen == Other.COMMAND:
+        core: Any = ctx.find_root().command
+        taken = [*core.commands, *(entry.name for entry in known.commands())]
+        names, texts = plugin_files(name, Other.COMMAND, taken)
+    else:
+        taken = [entry.name for entry in known.entries(chosen)]
+        names, texts = plugin_files(name, Kind(chosen), taken)
+    write(folder, texts)
+    here = str(folder) if folder.is_absolute() else f"./{folder}"  # else pip takes it for a name
+    component = f"{chosen}/{names['new_component']}"
+    check = [f"plugformer check {component}"] * (chosen != Other.COMMAND)
+    install = f"pip install -e {shlex.quote(f'{here}[test]')}"
+    tests = f"pytest {shlex.quote(str(folder))}"
+    _print_next(folder, texts, install, *check, names["NEW_COMMAND"], tests)
+
+
+def task(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the task.")],
+    task_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="A name that `list task_type` shows, or with options: {name: TYPE, OPTION: VALUE}.",
+        ),
+    ] = None,
+    out: Out = None,
+    registry: LocalManifest = None,
+) -> None:
+    """Write a task with some examples.
+
+    It trains as it stands; comments in its file say what to change. Nothing is overwritten.
+    """
+    known = installed(ctx, registry)
+    if task_type is None:
+        raise ConfigurationError(f"no --type given\n  known: {known.known(Kind.TASK_TYPE)}")
+    from plugformer_scaffolding.task import task_files  # imports what the type of task needs
+
+    folder = out or Path(name)
+    texts = task_files(name, _block("--type", task_type), folder, known)
+    write(folder, texts)
+    file = shlex.quote(str(folder / "task.yaml"))
+    _print_next(
+        folder,
+        texts,
+        *(f"plugformer {word} {file}{known.arguments}" for word in ("validate", "info", "train")),
+    )
+
+
+def _block(option: str, written: str) -> "Component":
+    """Returns a component as an option names it.
+
+    Raises:
+        ConfigurationError: It is no name, and no mapping with one.
+    """
+    from plugformer.configuration import Component, Origin, plain, read_setting
+
+    _, node = read_setting(f"type={written}", Origin.of_argument(option, written))
+    value = plain(node)
+    keys = value if isinstance(value, dict) else {}
+    if not isinstance(keys.get("name", value), str) or not all(isinstance(key, str) for key in keys):
+        raise ConfigurationError(
+            f"{option} {shlex.quote(written)}: expected a name, or {{name: NAME, OPTION: VALUE}}"
+        )
+    return Component.model_validate(value)
+
+
+def _choice(option: str, value: str | None, known: tuple[str, ...]) -> str:
+    """Returns one of a few values.
+
+    Raises:
+        ConfigurationError: There is no value, or it is none of them.
+    """
+    if value in known:
+        return value
+    wrong = f"no {option} given" if value is None else f"{option} {value!r} is unknown{nearest(value, known)}"
+    raise ConfigurationError(f"{wrong}\n  known: {', '.join(known)}")
+
+
+def _print_next(folder: Path, texts: Files, *commands: str) -> None:
+    """Says what was written, and what to type now."""
+    typer.echo(f"Wrote {folder}: {', '.join(path for path, text in texts.items() if text)}")
+    typer.echo("Next:")
+    for command in commands:
+        typer.echo(f"  {command}")
+
+
+app = typer.Typer(
+    help="Write a plugin or a task to start from.",
+    epilog=examples(EXAMPLES),
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.command("plugin", epilog=examples(EXAMPLES[:1]))(plugin)
+app.command("task", epilog=examples(EXAMPLES[1:]))(task)

@@ -1,0 +1,41 @@
+"""Noise on the gradients."""
+
+from collections.abc import Generator
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from plugformer.hooks import hookimpl
+from plugformer.interfaces import Hook, Model
+
+
+class NewComponent(Hook):
+    """Adds normal noise to all gradients, less at each update: its variance is scale / (1 + step) ** decay.
+
+    Adding Gradient Noise Improves Learning for Very Deep Networks, Neelakantan et al. 2015, section 3:
+    https://arxiv.org/abs/1511.06807.
+
+    Args:
+        scale: Variance before the first update.
+        decay: How fast it falls.
+    """
+
+    def __init__(
+        self,
+        *,
+        scale: Annotated[float, Field(ge=0, description="Variance before the first update.")] = 0.01,
+        decay: Annotated[float, Field(ge=0, description="How fast the variance falls.")] = 0.55,
+    ) -> None:
+        self.scale = scale
+        self.decay = decay
+
+    @hookimpl(wrapper=True)
+    def optimizer_step(self, model: Model, step: int) -> Generator[None, object, object]:
+        """Adds the noise, then lets the optimizer make its step."""
+        deviation = (self.scale / (1 + step) ** self.decay) ** 0.5
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                noise = torch.randn(parameter.shape, generator=self.generator).to(parameter.grad)
+                parameter.grad.add_(noise, alpha=deviation)
+        return (yield)

@@ -1,0 +1,259 @@
+"""The contract of data: see plugformer.interfaces.data."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from plugformer.errors import ConfigurationError, DataError
+from plugformer.interfaces import Column, Data
+from plugformer_testing.check import NotApplicable, check, fail, require
+from plugformer_testing.processes import in_another_process
+from plugformer_testing.subject import Subject
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict, IterableDataset, IterableDatasetDict
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns that a type of task may ask for."""
+
+    columns: tuple[Column, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(column.name for column in self.columns if not column.optional)
+
+
+_TEXT = Column("text", "text", "input", tokenizer="source")
+_WORDS = Column("words", "words", "input", tokenizer="source")
+TYPES = (
+    Columns(
+        (
+            Column("source", "text", "input", tokenizer="source"),
+            Column("target", "text", "output", tokenizer="target"),
+            Column("references", "texts", "output", optional=True),
+        )
+    ),
+    Columns((_TEXT, Column("label", "label", "output"))),
+    Columns((_TEXT, Column("labels", "labels", "output"))),
+    Columns((_TEXT, Column("number", "number", "output"))),
+    Columns((_WORDS, Column("tags", "tags", "output", along="words"))),
+    Columns((_TEXT,)),
+)
+
+_STREAMED = 200
+"""Examples of each split that are compared with those of its stream."""
+
+
+@check()
+def serves_a_type_of_task(subject: Subject) -> None:
+    """It loads for one type of task at least, and refuses the other with an error of Plugformer's."""
+    refusals = []
+    for asked in TYPES:
+        try:
+            _loaded(subject, asked)
+        except NotApplicable as refusal:
+            refusals.append(str(refusal))
+    require(len(refusals) < len(TYPES), f"it serves no type of task: {'; '.join(refusals)}")
+
+
+@check(TYPES)
+def splits_have_their_names(subject: Subject, asked: Columns) -> None:
+    """Splits are train, and any of validation and names that begin with test; none is empty."""
+    splits = _loaded(subject, asked)
+    require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
+    for name, split in splits.items():
+        require(
+            re.fullmatch(r"train|validation|test\w*", str(name)) is not None,
+            f"split {name!r} is none of train, validation and names that begin with test",
+        )
+        require(len(split) > 0, f"split {name!r} is empty")
+
+
+@check(TYPES)
+def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
+    """Every example has what its columns hold: text that is not blank, classes, numbers, lists of text.
+
+    Labels are classes (datasets.ClassLabel), the same in all splits; there are as many tags as words.
+    """
+    classes = set()
+    for name, split in _loaded(subject, asked).items():
+        present = [column for column in asked.columns if column.name in split.column_names]
+        missing = [column.name for column in asked.columns if not column.optional and column not in present]
+        require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
+        for column in present:
+            if column.holds == "label":
+                classes.add(_require_classes(str(name), column.name, split))
+            else:
+                _REQUIRE[column.holds](str(name), column.name, split[column.name])
+            if column.along is not None:
+                _require_aligned(str(name), column, split)
+    require(len(classes) <= 1, f"splits name different classes: {sorted(classes)}")
+
+
+@check(TYPES)
+def what_loads_has_no_problems(subject: Subject, asked: Columns) -> None:
+    """Before it reads, it finds nothing wrong with options with which it loads."""
+    _loaded(subject, asked)
+    data = subject.create()
+    data.check_columns(asked.columns)
+    found = list(data.problems(asked.columns))
+    require(not found, f"problems finds {found[:1]}, but load reads the examples")
+
+
+@check(TYPES)
+def loading_is_repeatable(subject: Subject, asked: Columns) -> None:
+    """Loaded again, by another object, every split holds the same examples in the same order."""
+    first = _loaded(subject, asked)
+    second = subject.create().load(asked.columns)
+    require(list(first) == list(second), "loaded again, there are other splits")
+    for name, split in first.items():
+        for column in split.column_names:
+            require(
+                list(split[column]) == list(second[name][column]),
+                f"loaded again, the {column} column of split {name!r} holds something else: "
+                "examples depend on something that is not an option",
+            )
+
+
+@check(TYPES)
+def a_stream_has_the_same_examples(subject: Subject, asked: Columns) -> None:
+    """Streamed, every split has the examples that load gives, and goes on exactly from a saved state."""
+    splits = _loaded(subject, asked)
+    streams, again = (_streamed(subject, asked) for _ in range(2))
+    require(list(streams) == list(splits), f"streamed, the splits are {list(streams)}, not {list(splits)}")
+    for name, split in splits.items():
+        columns = [column.name for column in asked.columns if column.name in split.column_names]
+        expected = [{column: row[column] for column in columns} for row in islice(split, _STREAMED)]
+        rows, half = _sound(streams[name], columns), len(expected) // 2
+        found = list(islice(rows, half))
+        again[name].load_state_dict(json.loads(json.dumps(streams[name].state_dict())))
+        rest = list(islice(rows, len(expected) - half))
+        resumed = list(islice(_sound(again[name], columns), len(rest)))
+        require(found + rest == expected, f"streamed, split {name!r} holds other examples than loaded")
+        require(resumed == rest, f"split {name!r} goes on with other examples from its saved state")
+
+
+@check()
+def version_is_repeatable(subject: Subject) -> None:
+    """The version is a text, and the same in another object, after loading, and in another process."""
+    version = subject.create().version()
+    require(isinstance(version, str), f"the version is {version!r}, expected a text")
+    data: Data = subject.create()
+    for asked in TYPES:
+        with suppress(ConfigurationError, DataError):
+            data.load(asked.columns)
+    require(
+        data.version() == version, f"after loading, the version is {data.version()!r} instead of {version!r}"
+    )
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "version")
+        in_another_process(subject, file)
+        other = file.read_text(encoding="utf-8")
+    require(other == version, f"in another process, the version is {other!r} instead of {version!r}")
+
+
+def _loaded(subject: Subject, asked: Columns) -> "DatasetDict":
+    """Returns the splits for a type of task, loaded once for all checks.
+
+    Raises:
+        NotApplicable: The component does not serve this type.
+    """
+
+    def load() -> "DatasetDict | str":
+        data: Data = subject.create()
+        try:
+            return data.load(asked.columns)
+        except (ConfigurationError, DataError) as refusal:
+            return str(refusal)
+
+    splits = subject.once(asked, load)
+    if isinstance(splits, str):
+        raise NotApplicable(splits)
+    return splits
+
+
+def _streamed(subject: Subject, asked: Columns) -> "IterableDatasetDict":
+    """Returns the streams of new data.
+
+    Raises:
+        NotApplicable: The component cannot stream what it loads, such as classes that nobody has named.
+    """
+    data: Data = subject.create()
+    try:
+        return data.stream(asked.columns)
+    except ConfigurationError as refusal:
+        raise NotApplicable(str(refusal)) from refusal
+
+
+def _sound(stream: "IterableDataset", columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    return ({column: row[column] for column in columns} for row in stream if not row.get("fault"))
+
+
+def _require_classes(name: str, column: str, split: Any) -> tuple[str, ...]:
+    """Returns the names of the classes."""
+    from datasets import ClassLabel
+
+    feature: Any = split.features[column]
+    require(
+        isinstance(feature, ClassLabel), f"the {column} of split {name!r} is {feature}, expected a ClassLabel"
+    )
+    for number, label in enumerate(split[column]):
+        require(
+            isinstance(label, int) and 0 <= label < len(feature.names),
+            f"example {number} of split {name!r} has the {column} {label!r}, "
+            f"there are {len(feature.names)} classes",
+        )
+    return tuple(feature.names)
+
+
+def _require_text(name: str, column: str, values: Any) -> None:
+    for number, value in enumerate(values):
+        if not (isinstance(value, str) and value.strip()):
+            fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected text")
+
+
+def _require_lists(name: str, column: str, values: Any) -> None:
+    for number, value in enumerate(values):
+        if not (isinstance(value, list) and all(isinstance(each, str) and each for each in value)):
+            fail(f"the {column} of example {number} of split {name!r} are {value!r}, expected a list of text")
+
+
+def _require_numbers(name: str, column: str, values: Any) -> None:
+    for number, value in enumerate(values):
+        if not (isinstance(value, float) and math.isfinite(value)):
+            fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected a finite number")
+
+
+def _require_aligned(name: str, column: Column, split: Any) -> None:
+    for number, (words, tags) in enumerate(zip(split[column.along], split[column.name], strict=True)):
+        require(
+            len(words) == len(tags),
+            f"example {number} of split {name!r} has {len(words)} {column.along} and {len(tags)} "
+            f"{column.name}, expected as many",
+        )
+
+
+_REQUIRE: dict[str, Callable[[str, str, Any], None]] = {
+    "text": _require_text,
+    "number": _require_numbers,
+    **dict.fromkeys(("texts", "words", "tags", "labels"), _require_lists),
+}
+
+
+CHECKS = (
+    serves_a_type_of_task,
+    splits_have_their_names,
+    examples_fit_the_task,
+    what_loads_has_no_problems,
+    loading_is_repeatable,
+    a_stream_has_the_same_examples,
+    version_is_repeatable,
+)

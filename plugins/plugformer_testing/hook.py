@@ -1,0 +1,296 @@
+"""The contract of hooks that take part: see plugformer.interfaces.hook."""
+
+import copy
+import json
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from plugformer.configuration import Task
+from plugformer.configuration import Training as Settings
+from plugformer.errors import RunError
+from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
+from plugformer.interfaces import Batch, Head, Hook, Level, Loss, Model, Ragged, pad
+from plugformer.runs import join_tensors, split_tensors
+from plugformer_testing.check import Violation, check, require, require_close, require_finite
+from plugformer_testing.subject import Subject
+
+VOCABULARY, CLASSES, WIDTH = 12, 3, 4
+UPDATES = 4
+
+
+class _Mean(Head):
+    """Scores of classes from the mean of the hidden states."""
+
+    levels = frozenset({Level.SEQUENCE})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(CLASSES, WIDTH))
+
+    def logits(
+        self, hidden: Float[Tensor, "batch length width"], mask: Bool[Tensor, "batch length"]
+    ) -> Float[Tensor, "batch outputs"]:
+        summed = (hidden * mask[..., None]).sum(dim=1)
+        return functional.linear(summed / mask.sum(dim=1, keepdim=True), self.weight)
+
+    def loss(
+        self,
+        hidden: Float[Tensor, "batch length width"],
+        targets: Int[Tensor, " batch"],
+        mask: Bool[Tensor, "batch length"],
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        total = functional.cross_entropy(self.logits(hidden, mask), targets, reduction="sum")
+        return total, torch.tensor(len(targets))
+
+
+class _Embeddings(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding.from_pretrained(torch.empty(VOCABULARY, WIDTH), freeze=False)
+
+
+class Classifier(Model):
+    """A small model without random numbers, of `encoder.embedding.weight` and `head.weight`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder: Any = _Embeddings()
+        self.head = _Mean()
+        self.level = Level.SEQUENCE
+
+    def targets(self, batch: Batch) -> tuple[Int[Tensor, " labels"], Bool[Tensor, "batch length"]]:
+        """Returns the labels, and which tokens are real."""
+        return batch.targets, batch.source.real
+
+    def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
+        """Returns the embeddings."""
+        hidden: Tensor = self.encoder.embedding(batch.source.ids)
+        return hidden
+
+
+class Training:
+    """The updates of a small model that a hook takes part in, as the core makes them.
+
+    Args:
+        subject: The hook's class and options.
+        device: Of the model; `meta` has no values.
+    """
+
+    def __init__(self, subject: Subject, device: str = "cpu") -> None:
+        self.hook: Hook = subject.create()
+        self.manager = HookManager([], lambda _: None, {subject.name: self.hook})
+        with torch.device(device):
+            self.model = Classifier()
+        with torch.no_grad():
+            for number, parameter in enumerate(self.model.parameters(), start=1):
+                values = torch.linspace(-number, number, parameter.numel(), device=device)
+                parameter.copy_(values.sin().view(parameter.shape))
+        self.run = Run(
+            Path(),
+            Task.model_construct(training=Settings()),
+            self.model,
+            steps=2 * UPDATES,
+            epoch_steps=UPDATES,
+        )
+        self.manager.ask("model_built", run=self.run)
+        learning = [each for each in self.model.parameters() if each.requires_grad]
+        require(bool(learning), "it leaves nothing to be trained")
+        self.optimizer = torch.optim.SGD(learning, lr=0.1, momentum=0.9)
+        self.step = 0
+
+    def update(self) -> Loss:
+        """Makes an update on two batches, and returns the loss of the second."""
+        self.step += 1
+        batches = [self.changed(batch_of(self.step, number), number) for number in (1, 2)]
+        targets = sum(self.model.count(each) for each in batches)
+        for number, batch in enumerate(batches, start=1):
+            loss = self.loss(batch, number)
+            (loss.total / targets + loss.auxiliary / 2).backward()
+        self.manager.seed(1, "optimizer_step", self.step)
+        self.manager.ask(
+            "optimizer_step", run=self.run, model=self.model, optimizer=self.optimizer, step=self.step
+        )
+        self.optimizer.zero_grad()
+        return loss
+
+    def changed(self, batch: Batch, number: int = 1) -> Batch:
+        """Returns a batch as the hook has it."""
+        self.manager.seed(1, "training_batch", self.step, number)
+        changed: Batch = self.manager.ask("training_batch", run=self.run, batch=batch, step=self.step)
+        return changed
+
+    def loss(self, batch: Batch, number: int = 1) -> Loss:
+        """Returns the loss of a batch as the hook has it."""
+        self.manager.seed(1, "training_loss", self.step, number)
+        loss: Loss = self.manager.ask("training_loss", run=self.run, model=self.model, batch=batch)
+        return loss
+
+    def evaluated(self) -> Mapping[str, Tensor] | None:
+        """Returns the values that the hook wants evaluated."""
+        found: Mapping[str, Tensor] | None = self.manager.ask(
+            "evaluated_parameters", run=self.run, model=self.model
+        )
+        return found
+
+    def values(self) -> dict[str, Tensor]:
+        """Returns the parameters, and beside them what is evaluated."""
+        own = {name: each.detach().clone() for name, each in self.model.named_parameters()}
+        wanted = {f"evaluated {name}": value.clone() for name, value in (self.evaluated() or {}).items()}
+        return own | wanted
+
+
+def _labelled(texts: list[list[int]], labels: list[int], first: int = 0) -> Batch:
+    """Returns texts, and a class for each, as a batch of the rows from `first` on."""
+    rows = list(range(first, first + len(texts)))
+    return Batch(pad(Ragged.of(texts), begin=True), targets=torch.tensor(labels), rows=rows)
+
+
+def batch_of(*numbers: int) -> Batch:
+    """Returns a batch of three texts that some numbers decide."""
+    start = sum(13**place * number for place, number in enumerate(numbers))
+    rows = [[4 + (start + 3 * row + 5 * token) % 8 for token in range(2 + row)] for row in range(3)]
+    return _labelled(rows, [start % 3, (start + 1) % 3, 1])
+
+
+@check()
+def takes_part(subject: Subject) -> None:
+    """It implements at least one of the hooks, all of them with arguments that exist."""
+    manager = HookManager([], lambda _: None, {subject.name: subject.create()})
+    require(
+        any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS)),
+        "it implements none of the hooks: mark its methods with @hookimpl",
+    )
+
+
+@check()
+def a_model_trains_with_it(subject: Subject) -> None:
+    """Losses are finite, and updates move the parameters."""
+    training = Training(subject)
+    before = training.values()
+    for number in range(1, UPDATES + 1):
+        loss = training.update()
+        require_finite(loss.total, f"the loss of update {number} is {loss.total.item()}")
+    after = training.values()
+    require(any(not torch.equal(before[name], after[name]) for name in before), "no parameter moves")
+    for name, value in after.items():
+        require_finite(value, f"after {UPDATES} updates {name} is not finite")
+
+
+@check()
+def a_model_without_values_will_do(subject: Subject) -> None:
+    """`model_built` works where the model has shapes only, as when a task is validated."""
+    Training(subject, device="meta")
+
+
+@check((0, 1, 3))
+def resuming_changes_nothing(subject: Subject, updates: int) -> None:
+    """With its state written and read, training goes on exactly as if it had not stopped."""
+    training, resumed = Training(subject), Training(subject)
+    for _ in range(updates):
+        training.update()
+    try:
+        record, tensors = split_tensors(training.hook.state_dict(), "hook")
+    except RunError as error:
+        raise Violation(str(error)) from error
+    tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+    resumed.hook.load_state_dict(join_tensors(json.loads(json.dumps(record)), tensors))
+    resumed.model.load_state_dict(training.model.state_dict())
+    resumed.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
+    resumed.step = training.step
+    for _ in range(2):
+        training.update()
+        resumed.update()
+    _require_same(training, resumed, "after its state was saved and loaded")
+
+
+@check()
+def random_numbers_come_from_its_generator(subject: Subject) -> None:
+    """Trainings repeat, and the generators that dropout and others draw from are left alone."""
+    trainings: list[Training] = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        before = torch.get_rng_state(), random.getstate(), str(np.random.get_state())
+        trainings.append(training := Training(subject))
+        for _ in range(2):
+            training.update()
+        training.evaluated()
+        require(
+            torch.equal(before[0], torch.get_rng_state())
+            and before[1] == random.getstate()
+            and before[2] == str(np.random.get_state()),
+            "it draws from a generator of the whole process: draw from self.generator",
+        )
+    _require_same(trainings[0], trainings[1], "in a second training")
+
+
+@check()
+def batches_are_replaced_and_not_changed(subject: Subject) -> None:
+    """A batch that it is given stays as it is: what it changes is a new one."""
+    training, batch, again = Training(subject), batch_of(1), batch_of(1)
+    changed = training.changed(batch)
+    same = torch.equal(batch.source.ids, again.source.ids) and torch.equal(batch.targets, again.targets)
+    require(same and batch.rows == again.rows, "it changes the batch in place; return another one")
+    require(training.model.count(changed) > 0, "it returns a batch without targets")
+
+
+@check()
+def losses_add_up(subject: Subject) -> None:
+    """The loss of a batch is the sum of those of its examples, so that batches can be shared out."""
+    training = Training(subject)
+    rows = [[4, 5], [6, 7, 8]]
+    whole = _labelled(rows, [1, 2])
+    parts = [
+        _labelled([row], [label], number)
+        for number, (row, label) in enumerate(zip(rows, (1, 2), strict=True))
+    ]
+    loss, losses = training.loss(whole), [training.loss(each) for each in parts]
+    total = torch.stack([each.total for each in losses]).sum()
+    require_close(
+        total, loss.total, "the losses of two examples are not that of both together", tolerance=1e-4
+    )
+
+
+@check()
+def evaluated_parameters_fit(subject: Subject) -> None:
+    """What it wants evaluated has names and shapes of parameters, and leaves these as they are."""
+    training = Training(subject)
+    training.update()
+    own = {name: each.detach().clone() for name, each in training.model.named_parameters()}
+    wanted = training.evaluated() or {}
+    for name, value in wanted.items():
+        require(name in own, f"it wants {name!r} evaluated, which is no parameter: {', '.join(own)}")
+        require(
+            value.shape == own[name].shape,
+            f"its value of {name} has shape {tuple(value.shape)}, expected {tuple(own[name].shape)}",
+        )
+    for name, each in training.model.named_parameters():
+        require(torch.equal(each, own[name]), f"asked what to evaluate, it changes {name}: return values")
+
+
+def _require_same(one: Training, other: Training, when: str) -> None:
+    mine, yours = one.values(), other.values()
+    require(mine.keys() == yours.keys(), f"{when} it wants other parameters evaluated")
+    for name, value in mine.items():
+        require_close(yours[name], value, f"{when} {name} is another", tolerance=0.0)
+
+
+CHECKS = (
+    takes_part,
+    a_model_trains_with_it,
+    a_model_without_values_will_do,
+    resuming_changes_nothing,
+    random_numbers_come_from_its_generator,
+    batches_are_replaced_and_not_changed,
+    losses_add_up,
+    evaluated_parameters_fit,
+)

@@ -1,0 +1,130 @@
+"""The contract of initial values: see plugformer.interfaces.initialization."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from plugformer.interfaces import Initialization, ParameterContext
+from plugformer.model import draw_own_values, random_stream
+from plugformer_testing.check import check, require, require_finite
+from plugformer_testing.subject import Subject
+
+WIDTH, HIDDEN = 12, 20
+UPDATES = 100
+
+
+class Network(nn.Module):
+    """An embedding, two linear maps with a residual connection, a norm, matrices of experts, and a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, HIDDEN), nn.Linear(HIDDEN, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.experts = nn.Parameter(torch.empty(3, WIDTH, WIDTH))
+        self.number = nn.Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the values that no child draws."""
+        nn.init.normal_(self.experts, std=WIDTH**-0.5)
+        nn.init.ones_(self.number)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Returns a vector for each token."""
+        x: Tensor = self.embedding(ids)
+        x = x + self.down(self.up(x).relu())
+        output: Tensor = self.norm(x) @ self.experts.sum(dim=0) * self.number
+        return output
+
+
+@check()
+def values_are_finite(subject: Subject) -> None:
+    """Parameters of every shape have finite values: a number, vectors, matrices, several matrices in one."""
+    for path, parameter in _drawn(subject.create()).named_parameters():
+        require_finite(parameter, f"{path} of shape {tuple(parameter.shape)} is not finite")
+
+
+@check()
+def parameters_stay_what_they_are(subject: Subject) -> None:
+    """Values change in place: a parameter keeps its shape, type and memory, and is trained as before."""
+    network = Network()
+    before = {path: _about(parameter) for path, parameter in network.named_parameters()}
+    _draw(subject.create(), network)
+    for path, parameter in network.named_parameters():
+        require(
+            _about(parameter) == before[path],
+            f"{path} is another tensor afterwards: set its values in place (`nn.init`, `copy_`)",
+        )
+
+
+@check()
+def values_follow_the_seed(subject: Subject) -> None:
+    """The same seed gives the same values: random numbers come from torch's generator alone."""
+    _require_same(_drawn(subject.create()), _drawn(subject.create()), "drawn again from the same seed")
+
+
+@check()
+def each_parameter_is_drawn_alone(subject: Subject) -> None:
+    """Values do not depend on which parameters were drawn before."""
+    scheme: Initialization = subject.create()
+    one = _drawn(scheme)
+    _require_same(one, _drawn(scheme, backwards=True), "drawn in another order")
+
+
+@check()
+def a_small_network_learns(subject: Subject) -> None:
+    """A small network that starts with these values learns."""
+    network = _drawn(subject.create())
+    ids = torch.arange(7)
+    targets = torch.sin(torch.arange(7 * WIDTH, dtype=torch.float32) * 1.7).view(7, WIDTH)
+    targets -= targets.mean(dim=0)  # so that biases alone are of no use
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+    losses = []
+    for _ in range(UPDATES):
+        loss = (network(ids) - targets).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    require(
+        losses[-1] < 0.5 * min(losses[0], targets.square().mean().item()),
+        f"after {UPDATES} updates the loss is {losses[-1]:.3g}, before them it was {losses[0]:.3g}",
+    )
+
+
+def _drawn(scheme: Initialization, *, backwards: bool = False) -> Network:
+    network = Network()
+    draw_own_values(network, 1)
+    _draw(scheme, network, backwards=backwards)
+    return network
+
+
+def _draw(scheme: Initialization, network: Network, *, backwards: bool = False) -> None:
+    modules = dict(network.named_modules())
+    parameters: Iterable[tuple[str, nn.Parameter]] = network.named_parameters()
+    for path, parameter in reversed(list(parameters)) if backwards else parameters:
+        parent, _, name = path.rpartition(".")
+        count = 4 if path == "down.weight" else 0
+        about = ParameterContext(name=name, path=path, module=modules[parent], residual_layers=count)
+        with random_stream(1, path), torch.no_grad():
+            scheme.draw(parameter, about)
+
+
+def _about(parameter: nn.Parameter) -> tuple[object, ...]:
+    return parameter.shape, parameter.dtype, parameter.data_ptr(), parameter.requires_grad
+
+
+def _require_same(one: Network, other: Network, how: str) -> None:
+    for (path, value), (_, second) in zip(one.named_parameters(), other.named_parameters(), strict=True):
+        require(torch.equal(value, second), f"{path} has other values when {how}")
+
+
+CHECKS = (
+    values_are_finite,
+    parameters_stay_what_they_are,
+    values_follow_the_seed,
+    each_parameter_is_drawn_alone,
+    a_small_network_learns,
+)

@@ -1,0 +1,247 @@
+"""The contract of metrics: see plugformer.interfaces.metric."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from typing import cast
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from plugformer.interfaces import (
+    Answer,
+    LikelihoodMetric,
+    Metric,
+    OutputMetric,
+    SourceMetric,
+    Value,
+    as_text,
+)
+from plugformer_testing.check import check, require
+from plugformer_testing.subject import Subject
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Predictions and the references of each, texts or other answers.
+
+    A metric that reads sources sees them as answers of a task whose first right answer is its source.
+    A metric of likelihoods sees them as a model that finds the words of a right answer probable (0.9 each)
+    and, where a prediction is wrong, none of them (0.1 each).
+    """
+
+    name: str
+    predictions: tuple[Value, ...]
+    references: tuple[tuple[Value, ...], ...]
+
+    def texts(self) -> tuple[list[Value], list[list[Value]]]:
+        """Returns what a metric of outputs is given."""
+        return list(self.predictions), [list(each) for each in self.references]
+
+    def with_sources(self) -> tuple[list[str], list[Value], list[list[Value]]]:
+        """Returns what a metric of outputs beside their sources is given."""
+        return [as_text(each[0]) for each in self.references], *self.texts()
+
+    def likelihoods(self) -> tuple[Float[ndarray, " examples"], Int[ndarray, " n"], Int[ndarray, " n"]]:
+        """Returns what a metric of likelihoods is given: log-probabilities, targets, correct targets."""
+        pairs = zip(self.predictions, self.references, strict=True)
+        right = np.array([prediction in references for prediction, references in pairs])
+        targets = np.array([len(as_text(references[0]).split()) for references in self.references])
+        return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
+
+    def part(self, number: int) -> "Scored":
+        """Returns one of the examples."""
+        return Scored(f"example {number}", (self.predictions[number],), (self.references[number],))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {list(self.predictions)} against {[list(each) for each in self.references]}"
+
+
+REFERENCES = (
+    ("the cat sat on the mat",),
+    ("a quick brown fox jumps over the dog",),
+    ("it rains in the north today",),
+    ("nobody has seen the red house",),
+)
+WRONG = ("yes no maybe", "zzz", "completely other words here", "42")
+
+OTHER = "another way to say it"
+
+ONE = Scored("one right", (REFERENCES[0][0],), REFERENCES[:1])
+EMPTY = Scored("one empty", ("",), REFERENCES[:1])
+HALF = Scored("half right", (*(each[0] for each in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
+SEVERAL = Scored("joint references", HALF.predictions, tuple((*each, OTHER) for each in REFERENCES))
+EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
+
+EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
+    Answer.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
+    Answer.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
+    Answer.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
+}
+"""Right answers that are no text, each with a wrong one."""
+
+
+@check(EXAMPLES)
+def statistics_are_numbers(subject: Subject, case: Scored) -> None:
+    """Statistics are (examples, statistics), finite, one row for each example."""
+    found = _statistics(subject.create(), case)
+    expected = f"expected ({len(case.predictions)}, statistics)"
+    require(
+        isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == len(case.predictions),
+        f"statistics have shape {np.shape(found)}, {expected}",
+    )
+    require(bool(np.isfinite(found).all()), "statistics are not finite")
+
+
+@check((HALF, SEVERAL))
+def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
+    """The score of an example's statistics does not depend on the examples beside it."""
+    metric: Metric = subject.create()
+    whole = _statistics(metric, case)
+    for number, row in enumerate(whole):
+        alone, among = metric.aggregate(_statistics(metric, case.part(number))), metric.aggregate(row[None])
+        require(
+            math.isclose(alone, among, rel_tol=1e-9, abs_tol=1e-12),
+            f"example {number} scores {among:g} among the others and {alone:g} alone",
+        )
+
+
+@check(EXAMPLES)
+def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
+    """The aggregate of statistics is a finite number, the same each time."""
+    metric: Metric = subject.create()
+    scores = [metric.aggregate(_statistics(metric, case)) for _ in range(2)]
+    require(isinstance(scores[0], float) and math.isfinite(scores[0]), f"the aggregate is {scores[0]!r}")
+    require(scores[0] == scores[1], f"the same predictions score {scores[0]} once and {scores[1]} again")
+
+
+@check((HALF, SEVERAL))
+def the_order_of_examples_does_not_matter(subject: Subject, case: Scored) -> None:
+    """Another order of the examples has the same aggregate."""
+    metric: Metric = subject.create()
+    statistics = _statistics(metric, case)
+    scores = metric.aggregate(statistics), metric.aggregate(statistics[[2, 0, 3, 1]])
+    require(
+        math.isclose(*scores, rel_tol=1e-9, abs_tol=1e-12),
+        f"in another order {scores[0]} becomes {scores[1]}",
+    )
+
+
+@check(EXAMPLES)
+def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
+    """The interval is finite, contains the aggregate, is wider at a higher level, and repeatable."""
+    metric: Metric = subject.create()
+    statistics = _statistics(metric, case)
+    value = metric.aggregate(statistics)
+    low, high = metric.interval(statistics)
+    require(math.isfinite(low) and math.isfinite(high), f"the interval is {low} to {high}")
+    require(
+        low <= value + 1e-9 and value <= high + 1e-9,
+        f"the interval {low:g} to {high:g} misses the value {value:g}",
+    )
+    require(
+        (low, high) == metric.interval(statistics), "the interval of the same statistics differs each time"
+    )
+    narrow_low, narrow_high = metric.interval(statistics, level=0.5)
+    require(
+        narrow_high - narrow_low <= high - low + 1e-9,
+        f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95",
+    )
+
+
+@check()
+def right_predictions_score_best(subject: Subject) -> None:
+    """Predictions that equal their references score best, wrong ones worst, as higher_is_better says."""
+    metric: Metric = subject.create()
+    right = Scored("right", tuple(each[0] for each in REFERENCES), REFERENCES)
+    wrong = Scored("wrong", WRONG, REFERENCES)
+    scores = [metric.aggregate(_statistics(metric, case)) for case in (right, HALF, wrong)]
+    ordered = sorted(scores, reverse=metric.higher_is_better)
+    direction = "higher" if metric.higher_is_better else "lower"
+    require(
+        scores == ordered and scores[0] != scores[2],
+        f"all right, half right and all wrong score {scores[0]:g}, {scores[1]:g} and {scores[2]:g}, though "
+        f"{direction} is better",
+    )
+
+
+@check((0, 1))
+def any_joint_reference_counts(subject: Subject, place: int) -> None:
+    """A text that equals one of several references is as good as one that equals the only one."""
+    metric: Metric = subject.create()
+    if not isinstance(metric, OutputMetric) or Answer.TEXT not in metric.accepts:
+        return
+    prediction = REFERENCES[0][0]
+    references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
+    cases = [Scored("", (prediction,), (each,)) for each in (references, (prediction,))]
+    scores = [metric.aggregate(_statistics(metric, case)) for case in cases]
+    require(
+        math.isclose(*scores, rel_tol=1e-6),
+        f"a prediction that equals reference {place + 1} of 2 scores {scores[0]:g}, "
+        f"one that equals the only reference {scores[1]:g}",
+    )
+
+
+@check(EXAMPLES)
+def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored) -> None:
+    """A signature is one line of text; a table has a whole number for each column in every row."""
+    metric: Metric = subject.create()
+    signature, table = "", None
+    if isinstance(metric, OutputMetric):
+        texts = _own(metric, case).texts()
+        signature, table = metric.signature(texts[1]), metric.table(*texts)
+    elif isinstance(metric, SourceMetric):
+        table = metric.table(*_own(metric, case).with_sources())
+    require(
+        isinstance(signature, str) and len(signature.splitlines()) <= 1,
+        f"the signature {signature!r} is not one line of text",
+    )
+    for name, numbers in ({} if table is None else table.rows).items():
+        fits = table is not None and len(numbers) == len(table.columns)
+        require(
+            fits and all(type(number) is int for number in numbers),
+            f"the table's row {name!r} is {numbers}, expected a whole number for each column",
+        )
+
+
+def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statistics"]:
+    """Returns the statistics of a metric of any family."""
+    case = _own(metric, case)
+    if isinstance(metric, OutputMetric):
+        return metric.statistics(*case.texts())
+    if isinstance(metric, SourceMetric):
+        return metric.statistics(*case.with_sources())
+    return cast("LikelihoodMetric", metric).statistics(*case.likelihoods())
+
+
+def _own(metric: Metric, case: Scored) -> Scored:
+    """Returns a case with answers of the metric's kind in place of the sentences: its own, if it has some."""
+    own = metric.check_examples or next(
+        (EXAMPLES_OF[each] for each in sorted(metric.accepts) if each in EXAMPLES_OF), ()
+    )
+    if not own or (not metric.check_examples and metric.accepts & {Answer.TEXT, Answer.LABEL}):
+        return case
+    examples = list(islice(cycle(own), len(REFERENCES)))
+    first, wrong_one = examples[0]
+    nothing: Value = "" if isinstance(first, str) else [] if isinstance(first, list) else wrong_one
+    answers: dict[Value, Value] = {OTHER: wrong_one, "": nothing}
+    for (right,), wrong, (own_right, own_wrong) in zip(REFERENCES, WRONG, examples, strict=True):
+        answers |= {right: own_right, wrong: own_wrong}
+    predictions = tuple(answers[each] for each in case.predictions)
+    return Scored(
+        case.name, predictions, tuple(tuple(answers[text] for text in each) for each in case.references)
+    )
+
+
+CHECKS = (
+    statistics_are_numbers,
+    an_example_counts_by_itself,
+    the_aggregate_is_one_number,
+    the_order_of_examples_does_not_matter,
+    the_interval_holds_the_value,
+    right_predictions_score_best,
+    any_joint_reference_counts,
+    reports_can_show_what_stands_beside_the_score,
+)

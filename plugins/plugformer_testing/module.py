@@ -1,0 +1,336 @@
+"""What holds for every component that is a torch module, whatever its kind."""
+
+import copy
+import logging
+import math
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial, update_wrapper
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float, config
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.model import draw_own_values, refuse_hidden_values
+from plugformer.runs import own_tensors, save_tensors
+from plugformer_testing.check import (
+    Check,
+    NotApplicable,
+    check,
+    fail,
+    require,
+    require_close,
+    require_finite,
+    stated,
+)
+from plugformer_testing.subject import PLACES, Subject
+
+Exercise: TypeAlias = Callable[[Subject, Any, torch.dtype], Tensor]
+"""Runs a component on the same small example each time, in a dtype, and returns what comes out."""
+
+
+def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
+    """Returns the same irregular values each time, between -1.5 and 1.5."""
+    numbers = torch.arange(math.prod(shape), dtype=torch.float64)
+    return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)
+
+
+def module_checks(exercise: Exercise) -> tuple[Check, ...]:
+    """Returns the checks of torch modules for a kind.
+
+    Args:
+        exercise: How a component of the kind is run.
+    """
+    functions = (
+        constructs,
+        serves_or_refuses_each_place,
+        draws_initial_values,
+        initial_values_follow_the_seed,
+        every_parameter_gets_a_gradient,
+        gradients_are_finite,
+        evaluation_is_repeatable,
+        runs_in_float32,
+        runs_in_bfloat16,
+        saves_and_loads,
+        deep_copies,
+        compiles,
+    )
+    return tuple(
+        Check(
+            function.__name__,
+            stated(function),
+            update_wrapper(partial(function, exercise=exercise), function),
+        )
+        for function in functions
+    )
+
+
+def constructs(subject: Subject, exercise: Exercise) -> None:
+    """The component can be constructed and run with the suite's small sizes."""
+    try:
+        module = subject.create()
+    except ConfigurationError as error:
+        fail(f"it refuses the sizes of the model ({error}); give others by model=, or options that fit them")
+    output = exercise(subject, module.eval(), torch.float32)
+    require_finite(output, "its output is not finite")
+
+
+def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> str | None:
+    """In each place of a model it works, or its constructor refuses the place with a ConfigurationError.
+
+    Returns:
+        Which places it refuses, and how: checks do without them.
+    """
+    refused: dict[str, list[str]] = {}
+    error: ConfigurationError | None = None
+    for place in PLACES:
+        there = subject.at(place)
+        try:
+            module = there.create()
+        except ConfigurationError as refusal:
+            error = refusal
+            refused.setdefault("; ".join(str(refusal).splitlines()), []).append(str(place))
+            continue
+        except Exception as fault:
+            fail(f"constructed for {place} it raises {type(fault).__name__}: {fault}")
+        output = exercise(there, module.eval(), torch.float32)
+        require_finite(output, f"constructed for {place} its output is not finite")
+    if error is not None and sum(map(len, refused.values())) == len(PLACES):
+        raise error
+    said = [f"{', '.join(places)}: {message}" for message, places in refused.items()]
+    return f"places that it refuses, where nothing is checked: {'; '.join(said)}" if said else None
+
+
+def draws_initial_values(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001 (nothing is run)
+    """All parameters get their initial values in reset_parameters, the same kind of values as constructed.
+
+    The core draws them there, each module from a stream of its own.
+    """
+    module: nn.Module = subject.create()
+    try:
+        refuse_hidden_values(module, subject.name)
+    except RegistryError as error:
+        fail(str(error))
+    constructed = {name: value.detach().clone() for name, value in module.named_parameters()}
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(7.25)
+    _reset(module)
+    for name, parameter in module.named_parameters():
+        before, now = constructed[name], parameter.detach()
+        require(not bool((now == 7.25).all()), f"reset_parameters does not draw {name}")
+        if before.numel() > 1 and _constant(before):
+            require(
+                torch.equal(before, now),
+                f"{name} starts at {before.flatten()[0].item():g} when constructed, but reset_parameters "
+                "gives it other values",
+            )
+        elif before.numel() >= 32:
+            ratio = (now.std() / before.std()).item()
+            require(
+                0.5 < ratio < 2,
+                f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's",
+            )
+
+
+def initial_values_follow_the_seed(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001
+    """Initial values depend on the seed alone: the same twice."""
+    module: nn.Module = subject.create()
+    drawn = []
+    for _ in range(2):
+        draw_own_values(module, 1)
+        drawn.append([parameter.detach().clone() for parameter in module.parameters()])
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.fill_(-7.25)
+    for (name, _), one, other in zip(module.named_parameters(), *drawn, strict=True):
+        require(torch.equal(one, other), f"{name} starts at other values when drawn again from the same seed")
+
+
+def every_parameter_gets_a_gradient(subject: Subject, exercise: Exercise) -> None:
+    """Every parameter that is trained takes part in the output."""
+    module = subject.shaken().train()
+    gradients = _gradients(module, exercise(subject, module, torch.float64))
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            require(name in gradients, f"{name} gets no gradient: it takes no part in the output")
+
+
+def gradients_are_finite(subject: Subject, exercise: Exercise) -> None:
+    """No gradient is NaN or infinite."""
+    module = subject.shaken().train()
+    for name, gradient in _gradients(module, exercise(subject, module, torch.float64)).items():
+        require_finite(gradient, f"the gradient of {name} is not finite")
+
+
+def evaluation_is_repeatable(subject: Subject, exercise: Exercise) -> None:
+    """In evaluation mode nothing is random, and a forward pass leaves nothing behind."""
+    module = subject.shaken()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    first, second = exercise(subject, module, torch.float64), exercise(subject, module, torch.float64)
+    require_close(second, first, "two passes in evaluation mode differ", tolerance=1e-9)
+    for name, value in module.state_dict().items():
+        require(torch.equal(value, before[name]), f"a forward pass in evaluation mode changes {name}")
+
+
+def runs_in_float32(subject: Subject, exercise: Exercise) -> None:
+    """In float32 the output is float32, and close to that in float64."""
+    _agrees(subject, exercise, torch.float32, 1e-4)
+
+
+def runs_in_bfloat16(subject: Subject, exercise: Exercise) -> None:
+    """In bfloat16 the output is bfloat16, and as close to that in float64 as 8 bits allow."""
+    _agrees(subject, exercise, torch.bfloat16, 0.1)
+
+
+def saves_and_loads(subject: Subject, exercise: Exercise) -> None:
+    """Saved as safetensors and loaded into a new component, it computes the same."""
+    module, fresh = subject.shaken(), subject.shaken()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "component.safetensors")
+        save_tensors(own_tensors(module), file)
+        missing = fresh.load_state_dict(load_file(file), strict=False).missing_keys
+    require(not missing, f"{', '.join(missing)} is not saved")
+    expected = exercise(subject, module, torch.float64)
+    require_close(
+        exercise(subject, fresh, torch.float64),
+        expected,
+        "after saving and loading it computes something else: a part of it is not in its state_dict",
+        tolerance=1e-9,
+    )
+
+
+def deep_copies(subject: Subject, exercise: Exercise) -> None:
+    """A deep copy computes the same, and shares no parameter with the original."""
+    module = subject.shaken()
+    copied = copy.deepcopy(module)
+    expected = exercise(subject, module, torch.float64)
+    require_close(
+        exercise(subject, copied, torch.float64),
+        expected,
+        "a deep copy computes something else",
+        tolerance=1e-9,
+    )
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.add_(1.0)
+    require_close(
+        exercise(subject, module, torch.float64),
+        expected,
+        "a deep copy shares parameters with the original",
+        tolerance=1e-9,
+    )
+
+
+def compiles(subject: Subject, exercise: Exercise) -> None:
+    """Under torch.compile it computes the same, forward and backward.
+
+    The aot_eager backend traces both passes as the default backend does and then runs PyTorch's own kernels:
+    what a component's author can get wrong is the tracing, which needs no C++ compiler and little time. What
+    cannot be traced (a value that decides about shapes) may run uncompiled.
+    """
+    checked = any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path)
+    if checked and not config.jaxtyping_disable:
+        raise NotApplicable("jaxtyping checks types at run time, which no compiler can trace; turn it off")
+    module = subject.shaken(torch.float32)
+    expected = exercise(subject, module, torch.float32)
+    gradients = _gradients(module, expected)
+    with _quiet_compiler():
+        compiled = torch.compile(partial(exercise, subject, module, torch.float32), backend="aot_eager")
+        try:
+            actual = compiled()
+            compiled_gradients = _gradients(module, actual)
+        except Exception as error:  # the compiler has many
+            reason = (str(error).strip().splitlines() or ["no message"])[0]
+            fail(f"torch.compile fails: {type(error).__name__}: {reason}")
+    require_close(actual, expected, "compiled, it computes something else", tolerance=1e-4)
+    for name, gradient in gradients.items():
+        require_close(
+            compiled_gradients[name], gradient, f"compiled, {name} has another gradient", tolerance=1e-3
+        )
+
+
+def residual_path_check(exercise: Exercise) -> Check:
+    """Returns the check of components that add to the residual stream.
+
+    Args:
+        exercise: How a component of the kind is run.
+    """
+
+    @check()
+    def last_map_is_linear(subject: Subject) -> None:
+        """The output is proportional to the last map of `residual_path`, which some initial values scale."""
+        module = subject.shaken()
+        last = module.residual_path[-1]
+        parameters = [p for name, p in module.named_parameters() if last in name.split(".")]
+        if not parameters:
+            raise NotApplicable(f"no parameter is called {last!r}: say in `residual_path` what the maps are")
+        expected = 2 * exercise(subject, module, torch.float64)
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.mul_(2)
+        require_close(
+            exercise(subject, module, torch.float64),
+            expected,
+            f"{last}, the last of residual_path, is not what the output is a multiple of",
+        )
+
+    return last_map_is_linear
+
+
+def _agrees(subject: Subject, exercise: Exercise, dtype: torch.dtype, tolerance: float) -> None:
+    module = subject.shaken()
+    expected = exercise(subject, module, torch.float64).detach()
+    output = exercise(subject, module.to(dtype), dtype).detach()
+    name = str(dtype).removeprefix("torch.")
+    require(
+        output.dtype == dtype,
+        f"in {name} its output is {str(output.dtype).removeprefix('torch.')}",
+    )
+    require_finite(output, f"in {name} its output is not finite")
+    # The median: where a router's near tie falls to the other side, a few values differ in full.
+    error = (output.double() - expected).abs().median().item()
+    size = expected.abs().mean().item()
+    require(
+        error <= tolerance * size + 1e-6,
+        f"in {name} its output is off by {error / max(size, 1e-9):.0%} of its size",
+    )
+
+
+def _gradients(module: nn.Module, output: Tensor) -> dict[str, Tensor]:
+    """Returns the gradients that parameters get from a sum in which no two values count the same."""
+    module.zero_grad()
+    if output.requires_grad:
+        weights = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype)
+        (output * weights.view(output.shape)).sum().backward()
+    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+
+
+@contextmanager
+def _quiet_compiler() -> Iterator[None]:
+    """Inside, the compiler begins afresh and says nothing of graph breaks, which are no faults."""
+    logger = logging.getLogger("torch._dynamo")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    torch.compiler.reset()
+    try:
+        yield
+    finally:
+        torch.compiler.reset()
+        logger.setLevel(level)
+
+
+def _reset(module: nn.Module) -> None:
+    for child in reversed(list(module.modules())):
+        if callable(reset := getattr(child, "reset_parameters", None)):
+            reset()
+
+
+def _constant(tensor: Tensor) -> bool:
+    return bool((tensor == tensor.flatten()[0]).all())

@@ -1,0 +1,176 @@
+"""The contract of optimizers: see plugformer.interfaces.optimizer."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from plugformer.interfaces import Optimizer
+from plugformer_testing.check import check, require, require_close
+from plugformer_testing.subject import Subject
+
+Built = torch.optim.Optimizer
+
+
+class Bowl(nn.Module):
+    """A quadratic whose minimum is known: a matrix, a vector and a scalar, each pulled to a target."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.zeros(3, 4))
+        self.vector = nn.Parameter(torch.zeros(5))
+        self.scalar = nn.Parameter(torch.zeros(()))
+        self.targets: dict[str, Tensor] = {
+            name: torch.linspace(1, 2, parameter.numel()).view(parameter.shape)
+            for name, parameter in self.named_parameters()
+        }
+
+    def loss(self) -> Tensor:
+        """Returns the sum of squared distances to the targets."""
+        losses = [(p - self.targets[name]).square().sum() for name, p in self.named_parameters()]
+        return torch.stack(losses).sum()
+
+    def step(self, optimizer: Built) -> float:
+        """Makes an update and returns the loss before it."""
+        optimizer.zero_grad()
+        loss = self.loss()
+        loss.backward()
+        optimizer.step()
+        return float(loss)
+
+
+def _start(subject: Subject) -> tuple[Bowl, Built]:
+    """Returns a new quadratic and its optimizer; the parameters come as an iterator, as from a model."""
+    bowl, component = Bowl(), subject.create()
+    built: Built = component.build(iter(list(bowl.named_parameters())))
+    return bowl, built
+
+
+@check()
+def builds_a_torch_optimizer(subject: Subject) -> None:
+    """It builds a torch.optim.Optimizer that holds every parameter once."""
+    bowl, built = _start(subject)
+    require(
+        isinstance(built, Built), f"build returns {type(built).__name__}, expected a torch.optim.Optimizer"
+    )
+    held = [id(parameter) for group in built.param_groups for parameter in group["params"]]
+    for name, parameter in bowl.named_parameters():
+        require(
+            held.count(id(parameter)) == 1, f"the {name} is held {held.count(id(parameter))} times, not once"
+        )
+
+
+@check()
+def lowers_a_quadratic(subject: Subject) -> None:
+    """At its own learning rate, 200 updates bring a quadratic nearer to its minimum."""
+    bowl, built = _start(subject)
+    before = float(bowl.loss())
+    for _ in range(200):
+        bowl.step(built)
+    after = float(bowl.loss())
+    require(after < before, f"after 200 updates the loss is {after:.4g}, at the start it was {before:.4g}")
+
+
+@check()
+def every_parameter_is_updated(subject: Subject) -> None:
+    """Matrices, vectors and scalars all move."""
+    bowl, built = _start(subject)
+    for _ in range(3):
+        bowl.step(built)
+    for name, parameter in bowl.named_parameters():
+        require(bool((parameter != 0).all()), f"the {name} is not updated")
+
+
+@check()
+def frozen_parameters_stay(subject: Subject) -> None:
+    """A parameter that is not trained keeps its value."""
+    bowl = Bowl()
+    with torch.no_grad():
+        bowl.vector.fill_(0.5)
+    bowl.vector.requires_grad_(False)
+    built: Built = subject.create().build(bowl.named_parameters())
+    for _ in range(3):
+        bowl.step(built)
+    require(bool((bowl.vector == 0.5).all()), "a parameter that is not trained is changed")
+
+
+@check()
+def the_learning_rate_is_the_option(subject: Subject) -> None:
+    """`lr` is the learning rate of every parameter group, which the schedule's factor multiplies."""
+    component: Optimizer = subject.create()
+    lr = getattr(component, "lr", None)
+    require(isinstance(lr, float), f"lr is {lr!r}, expected the learning rate")
+    built = component.build(Bowl().named_parameters())
+    rates = {float(group["lr"]) for group in built.param_groups}
+    require(rates == {lr}, f"the learning rates of the groups are {sorted(rates)}, lr is {lr}")
+
+
+@check()
+def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
+    """Updates follow the learning rate of the parameter groups: at zero nothing moves."""
+    bowl, built = _start(subject)
+    for group in built.param_groups:
+        group["lr"] = 0.0
+    bowl.step(built)
+    for name, parameter in bowl.named_parameters():
+        require(
+            bool((parameter == 0).all()),
+            f"the {name} moves although the learning rate is zero: the schedule has no effect",
+        )
+
+
+@check((1, 5))
+def resuming_changes_nothing(subject: Subject, steps: int) -> None:
+    """With its state saved and loaded, training goes on exactly as if it had not stopped.
+
+    The state must consist of tensors and plain values: that is what checkpoints hold.
+    """
+    bowl, built = _start(subject)
+    for _ in range(steps):
+        bowl.step(built)
+    state = copy.deepcopy(built.state_dict())
+    for index, values in state["state"].items():
+        for name, value in values.items():
+            require(
+                isinstance(value, (Tensor, int, float)),
+                f"the state {name!r} of parameter {index} is a {type(value).__name__}: "
+                "no checkpoint can hold it",
+            )
+    resumed, again = _start(subject)
+    resumed.load_state_dict(bowl.state_dict())
+    again.load_state_dict(state)
+    for _ in range(3):
+        bowl.step(built)
+        resumed.step(again)
+    for (name, one), other in zip(resumed.named_parameters(), bowl.parameters(), strict=True):
+        require_close(
+            one,
+            other,
+            f"after loading its state, the {name} takes another way than without stopping",
+            tolerance=0.0,
+        )
+
+
+@check()
+def updates_are_repeatable(subject: Subject) -> None:
+    """The same gradients give the same updates."""
+    ends = []
+    for _ in range(2):
+        bowl, built = _start(subject)
+        for _ in range(3):
+            bowl.step(built)
+        ends.append(bowl)
+    for (name, one), other in zip(ends[0].named_parameters(), ends[1].parameters(), strict=True):
+        require(torch.equal(one, other), f"the same gradients move the {name} differently")
+
+
+CHECKS = (
+    builds_a_torch_optimizer,
+    lowers_a_quadratic,
+    every_parameter_is_updated,
+    frozen_parameters_stay,
+    the_learning_rate_is_the_option,
+    the_schedule_moves_the_learning_rate,
+    resuming_changes_nothing,
+    updates_are_repeatable,
+)

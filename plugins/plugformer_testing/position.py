@@ -1,0 +1,289 @@
+"""The contract of positional encodings: see plugformer.interfaces.position.
+
+What an encoding does is seen through all slots at once; one that it does not fill is the identity.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plugformer.errors import LengthError
+from plugformer.interfaces import Padding, PositionalEncoding, Positions
+from plugformer_testing.check import check, require, require_close, require_finite
+from plugformer_testing.layout import FULL, PADDED, Layout
+from plugformer_testing.module import example, module_checks
+from plugformer_testing.subject import Subject
+
+HEAD_WIDTH = 6
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an encoding makes of one example.
+
+    Attributes:
+        embedded: Embeddings, (batch, length, width).
+        rotated: Heads, (batch, heads, length, head width).
+        bias: Added to scores of these heads, (batch, heads, query, key); zero if the encoding adds nothing.
+    """
+
+    embedded: Float[Tensor, "batch length width"]
+    rotated: Float[Tensor, "batch heads length head_width"]
+    bias: Float[Tensor, "batch heads query key"]
+
+
+def effect(
+    at: Positions, x: Tensor, heads: Tensor, key: Positions | None = None, key_heads: Tensor | None = None
+) -> Effect:
+    """Returns what the encoding of `at` does there, and to the scores of heads there.
+
+    Args:
+        at: Positions of embeddings, heads and queries.
+        x: Embeddings.
+        heads: Heads that are rotated, and the queries.
+        key: Positions of the keys; those of the queries if None.
+        key_heads: The keys; the queries if None.
+    """
+    keys = at if key is None else key
+    added = added_to_scores(at.encoding, heads, heads if key_heads is None else key_heads, at, keys)
+    return Effect(at.encoding.embed(x, at), at.rotate(heads), added)
+
+
+def added_to_scores(
+    encoding: PositionalEncoding, query_heads: Tensor, key_heads: Tensor, query: Positions, key: Positions
+) -> Tensor:
+    """Returns all that an encoding adds to the scores of heads, which are not scaled here."""
+    shape = (*query_heads.shape[:3], key.length)
+    bias = encoding.bias(query, key)
+    content = encoding.content_bias(query_heads, key_heads, query, key)
+    added = torch.zeros(shape, dtype=query_heads.dtype)
+    for part in (bias, content):
+        added = added if part is None else added + part.to(added.dtype).expand(shape)
+    return added
+
+
+@check((*FULL, *PADDED))
+def shapes(subject: Subject, layout: Layout) -> None:
+    """Embeddings and heads keep their shape; a bias has a map for each head, a row for each query."""
+    encoding: PositionalEncoding = subject.shaken()
+    at = layout.at(encoding)
+    x, heads = _example(subject, layout)
+    for name, output, given in (("embed", encoding.embed(x, at), x), ("rotate", at.rotate(heads), heads)):
+        require(
+            output.shape == given.shape,
+            f"{name} returns shape {tuple(output.shape)}, given {tuple(given.shape)}",
+        )
+        require_finite(output, f"{name} returns values that are not finite")
+    bias = encoding.bias(at, at)
+    if bias is not None:
+        batch, length = layout.real.shape
+        expected = [(rows, subject.model.heads, length, length) for rows in (1, batch)]
+        require(
+            tuple(bias.shape) in expected, f"bias has shape {tuple(bias.shape)}, expected one of {expected}"
+        )
+        require_finite(bias, "bias is not finite: a mask is the scope's")
+    content = encoding.content_bias(heads, heads, at, at)
+    if content is not None:
+        expected = [(*heads.shape[:3], at.length)]
+        require(
+            tuple(content.shape) in expected,
+            f"content_bias has shape {tuple(content.shape)}, expected {expected[0]}",
+        )
+        require_finite(content, "content_bias is not finite: a mask is the scope's")
+
+
+@check((1, 3, 8))
+def any_number_of_heads(subject: Subject, heads: int) -> None:
+    """Rotation takes any number of heads and any even head width; a bias has the model's number of heads.
+
+    Keys may have fewer heads than queries: a bias from content takes groups of them.
+    """
+    encoding: PositionalEncoding = subject.shaken(heads=heads, width=heads * 6)
+    at = FULL[2].at(encoding)
+    for width in (2, 6, 10):
+        x = torch.randn(2, heads, at.length, width, dtype=torch.float64)
+        require(at.rotate(x).shape == x.shape, f"rotate changes the shape of heads of width {width}")
+    bias = encoding.bias(at, at)
+    require(bias is None or bias.shape[1] == heads, f"bias does not have one map for each of {heads} heads")
+    query_heads = torch.randn(2, heads, at.length, HEAD_WIDTH, dtype=torch.float64)
+    for groups in {1, heads}:
+        key_heads = torch.randn(2, groups, at.length, HEAD_WIDTH, dtype=torch.float64)
+        content = encoding.content_bias(query_heads, key_heads, at, at)
+        require(
+            content is None or content.shape[1] == heads,
+            f"content_bias does not have one map for each of {heads} heads that share {groups} keys",
+        )
+
+
+@check((15, 16, 17, 40))
+def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
+    """Up to the model's longest sequence everything works; beyond it works too, or is a LengthError."""
+    encoding: PositionalEncoding = subject.shaken(max_length=16)
+    at = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
+    x = torch.randn(1, length, subject.model.width, dtype=torch.float64)
+    heads = torch.randn(1, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
+    try:
+        found = effect(at, x, heads)
+    except LengthError as error:
+        require(length > 16, f"a sequence of {length} tokens is refused, the model's longest is 16: {error}")
+        return
+    for output in (found.embedded, found.rotated, found.bias):
+        require_finite(output, f"a sequence of {length} tokens gives values that are not finite")
+
+
+@check(PADDED)
+def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
+    """Tokens stand where they stand without padding: positions count real tokens only."""
+    encoding: PositionalEncoding = subject.shaken()
+    x, heads = _example(subject, layout)
+    whole = effect(layout.at(encoding), x, heads)
+    for row, real in enumerate(layout.real):
+        alone = Layout(("x" * int(real.sum()),), Padding.NONE).at(encoding)
+        expected = effect(alone, x[row, real][None], heads[row, :, real][None])
+        message = "a token is encoded at another position because of padding"
+        require_close(whole.embedded[row, real], expected.embedded[0], message)
+        require_close(whole.rotated[row, :, real], expected.rotated[0], message)
+        require_close(whole.bias[row][:, real][:, :, real], expected.bias[0], message)
+
+
+@check((1, 3, 6))
+def positions_go_on_after_a_cache(subject: Subject, cut: int) -> None:
+    """New tokens stand behind those kept before: a piece is encoded as that part of the whole."""
+    encoding: PositionalEncoding = subject.shaken()
+    layout = FULL[2]
+    x, heads = _example(subject, layout)
+    whole = effect(layout.at(encoding), x, heads)
+    head = Positions.of(layout.real[:, :cut], encoding, Padding.NONE)
+    tail = head.following(layout.real[:, cut:], Padding.NONE)
+    piece = effect(tail, x[:, cut:], heads[:, :, cut:], key=head.then(tail), key_heads=heads)
+    message = f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
+    require_close(piece.embedded, whole.embedded[:, cut:], message)
+    require_close(piece.rotated, whole.rotated[:, :, cut:], message)
+    require_close(piece.bias, whole.bias[:, :, cut:], message)
+
+
+@check((*FULL[2:], *PADDED[2:]))
+def rows_are_independent(subject: Subject, layout: Layout) -> None:
+    """A row of a batch is encoded as it is alone."""
+    encoding: PositionalEncoding = subject.shaken()
+    x, heads = _example(subject, layout)
+    at = layout.at(encoding)
+    whole = effect(at, x, heads)
+    for row in range(len(layout.rows)):
+        one = torch.tensor([row])
+        alone = effect(at.select(one), x[one], heads[one])
+        for output, expected in (
+            (whole.embedded, alone.embedded),
+            (whole.rotated, alone.rotated),
+            (whole.bias, alone.bias),
+        ):
+            require_close(output[row], expected[0], f"row {row} is encoded otherwise in the batch than alone")
+
+
+@check((1, 5))
+def scores_depend_on_distance(subject: Subject, shift: int) -> None:
+    """With rotated heads and bias, the score of a query and a key depends on their distance alone."""
+    encoding: PositionalEncoding = subject.shaken()
+    real = torch.ones(1, 6, dtype=torch.bool)
+    query, key = torch.randn(2, 1, subject.model.heads, 6, HEAD_WIDTH, dtype=torch.float64)
+
+    def scores(start: int) -> Tensor:
+        at = Positions.of(real, encoding, Padding.NONE, start=start)
+        queries, keys = at.rotate(query), at.rotate(key)
+        return queries @ keys.transpose(-2, -1) + added_to_scores(encoding, queries, keys, at, at)
+
+    require_close(
+        scores(shift),
+        scores(0),
+        f"scores change when query and key both move by {shift}: they do not depend on distance alone",
+        tolerance=1e-4,
+    )
+
+
+@check()
+def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
+    """Where an encoding does something, it does something else at each of the first positions."""
+    encoding: PositionalEncoding = subject.shaken()
+    at = FULL[2].at(encoding)
+    x = torch.ones(2, at.length, subject.model.width, dtype=torch.float64)
+    heads = torch.ones(2, subject.model.heads, at.length, HEAD_WIDTH, dtype=torch.float64)
+    found = effect(at, x, heads)
+    for slot, rows in (("embed", found.embedded[0]), ("rotate", found.rotated[0].transpose(0, 1).flatten(1))):
+        if _fills(encoding, slot):
+            same = torch.cdist(rows, rows) + torch.eye(at.length, dtype=rows.dtype)
+            require(bool((same > 1e-6).all()), f"{slot} gives two positions the same value")
+    for slot in ("bias", "content_bias"):
+        if _fills(encoding, slot):
+            first = found.bias[0, :, -1]  # what the last query sees, by distance
+            differ = bool((first.diff(dim=-1).abs() > 1e-9).any())
+            require(differ, f"{slot} gives all distances the same value")
+
+
+@check(FULL[1:])
+def scores_change_between_two_tokens(subject: Subject, layout: Layout) -> None:
+    """What is added to the score of a query and a key depends on these two tokens alone."""
+    encoding: PositionalEncoding = subject.shaken()
+    at, last = layout.at(encoding), layout.real.shape[1] - 1
+    query, key = (_example(subject, layout)[1] for _ in range(2))
+    added = added_to_scores(encoding, query, key, at, at)
+    for number in range(at.length):
+        other_query, other_key = torch.randn_like(query), torch.randn_like(key)
+        other_query[:, :, last], other_key[:, :, number] = query[:, :, last], key[:, :, number]
+        require_close(
+            added_to_scores(encoding, other_query, other_key, at, at)[..., last, number],
+            added[..., last, number],
+            "what is added to the score of a query and a key changes with the tokens around them",
+        )
+
+
+@check()
+def rotation_keeps_lengths(subject: Subject) -> None:
+    """A rotated head has the length that it had, or that length times one factor for all heads and positions.
+
+    Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
+    """
+    encoding: PositionalEncoding = subject.shaken()
+    at = FULL[2].at(encoding)
+    heads = torch.randn(2, subject.model.heads, at.length, HEAD_WIDTH, dtype=torch.float64)
+    factors = at.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
+    require_close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
+
+
+def _fills(encoding: PositionalEncoding, slot: str) -> bool:
+    return getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
+
+
+def _example(subject: Subject, layout: Layout) -> tuple[Tensor, Tensor]:
+    batch, length = layout.real.shape
+    return (
+        torch.randn(batch, length, subject.model.width, dtype=torch.float64),
+        torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64),
+    )
+
+
+def _exercise(subject: Subject, encoding: PositionalEncoding, dtype: torch.dtype) -> Tensor:
+    """Everything that the encoding does to a padded batch."""
+    layout = PADDED[2]
+    batch, length = layout.real.shape
+    at = layout.at(encoding)
+    x = example(batch, length, subject.model.width, dtype=dtype)
+    heads = example(batch, subject.model.heads, length, HEAD_WIDTH, dtype=dtype)
+    found = effect(at, x, heads)
+    return torch.cat([part.flatten() for part in (found.embedded, found.rotated, found.bias)])
+
+
+CHECKS = (
+    *module_checks(_exercise),
+    shapes,
+    any_number_of_heads,
+    long_sequences_work_or_are_refused,
+    padding_moves_nothing,
+    positions_go_on_after_a_cache,
+    rows_are_independent,
+    scores_depend_on_distance,
+    a_filled_slot_tells_positions_apart,
+    scores_change_between_two_tokens,
+    rotation_keeps_lengths,
+)

@@ -1,0 +1,224 @@
+"""Running contract checks against a component."""
+
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import torch
+
+import plugformer
+from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
+from plugformer.interfaces import ModelContext
+from plugformer.model import random_stream
+from plugformer.registry import Entry, Kind, source_hash
+from plugformer_testing.check import Check, NotApplicable, Violation
+from plugformer_testing.result import Outcome, Report, Status
+from plugformer_testing.subject import Subject
+
+_SIMPLER = 300
+"""Simpler variants of a failing case that are tried at most."""
+
+
+def checks_of(kind: Kind) -> tuple[Check, ...]:
+    """Returns the checks of a kind, in the order in which they run."""
+    checks: tuple[Check, ...] = import_module(f"plugformer_testing.{kind.value}").CHECKS
+    return checks
+
+
+def run(
+    component: str | type,
+    *,
+    options: Mapping[str, Any] | None = None,
+    model: ModelContext | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Report:
+    """Runs all checks of a component's kind.
+
+    Args:
+        component: `kind/name` of an installed one, or a class that implements a kind's interface.
+        options: Its own options; needed if one has no default.
+        model: Sizes of the model, where the component cannot work with those that the suite chooses.
+        expected_failures: Names of checks that are known to fail, each with the reason.
+
+    Raises:
+        ConfigurationError: An option is unknown, of the wrong type or out of range.
+        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported.
+    """
+    subject = Subject.of_class(component) if isinstance(component, type) else Subject.registered(component)
+    return report(subject.given(options=options, model=model, expected_failures=expected_failures))
+
+
+def report(subject: Subject) -> Report:
+    """Runs all checks of a subject's kind.
+
+    Raises:
+        ConfigurationError: An option is unknown, of the wrong type or out of range.
+    """
+    subject.check_options()
+    checks = checks_of(subject.kind)
+    outcomes = [outcome(subject, check) for check in checks]
+    return Report(
+        subject=subject.path,
+        distribution=subject.distribution,
+        version=subject.version,
+        source=subject.source,
+        plugformer=plugformer.__version__,
+        options=subject.options,
+        outcomes=(*outcomes, *_undeclarable(subject, checks)),
+    )
+
+
+def unloadable(entry: Entry, error: RegistryError) -> Report:
+    """Returns the report of a component whose class cannot be imported: all checks but that are skipped."""
+    skipped = [
+        Outcome(check=check.name, status=Status.SKIPPED, message="the component cannot be imported")
+        for check in checks_of(Kind(entry.kind))
+    ]
+    loading = Outcome(check="loads", status=Status.FAILED, message=str(error))
+    return Report(
+        subject=f"{entry.kind}/{entry.name}",
+        distribution=entry.distribution,
+        version=entry.version,
+        source=source_hash(entry.target.partition(":")[0]),
+        plugformer=plugformer.__version__,
+        options={},
+        outcomes=(loading, *skipped),
+    )
+
+
+def outcome(subject: Subject, check: Check) -> Outcome:
+    """Runs one check; random numbers and warnings of the caller are left as they were."""
+    started = time.perf_counter()
+    with random_stream(0, check.name), warnings.catch_warnings(), _threads_left_alone():
+        warnings.simplefilter("ignore")
+        status, fault, case = _tried(subject, check)
+    status, message = _as_declared(subject, check, status, str(fault))
+    return Outcome(
+        check=check.name,
+        status=status,
+        message=message,
+        case=case,
+        seconds=round(time.perf_counter() - started, 3),
+        traceback=fault.traceback,
+    )
+
+
+def _tried(subject: Subject, check: Check) -> tuple[Status, Violation, str]:
+    """Returns how a check ended, why, and on which case."""
+    if missing := subject.missing_options:
+        advice = f"`--set {missing[0]}=...` or `options=` in `contract_tests` gives it"
+        needed = f"needs a value for {', '.join(missing)}, which has no default: {advice}"
+        return Status.SKIPPED, Violation(needed), ""
+    reasons: list[str] = []
+    note = ""
+    for case in check.cases or (None,):
+        try:
+            found = _tried_on(subject, check, case)
+        except NotApplicable as reason:
+            reasons.append(str(reason))
+            continue
+        if isinstance(found, Violation):
+            case, fault = _smallest(subject, check, case, found)
+            return Status.FAILED, fault, "" if case is None else str(case)
+        note = note or found
+    if reasons and len(reasons) == len(check.cases or (None,)):
+        return Status.SKIPPED, Violation(reasons[0]), ""
+    return Status.PASSED, Violation(note), ""
+
+
+def _tried_on(subject: Subject, check: Check, case: Any) -> Violation | str:
+    """Tries a check on a case and returns what is wrong, or else what it notes.
+
+    Raises:
+        NotApplicable: The case does not concern the component, or it refuses the case's sizes.
+    """
+    try:
+        return (check.function(subject) if case is None else check.function(subject, case)) or ""
+    except Violation as violation:
+        return violation
+    except ConfigurationError as error:
+        raise NotApplicable(f"the component refuses it: {error}") from error
+    except (NotApplicable, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # whatever a component's code raises, SystemExit included
+        place = raised_in(error, subject.component.__module__.partition(".")[0])
+        fault = Violation(f"raised {described(error)}" + (f", in {place}" if place else ""))
+        fault.traceback = "".join(traceback.format_exception(error))
+        return fault
+
+
+def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
+    """Goes on to simpler cases as long as one fails too."""
+    tried = 0
+    candidates = iter(check.simpler(case))
+    while tried < _SIMPLER and (candidate := next(candidates, None)) is not None:
+        tried += 1
+        try:
+            again = _tried_on(subject, check, candidate)
+        except NotApplicable:
+            continue
+        if isinstance(again, Violation):
+            case, fault = candidate, again
+            candidates = iter(check.simpler(case))
+    return case, fault
+
+
+def _as_declared(subject: Subject, check: Check, status: Status, message: str) -> tuple[Status, str]:
+    """Compares an outcome with what the author said to expect.
+
+    What passes although it is declared to fail is a mistake of the declaration, unless options may decide:
+    then the same check may fail with others.
+    """
+    reason = subject.expected_failures.get(check.name)
+    if reason is None or status is Status.SKIPPED:
+        return status, message
+    if status is Status.FAILED and reason.strip():
+        return Status.EXPECTED_FAILURE, f"{reason} ({message})"
+    if status is Status.FAILED:
+        return status, f"declared to fail without a reason; give one ({message})"
+    if subject.has_options:
+        return status, f"declared to fail ({reason}), but it passes with these options"
+    return Status.FAILED, f"declared to fail ({reason}), but it passes; remove the declaration"
+
+
+def _undeclarable(subject: Subject, checks: tuple[Check, ...]) -> list[Outcome]:
+    """Returns a failure for every declaration about a check that does not exist."""
+    names = [check.name for check in checks]
+    return [
+        Outcome(
+            check=name,
+            status=Status.FAILED,
+            message=f"declared to fail, but there is no check of that name{nearest(name, names)}",
+        )
+        for name in subject.expected_failures
+        if name not in names
+    ]
+
+
+def find_check(kind: Kind, name: str) -> Check:
+    """Returns a kind's check by name.
+
+    Raises:
+        RegistryError: There is none.
+    """
+    checks = {check.name: check for check in checks_of(kind)}
+    if name not in checks:
+        raise RegistryError(
+            f"{kind} has no check {name!r}{nearest(name, checks)}\nknown: {', '.join(checks)}"
+        )
+    return checks[name]
+
+
+@contextmanager
+def _threads_left_alone() -> Iterator[None]:
+    """Inside, torch uses one thread: the tensors are tiny, and waking threads takes longer than computing."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

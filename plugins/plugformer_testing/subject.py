@@ -1,0 +1,293 @@
+"""What a contract is checked against: a component's class with its options, and where it comes from."""
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import nn
+
+from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.interfaces import Attention, HeadContext, ModelContext, Place, ResidualContext
+from plugformer.registry import (
+    Kind,
+    Registry,
+    checked_options,
+    interface_of,
+    options_model,
+    source_hash,
+)
+from plugformer_testing.check import require
+from plugformer_testing.probes import RootMeanSquare, SharedState
+
+T = TypeVar("T")
+
+MODEL = ModelContext(width=24, heads=4, hidden_width=20, max_length=16)
+"""Sizes that the checks use unless they try others: small, and no two of them equal."""
+
+ENCODER, DECODER = Place(), Place(stack="decoder", causal=True)
+CROSS = Place(stack="decoder", layer=1, layers=2, cross=True)
+PLACES = (
+    ENCODER,
+    Place(layer=3, layers=4),
+    DECODER,
+    Place(stack="decoder", layer=11, layers=12, causal=True),
+    CROSS,
+)
+"""First and last layers of stacks of different depth, causal or not, and cross-attention."""
+
+_DEEP = 6
+"""Layers of a stack in which one may read the state of another."""
+
+OUTPUTS = 7
+"""Classes that a head predicts."""
+
+SUBLAYERS = ("attention", "cross_attention", "feed_forward")
+"""What a residual connection joins."""
+
+_NEURAL = (
+    Kind.POSITION,
+    Kind.ATTENTION,
+    Kind.FEED_FORWARD,
+    Kind.NORM,
+    Kind.HEAD,
+    Kind.RESIDUAL,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A component under test.
+
+    Attributes:
+        kind: Its kind.
+        name: Its name; of a class that is not registered, the class's.
+        component: Its class.
+        options: Its own options, as a task file would give them.
+        model: The model that it becomes a part of: sizes, and a place that it may refuse for another.
+        fixed: The place that it is constructed for; None for the first that it serves.
+        expected_failures: Names of checks that its author knows to fail, with the reasons.
+        distribution: Who offers it.
+        version: That distribution's version.
+        module: The module that its source is hashed from; that of the class if empty.
+        registry: Has the components that it is tried with; what is installed if None.
+    """
+
+    kind: Kind
+    name: str
+    component: type
+    options: Mapping[str, Any] = field(default_factory=dict)
+    model: ModelContext = MODEL
+    fixed: Place | None = None
+    expected_failures: Mapping[str, str] = field(default_factory=dict)
+    distribution: str = "local"
+    version: str = ""
+    module: str = ""
+    registry: Registry | None = None
+    _memo: dict[Hashable, Any] = field(default_factory=dict)
+
+    @classmethod
+    def registered(cls, path: str, registry: Registry | None = None) -> "Subject":
+        """Returns an installed component.
+
+        Args:
+            path: `kind/name` or `kind/distribution:name`.
+            registry: Where to look; what is installed if None.
+
+        Raises:
+            RegistryError: It is unknown, in conflict or quarantined, or cannot be imported.
+        """
+        kind, slash, name = path.partition("/")
+        if not slash:
+            raise RegistryError(f"{path!r} is not a component\nwrite KIND/NAME, such as attention/mha")
+        registry = registry or Registry.discover()
+        entry = registry.find(kind, name)
+        return cls(
+            kind=Kind(kind),
+            name=entry.name,
+            component=registry.load(kind, name),
+            expected_failures=dict(entry.expected_failures),
+            distribution=entry.distribution,
+            version=entry.version,
+            module=entry.target.partition(":")[0],
+            registry=registry,
+        )
+
+    @classmethod
+    def of_class(cls, component: type) -> "Subject":
+        """Returns a class that need not be registered.
+
+        Raises:
+            RegistryError: It implements no kind's interface.
+        """
+        for kind in Kind:
+            if issubclass(component, interface_of(kind)):
+                return cls(kind=kind, name=component.__name__, component=component)
+        raise RegistryError(
+            f"{component.__module__}.{component.__qualname__} implements no kind of component\n"
+            "derive it from one of the interfaces in plugformer.interfaces"
+        )
+
+    def given(
+        self,
+        *,
+        options: Mapping[str, Any] | None = None,
+        model: ModelContext | None = None,
+        expected_failures: Mapping[str, str] | None = None,
+    ) -> "Subject":
+        """Returns the same component with what its author says about it."""
+        return replace(
+            self,
+            options=dict(options or self.options),
+            model=model or self.model,
+            expected_failures={**self.expected_failures, **(expected_failures or {})},
+            _memo={},
+        )
+
+    def at(self, place: Place) -> "Subject":
+        """Returns the same component, to be constructed for a place."""
+        return replace(self, fixed=place, _memo={})
+
+    def serving(self, *places: Place) -> list["Subject"]:
+        """Returns the component at those of the places that it serves.
+
+        An attention whose layers share states is there again, in a layer that reads another's.
+
+        Raises:
+            ConfigurationError: It refuses them all.
+        """
+        served = [self.at(place) for place in places if self._refusal(place) is None]
+        if not served and (refusal := self._refusal(places[-1])):
+            raise refusal
+        if self.kind is Kind.ATTENTION:
+            served += [reader for each in served for reader in self._readers(each.place)]
+        return served
+
+    def _readers(self, place: Place) -> list["Subject"]:
+        """Returns the attention in the first layer that reads the state of one below, if any does."""
+
+        def find() -> list[Subject]:
+            higher = (replace(place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
+            served = [self.at(each) for each in higher if self._refusal(each) is None]
+            with torch.device("meta"):
+                return [each for each in served if isinstance(each.create(), SharedState)]
+
+        return self.once(("readers", place), find)[:1]
+
+    @property
+    def place(self) -> Place:
+        """The place that the component is constructed for; the model's if it refuses all."""
+        if self.fixed is not None:
+            return self.fixed
+        places = (self.model.place, *PLACES)
+        return next((place for place in places if self._refusal(place) is None), self.model.place)
+
+    def _refusal(self, place: Place) -> ConfigurationError | None:
+        """Returns how the component refuses a place, or None; other errors are for whoever constructs it."""
+
+        def refusal() -> ConfigurationError | None:
+            try:
+                with torch.device("meta"):
+                    self.at(place).create()
+            except ConfigurationError as error:
+                return error
+            except Exception:
+                return None
+            return None
+
+        return self.once(("refusal", place), refusal)
+
+    def create(self, **sizes: Any) -> Any:
+        """Constructs the component.
+
+        Args:
+            **sizes: Fields of its context that differ.
+
+        Raises:
+            ConfigurationError: It refuses its options or the sizes.
+        """
+        context: tuple[ModelContext, ...] = ()
+        told = {**vars(self.model), "place": self.place, **sizes} if self.kind in _NEURAL else {}
+        if self.kind is Kind.HEAD:
+            context = (HeadContext(**{"outputs": OUTPUTS, **told}),)
+        elif self.kind is Kind.RESIDUAL:
+            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, told["width"])}
+            context = (ResidualContext(**{**joined, **told}),)
+        elif told:
+            context = (ModelContext(**told),)
+        made = self.component(*context, **checked_options(self.component, self.options, self.name))
+        if self.kind is Kind.ATTENTION and made.reads_layer is not None:
+            return self._with_owner(made, sizes)
+        return made
+
+    def _with_owner(self, reader: Attention, sizes: Mapping[str, Any]) -> "SharedState":
+        """Returns an attention beside the one in a layer below whose state it reads."""
+        below, place = cast("int", reader.reads_layer), self.place
+        require(
+            0 <= below < place.layer,
+            f"in {place} it reads the state of layer {below}, expected a layer below",
+        )
+        at = replace(place, layer=below)
+        owner = self.component(
+            ModelContext(**{**vars(self.model), **sizes, "place": at}),
+            **checked_options(self.component, self.options, self.name),
+        )
+        require(
+            owner.reads_layer is None,
+            f"in {place} it reads the state of layer {below}, which has none of its own",
+        )
+        return SharedState(owner, reader)
+
+    def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
+        """Constructs a module in evaluation mode whose parameters have moved away from their initial values.
+
+        What starts at zero, such as a gate or an output projection, could otherwise hide any fault.
+        """
+        module: nn.Module = self.create(**sizes)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.add_(torch.randn_like(parameter), alpha=0.1)
+        return module.to(dtype).eval()
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Returns `make()`, computed the first time only: what is slow and several checks share."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        return cast("T", self._memo[key])
+
+    def check_options(self) -> None:
+        """Checks the options that are given; one that is missing makes checks be skipped.
+
+        Raises:
+            ConfigurationError: An option is unknown, of the wrong type or out of range.
+        """
+        if not self.missing_options:
+            checked_options(self.component, self.options, self.path)
+
+    @property
+    def missing_options(self) -> list[str]:
+        """Options that have no default and are not given."""
+        fields = options_model(self.component).model_fields
+        return [name for name, option in fields.items() if option.is_required() and name not in self.options]
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the component has options of its own."""
+        return bool(options_model(self.component).model_fields)
+
+    @property
+    def source(self) -> str:
+        """Hash of the modules that the component is made of."""
+        return source_hash(self.module or self.component.__module__)
+
+    @property
+    def file(self) -> str:
+        """The file of the component's class, for other processes."""
+        return inspect.getsourcefile(self.component) or ""
+
+    @property
+    def path(self) -> str:
+        """The component as `kind/name`."""
+        return f"{self.kind}/{self.name}"

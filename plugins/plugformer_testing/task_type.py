@@ -1,0 +1,459 @@
+"""The contract of task types: see plugformer.interfaces.task_type."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from plugformer.data import Vocabularies
+from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.interfaces import (
+    IGNORED,
+    Answer,
+    Column,
+    Encoded,
+    Examples,
+    Level,
+    Prediction,
+    Ragged,
+    TaskType,
+    evaluating,
+)
+from plugformer_testing.check import check, fail, require, require_finite
+from plugformer_testing.small_models import taken
+from plugformer_testing.small_tasks import examples_of, model_of, split_of, training_data, vocabularies_of
+from plugformer_testing.subject import Subject
+
+_PARTS = {
+    Level.NEXT_TOKEN: {"input", "output"},
+    Level.TOKEN: {"input", "targets"},
+    Level.SEQUENCE: {"input", "targets"},
+}
+"""What encoded examples may have at each level."""
+
+_UNSEEN = "☃"
+"""A label that no example has."""
+
+_SHOWN = 60
+"""Characters of what is learned that a message shows."""
+
+
+@check()
+def columns_are_sound(subject: Subject) -> None:
+    """Columns have different names, one at least is tokenized as source, and tags stand along words."""
+    task_type: TaskType = subject.create()
+    columns = {column.name: column for column in task_type.columns}
+    require(len(columns) == len(task_type.columns), "two of its columns have the same name")
+    for column in columns.values():
+        along = columns.get(column.along or "")
+        require(
+            (column.along is None) == (column.holds != "tags") and (along is None or along.holds == "words"),
+            f"column {column.name!r} of {column.holds} stands along {column.along!r}: tags stand along words",
+        )
+    require(
+        any(column.tokenizer == "source" for column in columns.values()),
+        "no column is tokenized as source: a model has nothing to read",
+    )
+
+
+@check()
+def what_it_learns_survives_json(subject: Subject) -> None:
+    """What it learns is as `learned_type` says, and read back from JSON it encodes the same."""
+    task_type: TaskType = subject.create()
+    examples = examples_of(task_type)
+    learned = task_type.learn(training_data(task_type, examples))
+    try:
+        schema: TypeAdapter[object] = TypeAdapter(task_type.learned_type, config=ConfigDict(strict=True))
+        again = schema.validate_json(json.dumps(learned))
+    except ValidationError as error:
+        declared = task_type.learned_type
+        declared = declared.__name__ if isinstance(declared, type) else str(declared)
+        fail(
+            f"`learn` returns {_shown(learned)}, but learned_type is {declared}: "
+            f"{error.errors()[0]['msg']}; set learned_type = {_annotation(learned)}"
+        )
+    except (TypeError, ValueError) as error:
+        fail(f"what it learns cannot be read back from JSON: {str(error).splitlines()[0]}")
+    require(again == learned, f"it learns {learned!r}, from JSON that is {again!r}")
+    other: TaskType = subject.create()
+    task_type.learned, other.learned = learned, again
+    require(
+        _encode(other, examples) == _encode(task_type, examples),
+        "with what it has learned from JSON it encodes other numbers",
+    )
+
+
+@check()
+def numbers_fit_the_level(subject: Subject) -> None:
+    """Examples have tokens of the vocabulary, and targets that the head has an output for.
+
+    At next-token, tokens to read and tokens to follow; at token, a target for each token; at sequence, for
+    each example.
+    """
+    known, examples = _learned(subject)
+    encoded, level = _encode(known.task_type, examples, known), known.task_type.level
+    count = len(next(iter(examples.values())))
+    for part, values in encoded.items():
+        require(part in _PARTS[level], f"it encodes {part!r}; at level {level} there is {_PARTS[level]}")
+        require(len(values) == count, f"{count} examples have {len(values)} times {part}")
+    reads = any(column.role == "input" for column in known.task_type.columns)
+    expected = _PARTS[level] - ({"input"} if not reads else set())
+    require(set(encoded) == expected, f"it encodes {sorted(encoded)}, expected {sorted(expected)}")
+    for part in ("input", "output"):
+        for row, tokens in enumerate(encoded.get(part, ())):
+            wrong = [token for token in tokens if not 0 <= token < known.source.size]
+            require(not wrong, f"the {part} of example {row} has the tokens {wrong}, which are none")
+            require(bool(tokens), f"the {part} of example {row} has no token")
+    if level is Level.TOKEN:
+        for row, (tokens, targets) in enumerate(zip(encoded["input"], encoded["targets"], strict=True)):
+            require(
+                len(tokens) == len(targets),
+                f"example {row} has {len(tokens)} tokens and {len(targets)} targets, expected as many",
+            )
+    outputs = known.sizes.outputs
+    numbers = np.concatenate([np.ravel(each) for each in encoded.get("targets", [])] or [np.zeros(0)])
+    if numbers.dtype.kind in "iu":
+        wrong = numbers[(numbers != IGNORED) & ((numbers < 0) | (numbers >= outputs))].tolist()
+        require(not wrong, f"targets are {wrong}, the head has {outputs} outputs")
+    require(bool(np.isfinite(numbers).all()), "targets are not finite")
+
+
+@check()
+def encoding_is_repeatable(subject: Subject) -> None:
+    """The same examples give the same numbers, from the same object and from a new one."""
+    known, examples = _learned(subject)
+    first = _encode(known.task_type, examples, known)
+    require(_encode(known.task_type, examples, known) == first, "encoded again, examples are other numbers")
+    other: TaskType = subject.create()
+    other.learned = known.learned
+    require(_encode(other, examples, known) == first, "another object encodes other numbers")
+
+
+@check()
+def examples_are_encoded_alone(subject: Subject) -> None:
+    """An example's numbers do not depend on the examples beside it, nor on how many come at a time."""
+    known, examples = _learned(subject)
+    whole = _encode(known.task_type, examples, known)
+    for row in range(len(next(iter(examples.values())))):
+        alone = _encode(known.task_type, {name: [values[row]] for name, values in examples.items()}, known)
+        for part in whole:
+            require(
+                alone[part][0] == whole[part][row],
+                f"the {part} of example {row} is {alone[part][0]} alone and {whole[part][row]} among others",
+            )
+
+
+@check()
+def questions_have_no_outputs(subject: Subject) -> None:
+    """Without outputs an example has the same input, and a token to be labelled is still known as one."""
+    known, examples = _learned(subject)
+    asked = _inputs(known.task_type, examples)
+    if not asked:
+        return
+    whole, question = _encode(known.task_type, examples, known), _encode(known.task_type, asked, known)
+    require(
+        question["input"] == whole["input"], f"without {_outputs(known.task_type)} the inputs are different"
+    )
+    if known.task_type.level is Level.TOKEN:
+        require("targets" in question, "questions have no targets: which tokens are to be labelled?")
+        marks = [
+            [[number != IGNORED for number in row] for row in each["targets"]] for each in (whole, question)
+        ]
+        require(marks[0] == marks[1], "in questions other tokens have a target than in examples")
+
+
+@check()
+def a_question_is_read_as_its_example(subject: Subject) -> None:
+    """What people type, the inputs of an example as they are shown, is encoded as that example's inputs."""
+    known, examples = _learned(subject)
+    split, task_type = split_of(known, examples), known.task_type
+    named = [column.name for column in task_type.columns]
+    for row in range(len(split)):
+        text = split.input(row)
+        question = task_type.question(text)
+        require(
+            set(question) <= set(named),
+            f"the question {text!r} has {sorted(question)}, the columns are {named}",
+        )
+        part = "input" if _inputs(task_type, examples) else "output"
+        found = _encode(task_type, {name: [value] for name, value in question.items()}, known)[part][0]
+        expected = _encode(task_type, examples, known)[part][row]
+        require(found == expected, f"the question {text!r} is read as {found}, the example as {expected}")
+
+
+@check()
+def unseen_labels_are_refused(subject: Subject) -> None:
+    """A label or tag that was not learned is an ExampleError, which says the label and whose it is."""
+    known, examples = _learned(subject)
+    for column in known.task_type.columns:
+        if column.holds not in ("label", "labels", "tags") or column.role != "output":
+            continue
+        values = list(examples.get(column.name, ()))
+        at = max((row for row, value in enumerate(values) if value), default=None)
+        if at is None:
+            continue
+        values[at] = _UNSEEN if column.holds == "label" else [*values[at][:-1], _UNSEEN]
+        try:
+            _encode(known.task_type, {**examples, column.name: values}, known)
+        except ExampleError as error:
+            require(
+                error.row == at, f"of an unseen one in example {at} it says that it is in example {error.row}"
+            )
+            require(
+                _UNSEEN in str(error), f"the message does not say which {column.name} is unknown: {error}"
+            )
+        else:
+            fail(f"{column.name} that training never saw are encoded, expected an ExampleError")
+
+
+@check()
+def draws_follow_their_generators(subject: Subject) -> None:
+    """What is random comes from an example's own generator: the same again, and whatever stands beside it.
+
+    The examples that were given stay as they are.
+    """
+    known, examples = _learned(subject)
+    encoded = _as_encoded(_encode(known.task_type, examples, known), known.task_type.level)
+    before, count = _values(encoded), len(encoded)
+
+    def drawn(given: Encoded, rows: Sequence[int]) -> dict[str, list[Any]]:
+        generators = [np.random.default_rng([1, row]) for row in rows]
+        return _values(known.task_type.draw(given, generators))
+
+    whole = drawn(encoded, range(count))
+    require(_values(encoded) == before, "draw changes the examples that it is given")
+    require(drawn(encoded, range(count)) == whole, "the same generators draw something else")
+    for row in range(count):
+        alone = drawn(taken(encoded, [row]), [row])
+        for part, values in whole.items():
+            require(alone[part][0] == values[row], f"what is drawn for an example's {part} depends on others")
+
+
+@check()
+def a_model_learns_from_it(subject: Subject) -> None:
+    """A model of an installed architecture has a finite loss over its examples, and finite gradients."""
+    known, examples = _learned(subject)
+    split = split_of(known, examples, packed=True)
+    model = model_of(known, _encode(known.task_type, examples, known).get("targets"), subject.registry)
+    loss = model(split.batch(range(len(split))))
+    require(int(loss.targets) > 0, "there is nothing to be predicted")
+    require_finite(loss.total, "the loss is not finite")
+    loss.total.backward()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None:
+            require_finite(parameter.grad, f"the gradient of {name} is not finite")
+
+
+@check()
+def answers_are_of_their_type(subject: Subject) -> None:
+    """Each example has one answer, of `answer_type`, that survives JSON; scores are logarithms."""
+    known, examples = _learned(subject)
+    if known.task_type.level is Level.NEXT_TOKEN:
+        return
+    asked = _inputs(known.task_type, examples)
+    answers = _answers(subject, known, examples, asked)
+    count = len(next(iter(asked.values())))
+    require(len(answers) == count, f"{count} examples have {len(answers)} answers")
+    words = [column for column in known.task_type.columns if column.holds == "words"]
+    for row, answer in enumerate(answers):
+        _require_value(known.task_type.answer_type, answer.output, f"the answer to example {row}")
+        if known.task_type.answer_type is Answer.TAGS and words:
+            given = asked[words[0].name][row]
+            require(
+                len(answer.output) == len(given),  # type: ignore[arg-type]
+                f"example {row} has {len(given)} words and {len(answer.output)} tags",  # type: ignore[arg-type]
+            )
+        score = answer.score
+        require(
+            score is None or (math.isfinite(score) and score < 1e-6),
+            f"the score of example {row} is {score}, expected the logarithm of a probability",
+        )
+
+
+@check()
+def answers_do_not_depend_on_others(subject: Subject) -> None:
+    """An example has the same answer and score in a batch as alone."""
+    known, examples = _learned(subject)
+    if known.task_type.level is Level.NEXT_TOKEN:
+        return
+    asked = _inputs(known.task_type, examples)
+    whole = _answers(subject, known, examples, asked)
+    for row, answer in enumerate(whole):
+        (alone,) = _answers(subject, known, examples, {name: [values[row]] for name, values in asked.items()})
+        require(
+            _same(answer.output, alone.output),
+            f"example {row} has the answer {answer.output!r} in a batch and {alone.output!r} alone",
+        )
+        if answer.score is not None and alone.score is not None:
+            require(
+                math.isclose(answer.score, alone.score, rel_tol=1e-5, abs_tol=1e-6),
+                f"the answer to example {row} scores {answer.score} in a batch and {alone.score} alone",
+            )
+
+
+@check()
+def more_answers_than_there_are_are_refused(subject: Subject) -> None:
+    """Asked for more answers to an example than there are, it raises ConfigurationError."""
+    known, examples = _learned(subject)
+    if known.task_type.level is Level.NEXT_TOKEN:
+        return
+    try:
+        answers = _answers(subject, known, examples, _inputs(known.task_type, examples), n_best=100_000)
+    except ConfigurationError:
+        return
+    fail(f"asked for 100,000 answers it gives {1 + len(answers[0].alternatives)}, expected an error")
+
+
+@check()
+def references_are_answers(subject: Subject) -> None:
+    """The right answers to an example are one at least, of `answer_type`, and survive JSON."""
+    known, examples = _learned(subject)
+    split = split_of(known, examples)
+    for row in range(len(split)):
+        references = known.task_type.references(split.example(row))
+        require(
+            isinstance(references, list) and len(references) > 0,
+            f"the references of example {row} are {references!r}, expected a list of answers",
+        )
+        for reference in references:
+            _require_value(known.task_type.answer_type, reference, f"a reference of example {row}")
+
+
+def _learned(subject: Subject) -> tuple[Vocabularies, Examples]:
+    """Returns a task type that has learned from examples with its tokenizers, and the examples."""
+    task_type: TaskType = subject.create()
+    examples = examples_of(task_type)
+    task_type.learned = task_type.learn(training_data(task_type, examples))
+    return vocabularies_of(task_type, examples), examples
+
+
+def _annotation(value: object) -> str:
+    """Returns the type of a value as it is written in Python: `dict[str, float]`."""
+    name = type(value).__name__
+    if isinstance(value, dict) and value:
+        return f"{name}[{', '.join(map(_annotation, next(iter(value.items()))))}]"
+    if isinstance(value, list) and value:
+        return f"{name}[{_annotation(value[0])}]"
+    return name
+
+
+def _shown(value: object) -> str:
+    """Returns the beginning of a value."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _encode(
+    task_type: TaskType, examples: Examples, known: Vocabularies | None = None
+) -> dict[str, list[Any]]:
+    known = known or vocabularies_of(task_type, examples)
+    encoded = task_type.encode(examples, known.tokenizers)
+    require(isinstance(encoded, Mapping), f"it encodes a {type(encoded).__name__}, expected lists by name")
+    return {
+        part: [list(row) if isinstance(row, Sequence) else row for row in rows]
+        for part, rows in encoded.items()
+    }
+
+
+def _of_role(task_type: TaskType, role: str) -> list[Column]:
+    return [column for column in task_type.columns if column.role == role]
+
+
+def _inputs(task_type: TaskType, examples: Examples) -> dict[str, Sequence[Any]]:
+    return {
+        column.name: examples[column.name]
+        for column in _of_role(task_type, "input")
+        if column.name in examples
+    }
+
+
+def _outputs(task_type: TaskType) -> str:
+    return " and ".join(column.name for column in _of_role(task_type, "output")) or "outputs"
+
+
+def _answers(
+    subject: Subject, known: Vocabularies, examples: Examples, asked: Examples, *, n_best: int = 1
+) -> list[Prediction]:
+    """Returns the answers of a model, whose values are the same at every call."""
+    split = split_of(known, asked, asking=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        model = model_of(known, _encode(known.task_type, examples, known).get("targets"), subject.registry)
+    with evaluating(model):
+        batch = split.batch(range(len(split)))
+        return known.task_type.answer(model, batch, known.tokenizers, n_best)
+
+
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+def _same(one: object, other: object) -> bool:
+    """Returns whether two answers are the same but for rounding."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
+    return one == other
+
+
+_IS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    Answer.TEXT: ("a text", lambda value: isinstance(value, str)),
+    Answer.LABEL: ("the name of a label", lambda value: isinstance(value, str)),
+    Answer.TOKENS: ("a text", lambda value: isinstance(value, str)),
+    Answer.LABELS: ("a list of text", _is_list_of_text),
+    Answer.TAGS: ("a list of text", _is_list_of_text),
+    Answer.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
+}
+
+
+def _require_value(answer: str, value: Any, what: str) -> None:
+    words, holds = _IS.get(answer, ("some value", lambda value: value is not None))
+    require(holds(value), f"{what} is {value!r}, expected {words}, as of {answer}")
+    require(
+        json.loads(json.dumps(value)) == (list(value) if isinstance(value, tuple) else value),
+        f"{what} does not survive JSON",
+    )
+
+
+def _as_encoded(encoded: Mapping[str, Sequence[Any]], level: Level) -> Encoded:
+    targets: Any = encoded.get("targets")
+    if targets is not None:
+        targets = Ragged.of(targets) if level is Level.TOKEN else np.array(targets)
+    tokens = {part: Ragged.of(encoded[part]) for part in ("input", "output") if part in encoded}
+    return Encoded(tokens.get("input"), tokens.get("output"), targets)
+
+
+def _values(encoded: Encoded) -> dict[str, list[Any]]:
+    """Returns the numbers of each example."""
+    found: dict[str, list[Any]] = {}
+    for part in ("input", "output", "targets", "start"):
+        values = getattr(encoded, part)
+        if isinstance(values, Ragged):
+            rows = np.split(values.values, np.cumsum(values.lengths)[:-1])
+            found[part] = [row.tolist() for row in rows]
+        elif values is not None:
+            found[part] = values.tolist()
+    return found
+
+
+CHECKS = (
+    columns_are_sound,
+    what_it_learns_survives_json,
+    numbers_fit_the_level,
+    encoding_is_repeatable,
+    examples_are_encoded_alone,
+    questions_have_no_outputs,
+    a_question_is_read_as_its_example,
+    unseen_labels_are_refused,
+    draws_follow_their_generators,
+    a_model_learns_from_it,
+    answers_are_of_their_type,
+    answers_do_not_depend_on_others,
+    more_answers_than_there_are_are_refused,
+    references_are_answers,
+)

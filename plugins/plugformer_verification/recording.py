@@ -1,0 +1,97 @@
+"""Recording a training: after each update, everything that the next one depends on."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from plugformer.hooks import Run, Update, hookimpl, must_not_fail
+from plugformer.runs import generator_states, own_tensors
+from plugformer_verification.digest import attributes, digest
+
+
+class Recording:
+    """Writes a line of JSON about each update: digests of what it was made from, and of what it left.
+
+    Args:
+        file: Appended to.
+        leg: Number of this process among those of one training.
+        reached: Told each update's number, once its line is written.
+    """
+
+    def __init__(self, file: Path, leg: int, reached: Callable[[int], None]) -> None:
+        self._file = file
+        self._leg = leg
+        self._reached = reached
+        self._batches: list[dict[str, Any]] = []
+        self._outputs: list[tuple[str, str]] = []
+        self._optimizer: torch.optim.Optimizer | None = None
+
+    @hookimpl
+    @must_not_fail
+    def run_started(self, run: Run) -> None:
+        """Listens to the model and to the optimizer."""
+        run.model.register_forward_pre_hook(self._note_batch)
+        for name, module in run.model.named_modules():
+            module.register_forward_hook(self._listener(name or "the model"))
+        register_optimizer_step_post_hook(self._note_optimizer)
+
+    @hookimpl(trylast=True)
+    @must_not_fail
+    def step_ended(self, run: Run, update: Update) -> None:
+        """Writes the line."""
+        line = {
+            "leg": self._leg,
+            "step": update.step,
+            "batches": {f"batch {number}": batch for number, batch in enumerate(self._batches, start=1)},
+            "learning rate": {"of the first group": repr(update.learning_rate)},
+            "loss": {"mean over the targets": repr(update.loss)},
+            "parameters": {name: digest(tensor) for name, tensor in own_tensors(run.model).items()},
+            "optimizer": self._optimizer_state(run.model),
+            "generators": {name: digest(state) for name, state in generator_states().items()},
+            "attributes": self._attributes(run.model),
+            "outputs": self._outputs,
+        }
+        with self._file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self._batches, self._outputs = [], []
+        self._reached(update.step)
+
+    def _note_batch(self, model: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if model.training:
+            (batch,) = inputs
+            self._batches.append({"rows": batch.rows, "content": digest(batch)})
+
+    def _listener(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def listen(module: nn.Module, inputs: Any, output: Any) -> None:  # noqa: ARG001 (PyTorch's signature)
+            if module.training:
+                self._outputs.append((name, digest(output)))
+
+        return listen
+
+    def _note_optimizer(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        self._optimizer = optimizer
+
+    def _optimizer_state(self, model: nn.Module) -> dict[str, str]:
+        if self._optimizer is None:
+            return {}
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        found = {}
+        for number, group in enumerate(self._optimizer.param_groups):
+            for parameter in group["params"]:
+                name = names.get(id(parameter), "a parameter")
+                for key, value in self._optimizer.state.get(parameter, {}).items():
+                    found[f"{key} of {name}"] = digest(value)
+            for key in sorted(group.keys() - {"params"}):
+                found[f"{key} of group {number}"] = digest(group[key])
+        return found
+
+    def _attributes(self, model: nn.Module) -> dict[str, str]:
+        found = attributes(self._optimizer, "optimizer") if self._optimizer else {}
+        for name, module in model.named_modules():
+            found |= attributes(module, name or "the model")
+        return found
