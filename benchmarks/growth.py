@@ -21,9 +21,10 @@ import torch
 from machine import peak_memory
 from torch import Tensor, nn
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.interfaces import Padding, Tokens
 from plugformer.model.assembly import Sizes, assemble
+from plugformer.validation import validate
 
 HEADS, VOCABULARY = 4, 8000
 LENGTHS, WIDTHS = (128, 512, 2048, 8192), (128, 256, 512, 1024)

@@ -12,9 +12,10 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.interfaces import PADDING, Batch, Padding, Tokens
 from plugformer.model.assembly import Sizes, assemble
+from plugformer.validation import validate
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, DROPOUT, LONGEST = 8000, 256, 3, 4, 1024, 0.1, 128
 

@@ -15,10 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.configuration.resolved import ResolvedTask
 from plugformer.data.preparation import prepare
 from plugformer.training.fitting import order_of
+from plugformer.validation import validate
 
 BAR = 0.1
 """Share of the first start's time that the second may take."""

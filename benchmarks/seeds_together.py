@@ -22,10 +22,11 @@ from typing import NamedTuple
 import torch
 from stacked_seeds import Seed, StackedSeeds
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.data.preparation import prepare
 from plugformer.interfaces import Batch
 from plugformer.training.fitting import order_of
+from plugformer.validation import validate
 
 SEEDS = (1, 2, 3, 4, 5)
 BATCHES = 64

@@ -23,7 +23,7 @@ PACKAGES = {
             "model",
             "registry",
         ),
-        *("runs", "training"),
+        *("runs", "training", "validation"),
     )
 } | {"plugformer"}
 SHARED = {"plugformer_reports"}

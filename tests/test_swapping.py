@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
@@ -17,6 +17,7 @@ from plugformer.runs.checkpoint import TrainingState
 from plugformer.training.parallel import Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
+from plugformer.validation import validate
 
 STEPS = 8
 CLASSIFICATION = """\

@@ -13,6 +13,7 @@ PACKAGES = (
     "plugformer.configuration",
     "plugformer.data",
     "plugformer.model",
+    "plugformer.validation",
     "plugformer.training",
     "plugformer.evaluation",
     "plugformer.runs",

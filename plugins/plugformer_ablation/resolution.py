@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 import torch
 
-from plugformer.configuration import ResolvedTask, dump, report, resolve_changed, validate
+from plugformer.configuration import ResolvedTask, dump, report, resolve_changed
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, nearest
 from plugformer.model import assemble
 from plugformer.registry import Kind, Registry
 from plugformer.training import ASSUMED
+from plugformer.validation import validate
 from plugformer_ablation.arms import BASELINE, Arm, Change, arms_of, common_changes, tunings_of
 from plugformer_ablation.declaration import Declared
 

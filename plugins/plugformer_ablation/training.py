@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 from plugformer import resume, train
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import RunError
 from plugformer.evaluation import Report
 from plugformer.hooks import Run, Update, hookimpl
 from plugformer.registry import Registry
 from plugformer.runs import RunDirectory, is_trained
+from plugformer.validation import validate
 from plugformer_ablation.cell import Cell
 from plugformer_ablation.identity import changes, ingredients
 from plugformer_ablation.results import CellResult

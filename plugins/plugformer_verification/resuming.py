@@ -7,9 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
+from plugformer.validation import validate
 from plugformer_verification.comparison import Difference, first_difference
 from plugformer_verification.leg import Leg
 

@@ -4,11 +4,12 @@ import re
 
 import pytest
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.documents import MAX_DEPTH, read_mapping
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.problems import MOST, Problem, report
 from plugformer.registry import Registry
+from plugformer.validation import validate
 
 BEYOND = str(2**70)
 HEXADECIMAL = "0x" + "f" * 4000

@@ -40,8 +40,9 @@ import pytest
 import yaml
 
 from plugformer.commands.main import main
-from plugformer.configuration import resolve, validate_model
+from plugformer.configuration import resolve
 from plugformer.registry import Registry, parse
+from plugformer.validation import validate_model
 from plugformer_ablation.declaration import Options, read_study
 from plugformer_ablation.resolution import resolve_variants
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.interfaces import (
     Attention,
     FeedForward,
@@ -19,6 +19,7 @@ from plugformer.interfaces import (
     Scope,
 )
 from plugformer.registry import Registry
+from plugformer.validation import validate
 from plugformer_ablation.declaration import Options, read_study
 from plugformer_ablation.resolution import resolve_variants
 

@@ -8,13 +8,14 @@ import yaml
 from hypothesis import strategies as st
 from tests.fuzzing.mutation import YAML_TOKENS, altered, as_json, damaged, documents
 
-from plugformer.configuration import dump, resolve, validate
+from plugformer.configuration import dump, resolve
 from plugformer.configuration.overrides import read_overrides
 from plugformer.documents import read_mapping
 from plugformer.errors import ConfigurationError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.manifest import parse
+from plugformer.validation import validate
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(ROOT.glob("tasks/plugformer_tasks/**/*.yaml"))

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Run
 from plugformer.runs.weights import load_tensors
+from plugformer.validation import validate
 from plugformer_plugins.hook.freeze import Freeze
 
 

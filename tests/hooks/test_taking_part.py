@@ -9,13 +9,14 @@ import pytest
 import torch
 from tests.training.processes import differences, ends, launched, train_command
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, InterruptedRunError, RegistryError, RunError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HookManager
 from plugformer.interfaces import Hook
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume, train
+from plugformer.validation import validate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("r_drop", "token_dropout")

@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.evaluation.offline import score
 from plugformer.runs.lock import make_lock
+from plugformer.validation import validate
 from plugformer_plugins.metric.evaluate_module import Evaluate
 
 SCRIPT = """

@@ -2,8 +2,9 @@
 
 import pytest
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
+from plugformer.validation import validate
 from plugformer_plugins.tokenizer.bpe import BPE
 
 BASE = """\

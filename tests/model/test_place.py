@@ -2,10 +2,11 @@
 
 import pytest
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Place
 from plugformer.model.assembly import Sizes, assemble
+from plugformer.validation import validate
 
 PARTS = '''
 from plugformer.errors import ConfigurationError

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Padding, Tokens, evaluating
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.weights import own_tensors, restore
+from plugformer.validation import validate
 from plugformer_inspection import Place, observing
 
 PARTS = '''

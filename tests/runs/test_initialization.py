@@ -6,12 +6,13 @@ import shutil
 import pytest
 import torch
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume
+from plugformer.validation import validate
 
 PARTS = "[encoder, embedding]"
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from tests import batches
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run
 from plugformer.interfaces import Batch
@@ -16,6 +16,7 @@ from plugformer.runs.generators import seed_generators
 from plugformer.training.parallel import Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
+from plugformer.validation import validate
 
 STEPS, KILLED = 6, 3
 SETTINGS = (

@@ -82,7 +82,8 @@ from copy import deepcopy
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
+from plugformer.validation import validate
 from plugformer.interfaces import Encoded, Level, Ragged
 from plugformer.distributed import Processes
 from plugformer.model.assembly import Sizes, assemble

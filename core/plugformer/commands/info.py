@@ -89,7 +89,8 @@ def _show_task_or_plugin(name: str, settings: list[str], registry: Registry, *, 
 def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:
     if "/" not in name and not name.endswith(".yaml"):
         _refuse_component(name, registry)
-    from plugformer.configuration import resolve, validate_model
+    from plugformer.configuration import resolve
+    from plugformer.validation import validate_model
 
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:

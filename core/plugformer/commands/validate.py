@@ -46,7 +46,8 @@ def command(
 
 
 def _checked(task: str, settings: list[str], registry: Registry) -> "ResolvedTask":
-    from plugformer.configuration import resolve, validate
+    from plugformer.configuration import resolve
+    from plugformer.validation import validate
 
     resolved = resolve(task, settings, registry)
     for notice in resolved.notices:

@@ -9,7 +9,7 @@ from plugformer.configuration.layers import is_file, short_name
 from plugformer.configuration.overrides import nested, read_overrides, read_setting
 from plugformer.configuration.paths import expand
 from plugformer.configuration.resolved import ResolvedTask, origin_of
-from plugformer.configuration.resolving import resolve, resolve_changed, validate, validate_model
+from plugformer.configuration.resolving import resolve, resolve_changed
 from plugformer.configuration.saving import as_dict, dump
 from plugformer.configuration.schema import schema
 from plugformer.configuration.structure import check_settings
@@ -49,6 +49,4 @@ __all__ = [
     "resolve_changed",
     "schema",
     "short_name",
-    "validate",
-    "validate_model",
 ]

@@ -3,7 +3,6 @@
 from collections.abc import Container, Iterable, Sequence
 
 from plugformer.configuration.blocks import default_blocks
-from plugformer.configuration.components import check_components
 from plugformer.configuration.layers import Layers, read_layers, with_manifest
 from plugformer.configuration.merging import merge_layers
 from plugformer.configuration.other_runs import with_other_runs
@@ -75,36 +74,6 @@ def resolve_layers(
     merged, notices = merge_layers([default_blocks(), *layers.trees, *above])
     tree = with_other_runs(merged)
     return ResolvedTask(check_structure(tree, known, kinds), known, notices, tree)
-
-
-def validate(resolved: ResolvedTask) -> ResolvedTask:
-    """Imports the task's components, checks their options, whether they work together and its data are there.
-
-    Returns:
-        The task with the defaults of all options filled in and its paths made absolute.
-
-    Raises:
-        ConfigurationError: Something does not fit; all problems together, each with its place.
-    """
-    from plugformer.model.soundness import check, data_problems  # need torch, which reading a task does not
-    from plugformer.runs.initialization import misfits
-
-    checked = check_components(resolved)
-    found = check(checked.task, checked.registry)
-    found += [] if found else misfits(checked.task, checked.registry)
-    known = {path for path, _ in found}
-    if ("type",) in known:  # it says which columns the data are to serve
-        return located(checked, found)
-    more = [each for each in data_problems(checked.task, checked.registry) if each[0] not in known]
-    return located(checked, [*found, *more])
-
-
-def validate_model(resolved: ResolvedTask) -> ResolvedTask:
-    """Does what `validate` does, wherever the data may be: for looking at a task's model."""
-    from plugformer.model.soundness import check
-
-    checked = check_components(resolved)
-    return located(checked, check(checked.task, checked.registry))
 
 
 def located(checked: ResolvedTask, found: Iterable[tuple[tuple[Key, ...], str]]) -> ResolvedTask:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from accelerate import PartialState
 from torch import Tensor
 
-from plugformer.configuration import ResolvedTask, Task, dump, resolve, validate
+from plugformer.configuration import ResolvedTask, Task, dump, resolve
 from plugformer.configuration.layers import short_name
 from plugformer.configuration.resolving import located
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
@@ -40,6 +40,7 @@ from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import load_vocabularies, save_vocabularies
 from plugformer.training.fitting import fit, updates
 from plugformer.training.precision import precision
+from plugformer.validation import validate
 
 Notify = Callable[[str], None]
 Final = Literal["test", "validation"]

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from plugformer.configuration import resolve, validate
+from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
+from plugformer.validation import validate
 
 TASK = """\
 type: {type}
@@ -173,31 +174,31 @@ class Endless(Schedule):
 MANIFEST = """\
 components:
   attention:
-    linear: {class: "parts_of_soundness_tests:Linear"}
-    broken: {class: "parts_of_soundness_tests:Broken"}
+    linear: {class: "parts_of_tests:Linear"}
+    broken: {class: "parts_of_tests:Broken"}
   feed_forward:
-    hidden: {class: "parts_of_soundness_tests:Hidden"}
-    raises: {class: "parts_of_soundness_tests:Raises"}
-    wide: {class: "parts_of_soundness_tests:Wide"}
-    routed: {class: "parts_of_soundness_tests:Routed"}
-    evil: {class: "parts_of_soundness_tests:Evil"}
-    unnamed: {class: "parts_of_soundness_tests:Unnamed"}
-  residual: {shrinking: {class: "parts_of_soundness_tests:Shrinking"}}
-  initialization: {clumsy: {class: "parts_of_soundness_tests:Clumsy"}}
-  norm: {scalar: {class: "parts_of_soundness_tests:Scalar"}}
+    hidden: {class: "parts_of_tests:Hidden"}
+    raises: {class: "parts_of_tests:Raises"}
+    wide: {class: "parts_of_tests:Wide"}
+    routed: {class: "parts_of_tests:Routed"}
+    evil: {class: "parts_of_tests:Evil"}
+    unnamed: {class: "parts_of_tests:Unnamed"}
+  residual: {shrinking: {class: "parts_of_tests:Shrinking"}}
+  initialization: {clumsy: {class: "parts_of_tests:Clumsy"}}
+  norm: {scalar: {class: "parts_of_tests:Scalar"}}
   position:
-    turned: {class: "parts_of_soundness_tests:Turned"}
-    answering: {class: "parts_of_soundness_tests:Answering"}
-  head: {pooled: {class: "parts_of_soundness_tests:Pooled"}}
-  optimizer: {rateless: {class: "parts_of_soundness_tests:Rateless"}}
-  schedule: {endless: {class: "parts_of_soundness_tests:Endless"}}
+    turned: {class: "parts_of_tests:Turned"}
+    answering: {class: "parts_of_tests:Answering"}
+  head: {pooled: {class: "parts_of_tests:Pooled"}}
+  optimizer: {rateless: {class: "parts_of_tests:Rateless"}}
+  schedule: {endless: {class: "parts_of_tests:Endless"}}
 """
 
 
 @pytest.fixture(scope="module")
 def parts(registry, tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
-    (folder / "parts_of_soundness_tests.py").write_text(PARTS)
+    (folder / "parts_of_tests.py").write_text(PARTS)
     (folder / "registry.yaml").write_text(MANIFEST)
     return registry.with_local(folder / "registry.yaml")
 
@@ -315,9 +316,7 @@ def test_a_head_for_another_type_of_task(check, type_, head, expected):
 def test_parameters_without_initial_values(check):
     message = refused(check, "feed_forward: hidden")
     assert message.startswith("task.yaml:9:17  model.feed_forward: ")
-    assert (
-        "parts_of_soundness_tests:Hidden) holds the parameters scale but has no reset_parameters()" in message
-    )
+    assert "parts_of_tests:Hidden) holds the parameters scale but has no reset_parameters()" in message
 
 
 def test_an_attention_that_raises_is_named(check):
@@ -325,7 +324,7 @@ def test_an_attention_that_raises_is_named(check):
     assert message.startswith(
         "task.yaml:9:14  model.attention: attention 'broken' (local) failed: RuntimeError"
     )
-    assert "parts_of_soundness_tests.py:" in message.splitlines()[-1]
+    assert "parts_of_tests.py:" in message.splitlines()[-1]
 
 
 def test_all_problems_come_together(check):
@@ -355,17 +354,17 @@ def test_nothing_is_read(check, monkeypatch):
         ("feed_forward: evil", "feed_forward 'evil' (local): "),
         (
             "norm: scalar",
-            "model.norm: parts_of_soundness_tests:Scalar: it returns the shape (2, 3, 1), expected",
+            "model.norm: parts_of_tests:Scalar: it returns the shape (2, 3, 1), expected",
         ),
         (
             "residual: shrinking",
-            "model.residual: parts_of_soundness_tests:Shrinking: it returns the shape (2, 3, 1), expected",
+            "model.residual: parts_of_tests:Shrinking: it returns the shape (2, 3, 1), expected",
         ),
         (
             "initialization: clumsy",
             "model.initialization: initialization 'clumsy' (local) failed: AttributeError",
         ),
-        ("position: turned", "parts_of_soundness_tests:Turned: `rotate`: it returns the shape (2, 2, 3, 1)"),
+        ("position: turned", "parts_of_tests:Turned: `rotate`: it returns the shape (2, 2, 3, 1)"),
         ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
     ],
 )

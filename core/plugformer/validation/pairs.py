@@ -1,0 +1,152 @@
+"""Parts of a model that must fit each other: attentions and encodings, residual connections and sublayers."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from plugformer.configuration.task import Task
+from plugformer.errors import ConfigurationError, PlugformerError
+from plugformer.interfaces import Attention, ModelContext, Padding, PositionalEncoding, Positions, Scope
+from plugformer.kinds import Kind
+from plugformer.model.assembly import context
+from plugformer.model.initialization import residual_matrices
+from plugformer.model.plan import Choice, Path, StackPlan, state_owner
+from plugformer.registry import Registry
+from plugformer.validation.places import across, residual_context
+from plugformer.validation.trial import MODERATE, Problem, Trial, problem_of, require_like, size_of
+
+
+def mismatches(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+    """Yields what is wrong between the attentions of a stack and the encodings that they are given."""
+    for name, position in (("attention", plan.position), ("cross_attention", plan.cross_position)):
+        layers = across(plan, name)
+        for attention in {each.path: each for each in layers}.values():
+            if position is not None:
+                yield from _mismatch(task, attention, layers, position, registry)
+
+
+def ownerless(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+    """Yields which attentions read the state of another layer that has none for them."""
+    for name in ("attention", "cross_attention"):
+        layers = across(plan, name)
+        for own in layers:
+            told = context(task.model, own.place)
+            reads_layer = Trial(registry, Kind.ATTENTION, own.block, told).shaped().reads_layer
+            if reads_layer is not None:
+                find = partial(state_owner, own, reads_layer, layers)
+                if (problem := problem_of(own.path, find)) is not None:
+                    yield problem
+
+
+def without_a_path(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+    """Yields what is wrong between residual connections that scale initial values and their sublayers."""
+    seen: set[tuple[Path, Path]] = set()
+    for layer in plan.layers:
+        residual = layer.residual
+        told = residual_context(task, layer)
+        if Trial(registry, Kind.RESIDUAL, residual.block, told).shaped().gain == 1:
+            continue
+        for name, choice in layer.sublayers.items():
+            kind = Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION
+            part = Trial(registry, kind, choice.block, context(task.model, choice.place)).shaped()
+            if (residual.path, choice.path) not in seen and not any(residual_matrices(part).values()):
+                yield (
+                    residual.path,
+                    f"residual {residual.block.name!r} scales the initial values of what adds to the stream, "
+                    f"but {kind} {choice.block.name!r} has no matrix called {part.residual_path[-1]!r}\n"
+                    "its author must name its maps in `residual_path`",
+                )
+            seen.add((residual.path, choice.path))
+
+
+def _mismatch(
+    task: Task, attention: Choice, layers: Sequence[Choice], position: Choice, registry: Registry
+) -> Iterator[Problem]:
+    """Lets one attention read three tokens, and compares the slots it read with those the encoding fills.
+
+    Args:
+        task: Gives the model's sizes.
+        attention: The attention.
+        layers: The same attention of every layer.
+        position: The encoding that it is given.
+        registry: Creates both.
+    """
+    told = context(task.model, attention.place)
+    trial = Trial(registry, Kind.ATTENTION, attention.block, told)
+    encoding = Trial(registry, Kind.POSITION, position.block, context(task.model, position.place)).built()
+    owner = component = trial.built()
+    if component.reads_layer is not None:
+        place = state_owner(attention, component.reads_layer, layers).place
+        owner = Trial(registry, Kind.ATTENTION, attention.block, context(task.model, place)).built()
+    if max(map(size_of, (owner, component, encoding))) > MODERATE:
+        owner, component, encoding = (each.to("meta") for each in (owner, component, encoding))
+    watched = _Watched(encoding)
+    try:
+        trial.attempt(lambda: _read(owner, component, watched, told), owner, component, encoding)
+    except PlugformerError as error:  # of sizes it is the encoding that complains
+        yield position.path if isinstance(error, ConfigurationError) else attention.path, str(error)
+        return
+    for slot in sorted(_filled(encoding) - watched.read):
+        yield (
+            position.path,
+            f"position {position.block.name!r} works through `{slot}`, which attention "
+            f"{attention.block.name!r} never reads here: it would make no difference; choose other ones",
+        )
+
+
+def _read(owner: Attention, attention: Attention, encoding: PositionalEncoding, model: ModelContext) -> None:
+    """Lets an attention read three tokens of two sequences, from a state that is its own or an owner's."""
+    at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
+    x = torch.ones(2, 3, model.width)
+    x = x if model.place.cross else encoding.embed(x, at)  # in cross-attention the core adds no positions
+    output = attention.attend(x, owner.project(x, at), Scope(at, at, causal=model.place.causal))
+    require_like(output, x, attention)
+
+
+def _filled(encoding: PositionalEncoding) -> set[str]:
+    """Returns the slots that an encoding overrides."""
+    return {
+        slot
+        for slot in ("embed", "rotate", "bias", "content_bias")
+        if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
+    }
+
+
+class _Watched(PositionalEncoding):
+    """Passes everything on to an encoding and notes which slots were read."""
+
+    def __init__(self, encoding: PositionalEncoding) -> None:
+        super().__init__()
+        self.encoding = encoding
+        self.read: set[str] = set()
+
+    def embed(
+        self, x: Float[Tensor, "batch length width"], positions: Positions
+    ) -> Float[Tensor, "batch length width"]:
+        self.read.add("embed")
+        embedded: Tensor = require_like(self.encoding.embed(x, positions), x, self.encoding, "embed")
+        return embedded
+
+    def rotate(
+        self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
+    ) -> Float[Tensor, "batch heads length head_width"]:
+        self.read.add("rotate")
+        rotated: Tensor = require_like(self.encoding.rotate(heads, positions), heads, self.encoding, "rotate")
+        return rotated
+
+    def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch maps query key"] | None:
+        self.read.add("bias")
+        return self.encoding.bias(query, key)
+
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],
+        key_heads: Float[Tensor, "batch groups key head_width"],
+        query: Positions,
+        key: Positions,
+    ) -> Float[Tensor, "#batch #heads query key"] | None:
+        self.read.add("content_bias")
+        return self.encoding.content_bias(query_heads, key_heads, query, key)
