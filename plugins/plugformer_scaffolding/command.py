@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "plugformer new plugin plugformer-mine --kind attention",
     "plugformer new task reviews --type classification",
-    "plugformer new task headlines --type '{name: classification, inputs: [title, text]}'",
+    "plugformer new task pairs --type '{name: classification, inputs: [a, b]}'",
 )
 
 KINDS = (*map(str, Kind), str(Other.COMMAND))

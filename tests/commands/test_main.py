@@ -57,7 +57,7 @@ def test_version(run):
         (["info", "attention"], "`plugformer list attention` shows its components"),
         (["info", "date"], "unknown task 'date' (did you mean 'dates'?)"),
         (["info", "attention/gqa", "--set", "a=1"], "attention/gqa is a component"),
-        (["train"], "no TASK given\n  known: ag-news, copying, couplets, dates, "),
+        (["train"], "no TASK given\n  known: ag-news, brackets, copying, couplets, dates, "),
         (["train", "--resume"], "write `plugformer train --resume --out DIR`"),
         (["train", "dates", "--resume", "--out", "runs/a"], "write `plugformer train --resume --out runs/a`"),
         (["predict", "runs/a", "text", "--file", "b"], "TEXT and --file exclude each other"),
