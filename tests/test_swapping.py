@@ -17,7 +17,7 @@ from plugformer.runs.checkpoint import TrainingState
 from plugformer.training.parallel import Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
-from plugformer.validation import validate
+from plugformer.validation import validate_model
 
 STEPS = 8
 CLASSIFICATION = """\
@@ -176,7 +176,7 @@ def test_every_head_learns(losses, tiny_task, sentences, pairs, targets, tmp_pat
             Path(task).write_text(CLASSIFICATION.replace("classification", name))
             batch = Batch(sentences("right", begin=True), targets=targets[name])
         try:
-            validate(resolve(task, [f"model.head={any_head}"]))
+            validate_model(resolve(task, [f"model.head={any_head}"]))
         except ConfigurationError as error:
             assert f"head '{any_head}' predicts" in str(error)
             continue

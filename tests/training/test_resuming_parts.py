@@ -16,7 +16,7 @@ from plugformer.runs.generators import seed_generators
 from plugformer.training.parallel import Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
-from plugformer.validation import validate
+from plugformer.validation import validate_model
 
 STEPS, KILLED = 6, 3
 SETTINGS = (
@@ -99,5 +99,5 @@ def test_classifier(assert_exact, registry, tmp_path):
         "tokenizer: characters\n"
         "model: {architecture: encoder-only, width: 16, heads: 2, layers: 2, head: classifier}\n"
     )
-    task = validate(resolve(str(file), SETTINGS, registry)).task
+    task = validate_model(resolve(str(file), SETTINGS, registry)).task
     assert_exact(task, labelled())
