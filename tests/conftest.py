@@ -243,6 +243,10 @@ class Recorder:
         self.calls.append(("run_ended", {"run": run}))
 
     @hookimpl
+    def self_check(self, trained, split, rows):
+        self.calls.append(("self_check", {"trained": trained, "split": split, "rows": rows}))
+
+    @hookimpl
     def run_failed(self, run, error):
         self.calls.append(("run_failed", {"run": run, "error": error}))
 

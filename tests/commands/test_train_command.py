@@ -8,8 +8,7 @@ import pytest
 
 from plugformer.commands import scores
 from plugformer.commands.scores import print_report
-from plugformer.evaluation.report import Report
-from plugformer.evaluation.self_check_result import Comparison, SelfCheck
+from plugformer.evaluation.report import Comparison, Report, SelfCheck
 from plugformer.registry import Registry
 from plugformer.training import train as training
 

@@ -10,6 +10,7 @@ from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.lock import components, differences, make_lock, refuse_changes
+from plugformer.runs.migration import migrated_lock
 from plugformer.runs.training_lock import NAME, is_trained
 from plugformer.training.train import resume
 
@@ -115,7 +116,7 @@ def test_hooks_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
     (tmp_path / "plug_watching.py").write_text("")
     task, registry = load(trained.directory, registry).task, registry.with_local(file)
     before = make_lock(task, registry, {})
-    assert before["hooks"].keys() == {"hooks/plug_watching"}
+    assert before["hooks"].keys() == {"hooks/plug_watching", "hooks/plugformer_self_check.hooks"}
     assert "plug_watching" not in sys.modules
     (tmp_path / "plug_watching.py").write_text("# changed")
     now = make_lock(task, registry, {})
@@ -124,6 +125,17 @@ def test_hooks_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
     assert len(refuse_changes(before, now, allow=True)) == 1
     del before["hooks"]  # as in the locks of earlier versions
     assert refuse_changes(before, now) == []
+
+
+def test_what_was_part_of_the_core_when_a_run_began_is_no_other_hook(registry, trained):
+    now = make_lock(load(trained.directory, registry).task, registry, {})
+    before = {**now, "hooks": {}}
+    with pytest.raises(RunError, match=r"hooks/plugformer_self_check.hooks: nothing -> plugformer"):
+        refuse_changes(before, now)
+    assert refuse_changes(migrated_lock(before, now), now) == []
+    strange = {"hooks/mine": {"distribution": "mine", "version": "1", "source": "1" * 64}}
+    with pytest.raises(RunError, match=r"hooks/mine: nothing -> mine"):
+        refuse_changes(migrated_lock(before, now), {**now, "hooks": {**now["hooks"], **strange}})
 
 
 @pytest.mark.parametrize("error", [NotImplementedError, PermissionError])

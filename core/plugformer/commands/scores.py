@@ -12,8 +12,7 @@ from plugformer.commands.table import print_table, terminal_width
 from plugformer.terminal import display_width
 
 if TYPE_CHECKING:
-    from plugformer.evaluation.report import Report, Score
-    from plugformer.evaluation.self_check_result import SelfCheck
+    from plugformer.evaluation.report import Report, Score, SelfCheck
 
 
 def print_report(report: "Report", *, as_json: bool) -> None:

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.evaluation.report import Report
+    from plugformer.evaluation.predictor import Generator
+    from plugformer.evaluation.report import Comparison, Report
 
-__all__ = ["Report"]
+__all__ = ["Comparison", "Generator", "Report"]
 
-_MODULES = {"Report": "report"}
+_MODULES = {"Comparison": "report", "Generator": "predictor", "Report": "report"}
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__, _MODULES)

@@ -117,18 +117,24 @@ class HookManager:
                     "take wrapper=True (or hookwrapper=True) out"
                 )
 
-    def call(self, hook: str, **arguments: Any) -> None:
+    def call(self, hook: str, **arguments: Any) -> list[Any]:
         """Calls a hook on everybody who looks on, in the order of pluggy.
+
+        Returns:
+            What they returned, None left out.
 
         Raises:
             RegistryError: A component that takes part raised something.
             Exception: Whatever an implementation marked `must_not_fail` raised.
         """
+        returned = []
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             taking_part = isinstance(implementation.plugin, Hook)
             with self._traced(hook, implementation.plugin_name):
                 try:
-                    implementation.function(**{name: arguments[name] for name in implementation.argnames})
+                    returned.append(
+                        implementation.function(**{name: arguments[name] for name in implementation.argnames})
+                    )
                 except (Exception, SystemExit) as error:  # an observer is a stranger: the run goes on
                     if taking_part:
                         self._end(hook, error)
@@ -138,6 +144,7 @@ class HookManager:
                     self._warn(
                         f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
                     )
+        return [each for each in returned if each is not None]
 
     def ask(self, hook: str, **arguments: Any) -> Any:
         """Returns what pluggy makes of a hook by which components take part.

@@ -3,10 +3,10 @@
 Any of them can be implemented, with any of their arguments.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 import torch
@@ -14,6 +14,11 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task
 from plugformer.interfaces import Batch, Loss, Model
+
+if TYPE_CHECKING:
+    from plugformer.data.encoding import EncodedSplit
+    from plugformer.evaluation.report import Comparison
+    from plugformer.runs.loading import TrainedModel
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -152,6 +157,15 @@ class Hooks:
     @hookspec
     def run_ended(self, run: Run) -> None:
         """All updates are made, the best parameters or the average saved; the final evaluation follows."""
+
+    @hookspec
+    def self_check(
+        self, trained: "TrainedModel", split: "EncodedSplit", rows: Sequence[int]
+    ) -> "Sequence[Comparison] | None":
+        """Compares ways to compute the same answers with a saved model: after training, or when asked to.
+
+        `rows` are a few examples of `split`, the validation split. What all plugins return is the self-check.
+        """
 
     @hookspec
     def run_failed(self, run: Run, error: BaseException) -> None:

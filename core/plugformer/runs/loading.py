@@ -1,6 +1,6 @@
 """From a run directory back to a model that answers."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast, overload
@@ -18,8 +18,8 @@ from plugformer.distributed import ALONE, Processes
 from plugformer.errors import DataError, PlugformerError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
-from plugformer.evaluation.report import Report
-from plugformer.evaluation.self_check_result import SelfCheck
+from plugformer.evaluation.report import Report, SelfCheck
+from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
@@ -32,6 +32,9 @@ from plugformer.runs.weights import load_tensors, restore
 
 BATCH_TOKENS = 8192
 """Positions of a batch when answering: enough to keep the processor busy."""
+
+CHECKED_EXAMPLES = 8
+"""Examples that a self-check answers."""
 
 
 class TrainedModel:
@@ -186,10 +189,26 @@ class TrainedModel:
         Raises:
             DataError: The task's data cannot be read.
         """
-        from plugformer.runs.self_check import check_itself
-
         require_installed(RunDirectory(self.directory), self.task, self.registry, {Kind.DATA})
-        return check_itself(self, self._read("validation"))
+        return self.checked(self._read("validation"))
+
+    def checked(
+        self,
+        split: EncodedSplit,
+        observers: Iterable[object] = (),
+        notify: Callable[[str], None] = lambda _: None,
+    ) -> SelfCheck:
+        """Returns the comparisons that installed plugins make of the first examples of a split.
+
+        Args:
+            split: The validation split.
+            observers: Objects with hook implementations, besides those of installed plugins.
+            notify: Receives one line about each that fails.
+        """
+        rows = range(len(split))[:CHECKED_EXAMPLES]
+        hooks = HookManager([*observers, *load_observers(self.registry.hooks(), notify)], notify)
+        found = hooks.call("self_check", trained=self, split=split, rows=rows)
+        return SelfCheck([comparison for each in found for comparison in each], len(rows))
 
     def _read(self, split: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
         try:

@@ -19,8 +19,7 @@ from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
-from plugformer.evaluation.report import Report
-from plugformer.evaluation.self_check_result import SelfCheck
+from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.evaluation.unscored import unscored
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
@@ -35,7 +34,6 @@ from plugformer.runs.lock import make_lock, refuse_changes
 from plugformer.runs.migration import migrated_lock
 from plugformer.runs.overrides import duration
 from plugformer.runs.requirements import resolve_run, sized
-from plugformer.runs.self_check import check_itself
 from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import load_vocabularies, save_vocabularies
 from plugformer.training.fitting import fit, updates
@@ -274,12 +272,14 @@ def _finish(
         report = trained.report(data.splits[name], name, processes)
         reports.append(report)
         processes.on_main(partial(directory.write_evaluation, name, report.as_json()))
-    check = processes.on_main(lambda: _checked(trained, data))
+    check = processes.on_main(lambda: _checked(trained, data, observers, notify))
     return replace(reports[0], others=reports[1:], self_check=check, arguments=trained.registry.arguments)
 
 
-def _checked(trained: TrainedModel, data: PreparedData) -> SelfCheck:
+def _checked(
+    trained: TrainedModel, data: PreparedData, observers: Iterable[object], notify: Notify
+) -> SelfCheck:
     """Checks the saved model, and keeps the result."""
-    check = check_itself(trained, data.splits["validation"])
+    check = trained.checked(data.splits["validation"], observers, notify)
     RunDirectory(trained.directory).write_self_check(check.as_json())
     return check

@@ -8,17 +8,9 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation.predictor import Generator
-from plugformer.interfaces import (
-    END,
-    Batch,
-    Generative,
-    Hypothesis,
-    Model,
-    Padding,
-    Tokens,
-)
+from plugformer.data import EncodedSplit
+from plugformer.evaluation import Generator
+from plugformer.interfaces import END, Batch, Generative, Hypothesis, Model, Padding, Tokens
 
 Differences = Float[ndarray, " examples"]
 

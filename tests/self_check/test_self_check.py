@@ -1,6 +1,7 @@
 """The self-check of a saved model: nothing built in fails it, and every fault that it is there for does."""
 
 import json
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,18 +10,25 @@ import torch
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.evaluation.agreement import outputs_apart
-from plugformer.evaluation.self_check_result import Comparison
+from plugformer.evaluation import Comparison
 from plugformer.interfaces import END, Hypothesis, Padding, PerPosition, Positions, Scope, evaluating
 from plugformer.runs.loading import TrainedModel, load
-from plugformer.runs.self_check import check_itself
 from plugformer.training.train import train
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.greedy import Greedy
+from plugformer_self_check.agreement import outputs_apart
 
 SEQUENCES = ["cached = uncached", "batch = single", "beam of 1 = greedy", "saved = loaded"]
 LABELS = ["batch = single", "padded = unpadded", "saved = loaded"]
+COMPARING = """
+from plugformer.evaluation import Comparison
+from plugformer.hooks import hookimpl
+
+@hookimpl
+def self_check(rows):
+    return [Comparison(str(list(rows)[:3]), 0.0, "", "")]
+"""
 LONGER = ("decoding.max_length=12", "training.steps=2")
 CLASSES = """\
 type: classification
@@ -44,10 +52,10 @@ class Checked:
     split: EncodedSplit
 
     def failed(self):
-        return [each.name for each in check_itself(self.model, self.split).failed]
+        return [each.name for each in self.model.checked(self.split).failed]
 
     def found(self, name):
-        return {each.name: each for each in check_itself(self.model, self.split).comparisons}[name]
+        return {each.name: each for each in self.model.checked(self.split).comparisons}[name]
 
 
 def checked(directory):
@@ -93,6 +101,22 @@ def test_every_training_ends_with_it(sequences, labels):
 def test_the_report_tells(train_tiny, tmp_path):
     report = train_tiny(tmp_path / "run", "training.steps=1")
     assert report.as_json()["self_check"] == json.loads((tmp_path / "run/self_check.json").read_text())
+
+
+def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "registry.yaml").write_text("hooks: [plug_comparing, plug_raising]")
+    (tmp_path / "plug_comparing.py").write_text(COMPARING)
+    (tmp_path / "plug_raising.py").write_text(
+        COMPARING.replace("return", "raise NotImplementedError\n    return")
+    )
+    run.model.registry = registry.with_local(tmp_path / "registry.yaml")
+    said = []
+    found = run.model.checked(run.split, notify=said.append)
+    assert sorted(each.name for each in found.comparisons) == sorted([*SEQUENCES, "[0, 1, 2]"])
+    assert found.failed == []
+    assert len(said) == 1
+    assert "plug_raising is switched off: its self_check raised NotImplementedError" in said[0]
 
 
 @pytest.mark.parametrize("search", ["greedy", "{name: beam, size: 3}", "{name: sampling, seed: 3}"])
@@ -272,12 +296,12 @@ def test_tokens_of_nearly_the_same_probability_may_be_taken_for_one_another(run)
 
 
 def test_examples_of_the_whole_split_if_it_is_small(run):
-    found = check_itself(run.model, run.split)
+    found = run.model.checked(run.split)
     assert found.examples == min(8, len(run.split))
     assert str(found).startswith(f"{', '.join(SEQUENCES)} ({found.examples} examples, differences up to ")
 
 
 def test_the_state_of_the_model_is_left_alone(run):
     run.model.model.train()
-    check_itself(run.model, run.split)
+    run.model.checked(run.split)
     assert run.model.model.training

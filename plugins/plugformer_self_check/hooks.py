@@ -1,4 +1,4 @@
-"""The self-check of a saved model: some answers, each computed in two ways."""
+"""The ways to compute the same answers that are compared at the end of every training."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,9 +7,14 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from plugformer.creation import create_architecture
-from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation.agreement import (
+from plugformer import load
+from plugformer.data import EncodedSplit
+from plugformer.evaluation import Comparison, Generator
+from plugformer.hooks import hookimpl
+from plugformer.interfaces import Batch, Generative, Hypothesis, Level, Model, evaluating
+from plugformer.registry import Kind
+from plugformer.runs import TrainedModel
+from plugformer_self_check.agreement import (
     Differences,
     batch_of,
     best,
@@ -18,13 +23,7 @@ from plugformer.evaluation.agreement import (
     probabilities,
     probabilities_apart,
 )
-from plugformer.evaluation.predictor import Generator
-from plugformer.evaluation.self_check_result import Comparison, SelfCheck
-from plugformer.interfaces import Batch, Generative, Hypothesis, Level, Model, evaluating
-from plugformer.kinds import Kind
-from plugformer.runs.loading import TrainedModel, load
 
-EXAMPLES = 8
 MORE_PADDING = 3
 
 _DIVERGED = "the training has diverged, parameters are no numbers any more: try a lower learning rate"
@@ -45,21 +44,16 @@ class Way(NamedTuple):
     compute: Callable[[], Differences]
 
 
-def check_itself(trained: TrainedModel, split: EncodedSplit) -> SelfCheck:
-    """Compares ways to compute the same answers with a run's model.
-
-    Args:
-        trained: The model, which is saved already.
-        split: Its validation examples; the first eight are answered.
-    """
-    rows = range(len(split))[:EXAMPLES]
+@hookimpl
+def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[Comparison]:
+    """Compares ways to compute the same answers."""
     continues = trained.vocabularies.task_type.level is Level.NEXT_TOKEN
     ways = (_Continuing if continues else _Reading)(trained, split, rows).ways()
     inputs = [split.input(row) for row in rows]
     if not all(parameter.isfinite().all() for parameter in trained.model.parameters()):
         ways = [way._replace(likely=_DIVERGED) for way in ways]
     with evaluating(trained.model):
-        return SelfCheck([_compare(way, inputs) for way in ways], len(rows))
+        return [_compare(way, inputs) for way in ways]
 
 
 def _compare(way: Way, inputs: Sequence[str]) -> Comparison:
@@ -79,7 +73,7 @@ def _contracts(*components: str) -> str:
 def _suspects(trained: TrainedModel) -> tuple[str, str]:
     """Returns the attention and the positional encoding of the last stack."""
     settings = trained.task.model
-    stack = getattr(settings, create_architecture(trained.task, trained.registry).stacks[-1].name)
+    stack = getattr(settings, trained.architecture.stacks[-1].name)
     attention, position = stack.attention or settings.attention, stack.position or settings.position
     return f"attention/{attention.name}", f"position/{position.name}"
 
