@@ -16,6 +16,7 @@ PACKAGES = {
             "commands",
             "configuration",
             "data",
+            "decoding",
             "errors",
             "evaluation",
             "hooks",

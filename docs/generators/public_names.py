@@ -13,6 +13,7 @@ PACKAGES = (
     "plugformer.configuration",
     "plugformer.data",
     "plugformer.model",
+    "plugformer.decoding",
     "plugformer.validation",
     "plugformer.training",
     "plugformer.evaluation",

@@ -6,8 +6,7 @@ from tests.batches import labelled, pairs
 
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint
-from plugformer.decoding.automaton import TokenAutomaton
-from plugformer.decoding.limit import LengthLimit, LengthRange
+from plugformer.decoding.constraint import LengthLimit, LengthRange, TokenAutomaton
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import END

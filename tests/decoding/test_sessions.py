@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from plugformer.decoding import CachedSession, Constraint, Progress, RecomputingSession
-from plugformer.decoding.automaton import TokenAutomaton
-from plugformer.decoding.limit import LengthLimit
+from plugformer.decoding.constraint import LengthLimit, TokenAutomaton
 from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokens
 from plugformer.kinds import Kind
 from plugformer.registry import Registry

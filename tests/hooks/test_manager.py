@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
-from plugformer.errors import RegistryError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.hooks import hookimpl
-from plugformer.hooks.manager import HOOKS, HookManager, load_observers
+from plugformer.hooks.manager import HOOKS, HookManager, load_observers, output_pattern
 from plugformer.hooks.specification import Hooks
 from plugformer.registry import Owner, Plugin, Registry, parse
 
@@ -161,6 +161,44 @@ def test_those_of_a_quarantined_plugin_are_left_alone():
 
 
 def test_hooks_are_listed_in_the_order_of_a_life():
-    assert HOOKS[0] == "run_started"
-    assert HOOKS[-2:] == ["run_ended", "run_failed"]
+    assert HOOKS[:2] == ["output_pattern", "run_started"]
+    assert HOOKS[-3:] == ["run_ended", "self_check", "run_failed"]
     assert all(getattr(Hooks, hook).__doc__ for hook in HOOKS)
+
+
+PATTERNS = """
+from plugformer.decoding import OutputPattern, TokenAutomaton
+from plugformer.errors import ConfigurationError
+from plugformer.hooks import hookimpl, must_not_fail
+
+class Anything(OutputPattern):
+    def automaton(self, tokenizer, longest):
+        return TokenAutomaton.free(tokenizer.size, longest)
+
+@hookimpl(tryfirst=True)
+@must_not_fail
+def output_pattern(expression):
+    if expression == "nothing":
+        raise ConfigurationError("nothing is no pattern")
+    return Anything() if expression == "anything" else None
+"""
+
+
+def test_plugins_say_what_a_pattern_means(registry, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "registry.yaml").write_text("hooks: [plug_patterns]")
+    (tmp_path / "plug_patterns.py").write_text(PATTERNS)
+    known = registry.with_local(tmp_path / "registry.yaml")
+    assert type(output_pattern("anything", known)).__name__ == "Anything"
+    assert type(output_pattern("[a-z]+", known)).__name__ == "RegularExpression"
+    with pytest.raises(ConfigurationError, match=r"^nothing is no pattern"):
+        output_pattern("nothing", known)
+
+
+def test_a_pattern_that_nobody_knows_is_refused_with_what_could_not_be_loaded():
+    manifest = parse(b"hooks: [no_such_module]", "registry.yaml")
+    known = Registry([Plugin(Owner("plugin-h", "1.0"), manifest)])
+    with pytest.raises(
+        ConfigurationError, match=r"no installed plugin (.|\n)*left out: hooks 'no_such_module'"
+    ):
+        output_pattern("[a-z]+", known)

@@ -109,6 +109,9 @@ def test_components_of_every_place(tiny_task):
     assert expected <= components(task)
 
 
+BUILT_IN_HOOKS = {"hooks/plugformer_constraints.hooks", "hooks/plugformer_self_check.hooks"}
+
+
 def test_hooks_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
     monkeypatch.setattr(sys, "path", list(sys.path))
     file = tmp_path / "registry.yaml"
@@ -116,7 +119,7 @@ def test_hooks_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
     (tmp_path / "plug_watching.py").write_text("")
     task, registry = load(trained.directory, registry).task, registry.with_local(file)
     before = make_lock(task, registry, {})
-    assert before["hooks"].keys() == {"hooks/plug_watching", "hooks/plugformer_self_check.hooks"}
+    assert before["hooks"].keys() == {"hooks/plug_watching", *BUILT_IN_HOOKS}
     assert "plug_watching" not in sys.modules
     (tmp_path / "plug_watching.py").write_text("# changed")
     now = make_lock(task, registry, {})

@@ -15,7 +15,7 @@ from plugformer.configuration.schema import schema
 from plugformer.configuration.structure import check_settings
 from plugformer.configuration.task import Component, Settings, Task, Training
 from plugformer.documents import Mapping, Node, Scalar, plain, read_file
-from plugformer.explanations import InWords
+from plugformer.explanations import InWords, shown
 from plugformer.problems import Key, Origin, Problem, dotted, report
 
 __all__ = [
@@ -49,4 +49,5 @@ __all__ = [
     "resolve_changed",
     "schema",
     "short_name",
+    "shown",
 ]

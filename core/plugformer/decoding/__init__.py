@@ -1,7 +1,6 @@
 """How outputs are generated: decoding sessions and constraints; the searches themselves are components."""
 
-from plugformer.decoding.constraint import Constraint, Progress
-from plugformer.decoding.limit import LengthRange
+from plugformer.decoding.constraint import Constraint, LengthRange, OutputPattern, Progress, TokenAutomaton
 from plugformer.decoding.session import CachedSession, ModelSession, RecomputingSession, not_finite
 
 __all__ = [
@@ -9,7 +8,9 @@ __all__ = [
     "Constraint",
     "LengthRange",
     "ModelSession",
+    "OutputPattern",
     "Progress",
     "RecomputingSession",
+    "TokenAutomaton",
     "not_finite",
 ]

@@ -1,18 +1,166 @@
-"""What every output must respect, whatever the search: its length, and a pattern of its text."""
+"""What every output must respect, whatever the search: its length, and the pattern of a plugin."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from torch import Tensor
 
 from plugformer.configuration.task import DecodingBlock
-from plugformer.decoding.automaton import TokenAutomaton
-from plugformer.decoding.limit import LengthRange
-from plugformer.decoding.pattern import compile_pattern
-from plugformer.decoding.spelling import spell
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import END, UNKNOWN, Tokenizer
+from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Tokenizer
+
+
+@dataclass(frozen=True)
+class TokenAutomaton:
+    """The sequences of tokens that an output may be.
+
+    Tokens that lead the same way from every state are one class, so that the tables stay small.
+
+    Attributes:
+        classes: The class of each token.
+        moves: The next state, by state and class. State 0 is the first; the last is dead: nothing leads out.
+        accepting: Whether a state may be the end.
+        shorter: By state and n, how many of the lengths 0 to n - 1 lead from it to an end.
+    """
+
+    classes: Int[Tensor, " vocabulary"]
+    moves: Int[Tensor, "states classes"]
+    accepting: Bool[Tensor, " states"]
+    shorter: Int[Tensor, "states lengths"]
+
+    @classmethod
+    def of(
+        cls,
+        moves: Int[ndarray, "states classes"],
+        classes: Int[ndarray, " vocabulary"],
+        accepting: Bool[ndarray, " states"],
+        longest: int,
+    ) -> "TokenAutomaton":
+        """Returns an automaton with its table of lengths.
+
+        Args:
+            moves: The next state, by state and class.
+            classes: The class of each token; PADDING, BEGIN and END lead into the last state, the dead one.
+            accepting: Whether a state may be the end.
+            longest: Most tokens that an output may have.
+        """
+        steps = np.zeros((len(moves), len(moves)), dtype=np.float32)
+        steps[np.arange(len(moves))[:, None], moves] = 1.0
+        completions = np.empty((len(moves), longest + 1), dtype=bool)
+        completions[:, 0] = accepting
+        for length in range(1, longest + 1):
+            completions[:, length] = steps @ completions[:, length - 1].astype(np.float32) > 0
+        shorter = np.concatenate([np.zeros((len(moves), 1), dtype=int), completions.cumsum(axis=1)], axis=1)
+        return cls(
+            torch.from_numpy(classes),
+            torch.from_numpy(moves),
+            torch.from_numpy(accepting),
+            torch.from_numpy(shorter.astype(np.int32)),
+        )
+
+    @classmethod
+    def free(cls, vocabulary: int, longest: int, *, never: tuple[int, ...] = ()) -> "TokenAutomaton":
+        """Returns the automaton of all sequences.
+
+        Args:
+            vocabulary: Number of tokens.
+            longest: Most tokens that an output may have.
+            never: Tokens that no output has.
+        """
+        classes = np.zeros(vocabulary, dtype=np.int64)
+        classes[[PADDING, BEGIN, END, *never]] = 1
+        return cls.of(np.array([[0, 1], [1, 1]]), classes, np.array([True, False]), longest)
+
+    @cached_property
+    def lengths(self) -> Int[Tensor, " possible"]:
+        """The numbers of tokens that an output can have."""
+        return self.shorter[0].diff().nonzero().squeeze(1)
+
+    def to(self, device: torch.device) -> "TokenAutomaton":
+        """Returns the same tables on a device."""
+        return replace(self, **{each.name: getattr(self, each.name).to(device) for each in fields(self)})
+
+
+class OutputPattern(ABC):
+    """The texts that a task's `decoding.pattern` allows; plugins offer it by the hook `output_pattern`."""
+
+    @abstractmethod
+    def automaton(self, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
+        """Returns the sequences of tokens whose text is one of them.
+
+        Args:
+            tokenizer: Of the output, trained.
+            longest: Most tokens that an output may have.
+
+        Raises:
+            ConfigurationError: There is none of at most `longest` tokens.
+        """
+
+
+@dataclass(frozen=True)
+class LengthLimit:
+    """A length in tokens: a number, possibly on top of the source's length.
+
+    Attributes:
+        tokens: The number.
+        on_source: Whether the source's length is added.
+        longest: What the model can process; never exceeded (BEGIN takes one position).
+    """
+
+    tokens: int
+    on_source: bool
+    longest: int
+
+    @classmethod
+    def parse(cls, setting: int | str, model_max_length: int) -> "LengthLimit":
+        """Reads `decoding.max_length` or `decoding.length`: a number, `source`, or `source+N`."""
+        on_source = isinstance(setting, str)
+        tokens = int(setting.removeprefix("source") or 0) if isinstance(setting, str) else setting
+        return cls(tokens, on_source, model_max_length - 1)
+
+    def of(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Returns the length for each example; `lengths` are those of the inputs, without special tokens."""
+        return (lengths * self.on_source + self.tokens).clamp(max=self.longest)
+
+
+@dataclass(frozen=True)
+class LengthRange:
+    """The lengths that an output may have.
+
+    Attributes:
+        least: The shortest.
+        most: The longest.
+    """
+
+    least: LengthLimit
+    most: LengthLimit
+
+    @classmethod
+    def parse(cls, length: int | str | None, max_length: int | str, model_max_length: int) -> "LengthRange":
+        """Reads `decoding.length`, which leaves no choice, or else `decoding.max_length`."""
+        most = LengthLimit.parse(max_length if length is None else length, model_max_length)
+        return cls(LengthLimit(0, on_source=False, longest=0) if length is None else most, most)
+
+    @property
+    def longest(self) -> int:
+        """The longest output of any source."""
+        return self.most.longest if self.most.on_source else min(self.most.tokens, self.most.longest)
+
+    def of(
+        self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]
+    ) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
+        """Returns the shortest and the longest for each example.
+
+        Args:
+            lengths: Of the inputs, without special tokens.
+            room: The most that the model can process beside each.
+        """
+        return self.least.of(lengths).minimum(room), self.most.of(lengths).minimum(room)
 
 
 @dataclass(frozen=True)
@@ -28,24 +176,31 @@ class Constraint:
     lengths: LengthRange
 
     @classmethod
-    def of(cls, settings: DecodingBlock, tokenizer: Tokenizer, model_max_length: int) -> "Constraint":
+    def of(
+        cls,
+        settings: DecodingBlock,
+        tokenizer: Tokenizer,
+        model_max_length: int,
+        pattern: OutputPattern | None = None,
+    ) -> "Constraint":
         """Reads a task's `decoding` block. It takes a moment: do it once for a model, not for each batch.
 
         Args:
             settings: The block.
             tokenizer: Of the output, trained.
             model_max_length: Most positions that the model can process.
+            pattern: What the block's `pattern` stands for, if it has one.
 
         Raises:
             ConfigurationError: No output can respect the settings: the vocabulary cannot spell the pattern,
                 or its texts are all too long or not of the length that is asked for.
         """
         lengths = LengthRange.parse(settings.length, settings.max_length, model_max_length)
-        if settings.pattern is None:
+        if pattern is None:
             never = () if settings.length is None else (UNKNOWN,)  # nobody knows how long its text is
             return cls(TokenAutomaton.free(tokenizer.size, lengths.longest, never=never), lengths)
         try:
-            automaton = spell(compile_pattern(settings.pattern), tokenizer, lengths.longest)
+            automaton = pattern.automaton(tokenizer, lengths.longest)
         except ConfigurationError as error:
             raise ConfigurationError(f"decoding.pattern: {error}") from error
         _require_length(settings, automaton)

@@ -17,7 +17,8 @@ import pluggy
 import torch
 
 from plugformer.configuration.task import Component
-from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory
+from plugformer.decoding import OutputPattern
+from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Hook
 from plugformer.interfaces.batch import Batch
@@ -127,14 +128,20 @@ class HookManager:
             RegistryError: A component that takes part raised something.
             Exception: Whatever an implementation marked `must_not_fail` raised.
         """
-        returned = []
+        return list(self._returned(hook, arguments))
+
+    def first(self, hook: str, **arguments: Any) -> Any:
+        """Calls a hook as `call` does until somebody returns something; returns that, or None."""
+        return next(self._returned(hook, arguments), None)
+
+    def _returned(self, hook: str, arguments: Mapping[str, Any]) -> Iterator[Any]:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
             taking_part = isinstance(implementation.plugin, Hook)
+            given = {name: arguments[name] for name in implementation.argnames}
+            result = None
             with self._traced(hook, implementation.plugin_name):
                 try:
-                    returned.append(
-                        implementation.function(**{name: arguments[name] for name in implementation.argnames})
-                    )
+                    result = implementation.function(**given)
                 except (Exception, SystemExit) as error:  # an observer is a stranger: the run goes on
                     if taking_part:
                         self._end(hook, error)
@@ -144,7 +151,8 @@ class HookManager:
                     self._warn(
                         f"{implementation.plugin_name} is switched off: its {hook} raised {described(error)}"
                     )
-        return [each for each in returned if each is not None]
+            if result is not None:
+                yield result
 
     def ask(self, hook: str, **arguments: Any) -> Any:
         """Returns what pluggy makes of a hook by which components take part.
@@ -244,3 +252,19 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
             LOADED[entry.target] = entry
             loaded.append(module)
     return loaded
+
+
+def output_pattern(expression: str, registry: Registry) -> OutputPattern:
+    """Returns the texts that a task's `decoding.pattern` allows.
+
+    Raises:
+        ConfigurationError: It is none that can be used, or no installed plugin knows patterns.
+    """
+    notices: list[str] = []
+    hooks = HookManager(load_observers(registry.hooks(), notices.append), notices.append)
+    pattern: OutputPattern | None = hooks.first("output_pattern", expression=expression)
+    if pattern is None:
+        raise ConfigurationError(
+            "\n".join(["no installed plugin implements the hook output_pattern", *notices])
+        )
+    return pattern

@@ -17,6 +17,7 @@ from plugformer.interfaces import Batch, Loss, Model
 
 if TYPE_CHECKING:
     from plugformer.data.encoding import EncodedSplit
+    from plugformer.decoding import OutputPattern
     from plugformer.evaluation.report import Comparison
     from plugformer.runs.loading import TrainedModel
 
@@ -123,6 +124,13 @@ class Evaluation:
 
 class Hooks:
     """What a plugin may implement."""
+
+    @hookspec
+    def output_pattern(self, expression: str) -> "OutputPattern | None":
+        """Returns the texts that a task's `decoding.pattern` allows, or None to leave it to other plugins.
+
+        Mark the implementation `must_not_fail`, and raise ConfigurationError for what is no pattern.
+        """
 
     @hookspec
     def run_started(self, run: Run) -> None:

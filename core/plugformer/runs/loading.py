@@ -19,7 +19,7 @@ from plugformer.errors import DataError, PlugformerError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
 from plugformer.evaluation.report import Report, SelfCheck
-from plugformer.hooks.manager import HookManager, load_observers
+from plugformer.hooks.manager import HookManager, load_observers, output_pattern
 from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
@@ -59,7 +59,11 @@ class TrainedModel:
         self.registry = registry
         self.architecture = create_architecture(task, registry)
         if vocabularies.task_type.level is Level.NEXT_TOKEN:
-            self._constraint = Constraint.of(task.decoding, vocabularies.target, task.model.max_length)
+            expression = task.decoding.pattern
+            pattern = None if expression is None else output_pattern(expression, registry)
+            self._constraint = Constraint.of(
+                task.decoding, vocabularies.target, task.model.max_length, pattern
+            )
 
     def __repr__(self) -> str:
         """Returns where it lies, what it does, and its size."""

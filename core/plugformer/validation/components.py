@@ -8,9 +8,8 @@ import torch
 
 from plugformer.configuration.task import Component, Task
 from plugformer.creation import create_architecture, create_task_type
-from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
-from plugformer.hooks.manager import HookManager, create_hooks
+from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import SPECIAL_TOKENS, Data, HeadContext, ModelContext, Place, Sizes
 from plugformer.kinds import Kind
@@ -46,7 +45,7 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     problems += incompatibilities(task, registry)
     unfit = {path for path, _ in problems}
     plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
-    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task)]
+    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task, registry)]
     with random_stream(0, "trial"):
         found = (problem_of(path, build) for path, build in builds if path not in unfit)
         problems += [problem for problem in found if problem is not None]
@@ -94,9 +93,10 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
         yield path, partial(Trial(registry, kind, block).made, task.model.width)
 
 
-def _pattern(task: Task) -> tuple[Path, Callable[[], object]]:
+def _pattern(task: Task, registry: Registry) -> tuple[Path, Callable[[], object]]:
     """Returns how to read the pattern of outputs, if there is one; tokens that spell it are not there yet."""
-    return ("decoding", "pattern"), lambda: task.decoding.pattern and compile_pattern(task.decoding.pattern)
+    expression = task.decoding.pattern
+    return ("decoding", "pattern"), lambda: expression and output_pattern(expression, registry)
 
 
 def _neural_builds(

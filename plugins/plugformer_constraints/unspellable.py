@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from plugformer.decoding.automaton import TokenAutomaton
-from plugformer.decoding.pattern import Pattern
+from plugformer.decoding import TokenAutomaton
+from plugformer_constraints.pattern import Pattern
 
 _READABLE_FIRST = [*range(0x20, 0x7F), *range(0x80, 0x100), *range(0x20), 0x7F]
 

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 from outlines_core import Index, Vocabulary
 
+from plugformer.configuration import shown
 from plugformer.errors import ConfigurationError
-from plugformer.explanations import shown
 
 _END_OF_TEXT = 256
 _BYTES = Vocabulary(_END_OF_TEXT, {bytes([byte]): [byte] for byte in range(256)})

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from plugformer.decoding.automaton import TokenAutomaton
-from plugformer.decoding.pattern import Pattern
-from plugformer.decoding.unspellable import refusal
+from plugformer.decoding import TokenAutomaton
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Tokenizer
+from plugformer_constraints.pattern import Pattern
+from plugformer_constraints.unspellable import refusal
 
 _SAMPLES = 100
 

@@ -10,9 +10,10 @@ from tokenizers import decoders, models
 
 from plugformer.configuration.task import DecodingBlock
 from plugformer.decoding import Constraint, Progress
-from plugformer.decoding.pattern import compile_pattern
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Session
+from plugformer_constraints.hooks import RegularExpression
+from plugformer_constraints.pattern import compile_pattern
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.greedy import Greedy
 from plugformer_plugins.decoding.sampling import Sampling
@@ -83,10 +84,19 @@ def started(constraint, lengths, model_max_length=40):
     return constraint.start(torch.tensor(lengths), room)
 
 
+def constraint(tokenizer, model_max_length=40, **settings):
+    pattern = RegularExpression(settings["pattern"]) if "pattern" in settings else None
+    return Constraint.of(DecodingBlock(**settings), tokenizer, model_max_length, pattern)
+
+
 def outputs(tokenizer, search, lengths=(3,) * 12, model_max_length=40, seed=0, **settings):
     """Returns the tokens of every output that a noisy model gives under some settings."""
-    constraint = Constraint.of(DecodingBlock(**settings), tokenizer, model_max_length)
-    session = Noise(started(constraint, lengths, model_max_length), len(lengths), tokenizer.size, seed)
+    session = Noise(
+        started(constraint(tokenizer, model_max_length, **settings), lengths, model_max_length),
+        len(lengths),
+        tokenizer.size,
+        seed,
+    )
     return [[hypothesis.tokens for hypothesis in found] for found in search.search(session)]
 
 
@@ -140,7 +150,7 @@ def test_outputs_of_one_length_in_known_tokens(tokenizer, search, length, expect
 
 def test_without_a_constraint_only_the_limit_and_special_tokens_are_masked():
     characters = trained("characters")
-    progress = started(Constraint.of(DecodingBlock(max_length=1), characters, 40), (3, 3))
+    progress = started(constraint(characters, max_length=1), (3, 3))
     values = torch.randn(2, characters.size)
     allowed = torch.ones(characters.size, dtype=torch.bool)
     allowed[[PADDING, BEGIN]] = False
@@ -161,7 +171,7 @@ def test_exactly_what_can_still_be_completed_is_allowed():
     for least in range(4):
         possible = {text for text in matching if least <= len(text)}
         for prefix in {text[:cut] for text in possible for cut in range(len(text) + 1)}:
-            automaton = Constraint.of(DecodingBlock(pattern="(a|bc)*", max_length=3), abc, 40).automaton
+            automaton = constraint(abc, pattern="(a|bc)*", max_length=3).automaton
             progress = Progress(automaton, torch.tensor([least]), torch.tensor([3]))
             for character in prefix:
                 progress.extend(torch.tensor([number[character]]))
@@ -251,17 +261,17 @@ def test_what_is_no_pattern_is_refused(expression, message):
 )
 def test_a_constraint_that_no_output_can_meet_is_refused(settings, message):
     with pytest.raises(ConfigurationError, match=message):
-        Constraint.of(DecodingBlock(**settings), trained("characters"), 40)
+        constraint(trained("characters"), **settings)
 
 
 def test_words_that_make_no_text_of_the_pattern_although_all_characters_are_known():
     with pytest.raises(ConfigurationError, match="no tokens make 'dayday', for example"):
-        Constraint.of(DecodingBlock(pattern="dayday"), trained("words"), 40)
+        constraint(trained("words"), pattern="dayday")
 
 
 def test_a_pattern_with_too_many_states_is_refused():
     with pytest.raises(ConfigurationError, match=r"more than 4,096 states .* \[a-z\] instead of"):
-        Constraint.of(DecodingBlock(pattern=r"\w{20}"), trained("bpe"), 40)
+        constraint(trained("bpe"), pattern=r"\w{20}")
 
 
 def test_a_tokenizer_whose_pieces_depend_on_their_neighbours_is_refused(tmp_path):
@@ -272,7 +282,7 @@ def test_a_tokenizer_whose_pieces_depend_on_their_neighbours_is_refused(tmp_path
     pretrained = Pretrained(path=tmp_path / "tokenizer.json")
     pretrained.train([])
     with pytest.raises(ConfigurationError, match="no pattern can be kept with such a tokenizer"):
-        Constraint.of(DecodingBlock(pattern="[a-z ]+"), pretrained, 40)
+        constraint(pretrained, pattern="[a-z ]+")
 
 
 @pytest.mark.long

@@ -1,0 +1,5 @@
+"""Patterns of outputs: regular expressions that every output of a model matches as a whole.
+
+Reading order: pattern (the automaton over bytes), spelling (that over tokens), unspellable (why there may
+be none), hooks.
+"""
