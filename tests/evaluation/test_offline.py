@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from plugformer.errors import DataError
-from plugformer.evaluation.evaluate_metric import OfflineLikelihoodMetric, OfflineOutputMetric
-from plugformer.evaluation.offline import score, score_likelihoods
+from plugformer.evaluation import measure
 from plugformer.interfaces import Metric, OutputMetric
 from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.offline import OfflineMetric
 from plugformer_plugins.metric.perplexity import Perplexity
 
 
@@ -39,13 +39,13 @@ def no_network_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_value_and_interval() -> None:
-    result = score(ExactMatch(), ["a", "x", "b"], [["a"], ["y", "x"], ["c"]])
+    result = measure(ExactMatch(), ["a", "x", "b"], [["a"], ["y", "x"], ["c"]]).score
     assert result["value"] == pytest.approx(2 / 3)
     assert 0 < result["low"] < 2 / 3 < result["high"] < 1
 
 
 def test_a_metric_without_an_interval_of_its_own_is_resampled() -> None:
-    result = score(Length(), ["a", "abc"] * 50, [["a"]] * 100)
+    result = measure(Length(), ["a", "abc"] * 50, [["a"]] * 100).score
     # Standard error 0.1: the percentile interval is about 2 +- 1.96 * 0.1.
     assert result == pytest.approx({"value": 2.0, "low": 1.8, "high": 2.2}, abs=0.03)
 
@@ -53,21 +53,21 @@ def test_a_metric_without_an_interval_of_its_own_is_resampled() -> None:
 @pytest.mark.parametrize("metric", [ExactMatch(), Length()])
 @pytest.mark.parametrize("prediction", ["a", "b"])
 def test_one_example_gives_an_interval_without_gaps(metric: Metric, prediction: str) -> None:
-    result = score(metric, [prediction], [["a"]])
+    result = measure(metric, [prediction], [["a"]]).score
     assert result["low"] <= result["value"] <= result["high"]
 
 
 def test_no_example_is_an_error() -> None:
     with pytest.raises(DataError, match="ExactMatch: there are 0 examples to score"):
-        score(ExactMatch(), [], [])
+        measure(ExactMatch(), [], [])
     nothing, none = np.zeros(0), np.zeros(0, dtype=np.int64)
     with pytest.raises(DataError, match="Perplexity: there are 0 examples to score"):
-        score_likelihoods(Perplexity(), nothing, none, none)
+        measure(Perplexity(), nothing, none, none)
 
 
 def test_many_at_once() -> None:
     def share(hits: int) -> float:
-        return score(ExactMatch(), ["a"] * hits + ["b"] * (20 - hits), [["a"]] * 20)["value"]
+        return measure(ExactMatch(), ["a"] * hits + ["b"] * (20 - hits), [["a"]] * 20).score["value"]
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(share, range(20))) == [hits / 20 for hits in range(20)]
@@ -76,19 +76,19 @@ def test_many_at_once() -> None:
 def test_nothing_is_left_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    score(ExactMatch(), ["a"], [["a"]])
+    measure(ExactMatch(), ["a"], [["a"]])
     assert [path for path in tmp_path.rglob("*") if path.name != "temporary"] == []
 
 
 def test_it_is_a_metric_of_evaluate(tmp_path: Path) -> None:
-    metric = OfflineOutputMetric(ExactMatch(), str(tmp_path))
+    metric = OfflineMetric(ExactMatch(), str(tmp_path))
     assert isinstance(metric, evaluate.Metric)
     metric.add_batch(predictions=["a", "b"], references=[["a"], ["a"]])
     assert metric.compute()["value"] == 0.5
 
 
 def test_likelihoods_are_a_metric_of_evaluate(tmp_path: Path) -> None:
-    metric = OfflineLikelihoodMetric(Perplexity(), str(tmp_path))
+    metric = OfflineMetric(Perplexity(), str(tmp_path))
     assert isinstance(metric, evaluate.Metric)
     for _ in range(2):
         metric.add_batch(log_probabilities=[np.log(0.25), 0.0], targets=[2, 2], correct=[1, 2])
@@ -99,11 +99,11 @@ def test_scores_leave_random_numbers_alone() -> None:
     np.random.seed(0)
     expected = np.random.random()
     np.random.seed(0)
-    score(Length(), ["a", "bb"], [["a"], ["b"]])
+    measure(Length(), ["a", "bb"], [["a"], ["b"]])
     assert np.random.random() == expected
 
 
 def test_evaluate_is_imported_only_to_score() -> None:
     slow = {"evaluate", "scipy", "sacrebleu"}
-    code = f"import sys, plugformer.evaluation.offline; sys.exit(bool({slow} & set(sys.modules)))"
+    code = f"import sys, plugformer.evaluation.evaluator; sys.exit(bool({slow} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -184,13 +184,14 @@ def test_the_right_answers_are_read_once(run, data, monkeypatch):
 
 def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
     monkeypatch.setattr(Generator, "answer", lambda *arguments: pytest.fail("an output was decoded"))
-    scores = Evaluator(run.predictor(), {"perplexity": Perplexity()}).scores(data.splits["test"])
-    assert scores["perplexity"]["low"] < scores["perplexity"]["value"] < scores["perplexity"]["high"]
+    scores = Evaluator(run.predictor(), {"perplexity": Perplexity()}).measured(data.splits["test"])
+    score = scores["perplexity"].score
+    assert score["low"] < score["value"] < score["high"]
 
 
 def test_scores_stand_in_the_order_of_the_task(run, data):
     metrics = {"b": Perplexity(), "exact": ExactMatch(), "a": TokenAccuracy()}
-    assert list(Evaluator(run.predictor(), metrics).scores(data.splits["test"])) == ["b", "exact", "a"]
+    assert list(Evaluator(run.predictor(), metrics).measured(data.splits["test"])) == ["b", "exact", "a"]
 
 
 def test_a_report_has_the_statistics_that_its_scores_are_aggregates_of(run, data, tmp_path):

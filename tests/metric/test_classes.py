@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugformer.evaluation.offline import score
+from plugformer.evaluation import measure
 from plugformer.evaluation.report import in_class_order
 from plugformer_plugins.metric.confusion_matrix import ConfusionMatrix
 from plugformer_plugins.metric.macro_f1 import MacroF1
@@ -15,31 +15,31 @@ RIGHT = [[label] for label in "aaaabbc"]
 
 def test_macro_f1():
     """Of a: precision 3/3, recall 3/4; of b: 1/3, 1/2; of c: 0/1, 0/1."""
-    assert score(MacroF1(), PREDICTIONS, RIGHT)["value"] == pytest.approx((6 / 7 + 2 / 5 + 0) / 3)
+    assert measure(MacroF1(), PREDICTIONS, RIGHT).score["value"] == pytest.approx((6 / 7 + 2 / 5 + 0) / 3)
 
 
 def test_a_class_that_is_only_predicted_counts():
-    assert score(MacroF1(), ["a", "z"], [["a"], ["a"]])["value"] == pytest.approx((2 / 3 + 0) / 2)
+    assert measure(MacroF1(), ["a", "z"], [["a"], ["a"]]).score["value"] == pytest.approx((2 / 3 + 0) / 2)
 
 
 def test_any_reference_is_right():
-    assert score(MacroF1(), ["a", "b"], [["b", "a"], ["b"]])["value"] == 1
+    assert measure(MacroF1(), ["a", "b"], [["b", "a"], ["b"]]).score["value"] == 1
 
 
 def test_all_right_has_no_spread():
-    assert score(MacroF1(), ["a", "b"], [["a"], ["b"]]) == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert measure(MacroF1(), ["a", "b"], [["a"], ["b"]]).score == {"value": 1.0, "low": 1.0, "high": 1.0}
 
 
 def test_the_interval_holds_the_score_of_rare_classes():
     """With four examples of each class, resamples that miss some of them score lower than the whole."""
     right = [[f"class {number // 4}"] for number in range(2000)]
     predictions = [right[number - 4 * (number % 4 == 0)][0] for number in range(2000)]
-    found = score(MacroF1(), predictions, right)
+    found = measure(MacroF1(), predictions, right).score
     assert found["low"] < found["value"] == found["high"]
 
 
 def test_the_confusion_matrix():
-    found = score(ConfusionMatrix(), PREDICTIONS, RIGHT)
+    found = measure(ConfusionMatrix(), PREDICTIONS, RIGHT).score
     assert found["value"] == pytest.approx(4 / 7)
     assert found["low"] < 4 / 7 < found["high"]
     assert found["table"] == {
@@ -50,9 +50,9 @@ def test_the_confusion_matrix():
 
 
 def test_classes_stand_in_the_order_of_the_task():
-    found = in_class_order(score(ConfusionMatrix(), PREDICTIONS, RIGHT), ["c", "z", "a", "b"])
+    found = in_class_order(measure(ConfusionMatrix(), PREDICTIONS, RIGHT).score, ["c", "z", "a", "b"])
     assert found["table"]["columns"] == ["c", "a", "b"]
     assert found["table"]["rows"] == {"c": [0, 0, 1], "a": [0, 3, 1], "b": [1, 0, 1]}
     assert list(found["table"]["rows"]) == ["c", "a", "b"]
-    other = score(ConfusionMatrix(), PREDICTIONS, RIGHT)
+    other = measure(ConfusionMatrix(), PREDICTIONS, RIGHT).score
     assert in_class_order(other, ["a", "b"]) == other  # not a table of these classes

@@ -7,7 +7,7 @@ import pytest
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.evaluation.offline import score
+from plugformer.evaluation import measure
 from plugformer.runs.lock import make_lock
 from plugformer.validation import validate
 from plugformer_plugins.metric.evaluate_module import Evaluate
@@ -49,7 +49,9 @@ def module(tmp_path):
 
 
 def test_the_value_and_its_interval(module):
-    found = score(Evaluate(metric=module()), ["a", "b", "ü", "d"], [["a", "x"], ["b"], ["ü"], ["x", "y"]])
+    found = measure(
+        Evaluate(metric=module()), ["a", "b", "ü", "d"], [["a", "x"], ["b"], ["ü"], ["x", "y"]]
+    ).score
     assert found["value"] == 0.75
     assert 0.0 <= found["low"] < 0.75 < found["high"] <= 1.0
     assert found["signature"].startswith("module|key:None|evaluate:")

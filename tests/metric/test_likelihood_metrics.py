@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from plugformer.evaluation.offline import score_likelihoods
+from plugformer.evaluation import measure
 from plugformer_plugins.metric.perplexity import Perplexity
 from plugformer_plugins.metric.token_accuracy import TokenAccuracy
 
@@ -14,21 +14,21 @@ LIKELIHOODS = (np.log([1 / 2, 1 / 512]), np.array([1, 3]), np.array([1, 1]))
 
 
 def test_perplexity():
-    found = score_likelihoods(Perplexity(), *LIKELIHOODS)
+    found = measure(Perplexity(), *LIKELIHOODS).score
     assert found["value"] == pytest.approx(1024**0.25)
     assert found["low"] == pytest.approx(2)  # the first example twice
     assert found["high"] == pytest.approx(8)
 
 
 def test_token_accuracy():
-    found = score_likelihoods(TokenAccuracy(), *LIKELIHOODS)
+    found = measure(TokenAccuracy(), *LIKELIHOODS).score
     assert found == pytest.approx({"value": 2 / 4, "low": 1 / 3, "high": 1.0})
 
 
 @pytest.mark.parametrize("outputs", [2, 10, 1000])
 def test_a_uniform_guess_hesitates_between_all_outputs(outputs):
     targets = np.array([4, 7, 1])
-    found = score_likelihoods(Perplexity(), -targets * np.log(outputs), targets, np.array([0, 0, 0]))
+    found = measure(Perplexity(), -targets * np.log(outputs), targets, np.array([0, 0, 0])).score
     assert [found["low"], found["value"], found["high"]] == pytest.approx([outputs] * 3)
 
 
@@ -37,6 +37,6 @@ def test_a_uniform_guess_hesitates_between_all_outputs(outputs):
 def test_one_example_is_a_number_without_warning(metric, nats):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = score_likelihoods(metric, np.array([nats]), np.array([2]), np.array([1]))
+        found = measure(metric, np.array([nats]), np.array([2]), np.array([1])).score
     assert np.isfinite(list(found.values())).all()
     assert found["low"] == found["value"] == found["high"]

@@ -4,8 +4,8 @@ import pytest
 from datasets import Dataset
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.evaluation.answers import Answers
-from plugformer.evaluation.offline import score_with_sources
+from plugformer.evaluation import measure
+from plugformer.evaluation.measuring import Answers
 from plugformer.interfaces import Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.metric.exact_match import ExactMatch
@@ -44,14 +44,14 @@ def test_mirrored_repeats(source: str, prediction: str, mirrored: bool) -> None:
 
 def test_the_share_of_mirrored_repeats_has_a_table() -> None:
     sources = ["aab", "aab", "abc", "abc", "abc"]
-    found = score_with_sources(MirroredRepeats(), sources, ["xxy", "xyz", "xyz", "uvw", "x"], [[""]] * 5)
+    found = measure(MirroredRepeats(), sources, ["xxy", "xyz", "xyz", "uvw", "x"], [[""]] * 5).score
     assert found["value"] == pytest.approx(3 / 5)
     assert found["table"]["columns"] == ["mirrored", "not"]
     assert found["table"]["rows"] == {"with a repeat": [1, 1], "without": [2, 1]}
 
 
 def test_length_is_counted_in_characters() -> None:
-    found = score_with_sources(SameLength(), ["晚风", "ab", "abc"], ["ab", "晚 风", ""], [["abc"]] * 3)
+    found = measure(SameLength(), ["晚风", "ab", "abc"], ["ab", "晚 风", ""], [["abc"]] * 3).score
     assert found["value"] == pytest.approx(1 / 3)
     assert 0 < found["low"] < found["value"] < found["high"] < 1
 
@@ -63,6 +63,5 @@ def test_every_answer_stands_beside_its_own_source() -> None:
     split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
     answers = Answers.to(split, [3, 1], [Prediction("wxyz", 0.0), Prediction("u", 0.0)])
     assert answers == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])
-    assert answers.statistics(SameLength()).tolist() == [[1.0], [0.0]]
-    assert answers.measure(SameLength()).score["value"] == 0.5
-    assert answers.statistics(ExactMatch()).tolist() == [[0.0], [0.0]]
+    assert measure(SameLength(), *answers.columns(SameLength())).score["value"] == 0.5
+    assert measure(ExactMatch(), *answers.columns(ExactMatch())).statistics.tolist() == [[0.0], [0.0]]

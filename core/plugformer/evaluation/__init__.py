@@ -5,12 +5,19 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
+    from plugformer.evaluation.measuring import measure
     from plugformer.evaluation.predictor import Generator
-    from plugformer.evaluation.report import Comparison, Report
+    from plugformer.evaluation.report import Comparison, Report, Score
 
-__all__ = ["Comparison", "Generator", "Report"]
+__all__ = ["Comparison", "Generator", "Report", "Score", "measure"]
 
-_MODULES = {"Comparison": "report", "Generator": "predictor", "Report": "report"}
+_MODULES = {
+    "Comparison": "report",
+    "Generator": "predictor",
+    "Report": "report",
+    "Score": "report",
+    "measure": "measuring",
+}
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__, _MODULES)

@@ -13,8 +13,7 @@ from numpy import ndarray
 from plugformer.data.encoding import EncodedSplit
 from plugformer.decoding import not_finite
 from plugformer.distributed import ALONE, Processes
-from plugformer.evaluation.answers import Answers
-from plugformer.evaluation.offline import Measured, measure_likelihoods
+from plugformer.evaluation.measuring import Answers, Measured, measure
 from plugformer.evaluation.predictor import Predictor
 from plugformer.evaluation.report import Report, Score, in_class_order
 from plugformer.interfaces import (
@@ -116,7 +115,7 @@ class Evaluator:
 
         def aggregates() -> dict[str, float]:
             statistics = {
-                **{name: texts.statistics(each) for name, each in self.output_metrics.items()},
+                **{name: each.statistics(*texts.columns(each)) for name, each in self.output_metrics.items()},
                 **{
                     name: each.statistics(*_in_units(each, split, right))
                     for name, each in self.likelihood_metrics.items()
@@ -134,10 +133,6 @@ class Evaluator:
         statistics = {score: each.statistics for score, each in measured.items()}
         return Report(run, name, _scores(measured), len(split), seconds, statistics=statistics)
 
-    def scores(self, split: EncodedSplit) -> dict[str, Score]:
-        """Returns each metric's value and confidence interval on a whole split."""
-        return _scores(self.measured(split))
-
     def measured(self, split: EncodedSplit) -> dict[str, Measured]:
         """Returns each metric's score on a whole split, and each example's statistics.
 
@@ -151,7 +146,7 @@ class Evaluator:
                 raise not_finite(int(broken.argmax()))
             found |= self.processes.on_main(
                 lambda: {
-                    name: measure_likelihoods(metric, *_in_units(metric, split, right))
+                    name: measure(metric, *_in_units(metric, split, right))
                     for name, metric in by_likelihood.items()
                 }
             )
@@ -167,7 +162,9 @@ class Evaluator:
         rows = range(len(split))
         texts = Answers.to(split, rows, self.answers(split, rows))
         found = self.processes.on_main(
-            lambda: {name: texts.measure(metric) for name, metric in self.output_metrics.items()}
+            lambda: {
+                name: measure(metric, *texts.columns(metric)) for name, metric in self.output_metrics.items()
+            }
         )
         return {
             name: each._replace(score=in_class_order(each.score, self.classes))

@@ -1,14 +1,21 @@
-"""What happens on the validation split while a model is trained."""
+"""What happens on the validation split before a model is trained, and meanwhile."""
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
-from plugformer.errors import NotFiniteError
+from plugformer.errors import NotFiniteError, PlugformerError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.hooks.specification import Evaluation, Sample
-from plugformer.interfaces import Prediction, as_text
+from plugformer.interfaces import OutputMetric, Prediction, as_text
+from plugformer.kinds import Kind
+from plugformer.problems import Key
+from plugformer.registry import Registry
+
+ASKED = 200
+"""Examples whose right answers are looked at before a training, at most."""
 
 
 class Validation:
@@ -68,3 +75,25 @@ def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
     if count is None or count >= len(rows):
         return rows
     return [rows[number * len(rows) // count] for number in range(count)]
+
+
+def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
+    """Yields metrics of outputs that refuse right answers, such as tags in another scheme, and what they say.
+
+    It is asked before a training, not at its first evaluation.
+
+    Args:
+        task: Fully resolved.
+        registry: Knows the metrics.
+        split: Its validation examples.
+    """
+    rows = spread(range(len(split)), ASKED)
+    references = [split.references(row) for row in rows]
+    answers = [each[0] for each in references]
+    for index, block in enumerate(task.evaluation.metrics):
+        metric = registry.create(Kind.METRIC, block.name, **block.options)
+        if isinstance(metric, OutputMetric):
+            try:
+                metric.statistics(answers, references)
+            except PlugformerError as error:
+                yield ("evaluation", "metrics", index), str(error)

@@ -33,7 +33,7 @@ class Metric(ABC):
     Metrics come in three families, by what they are computed from: derive a component from `OutputMetric`,
     `SourceMetric` or `LikelihoodMetric`. It is constructed as `SomeMetric(**options)`. Because an aggregate
     is computed from statistics of single examples, intervals and paired comparisons need no new predictions.
-    The core offers every metric as an offline `evaluate.Metric`.
+    `plugformer_plugins.metric.offline` makes an `evaluate.Metric` of any.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({Answer.TEXT, Answer.LABEL})

@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-FUNCTIONS = (
+VECTOR_FUNCTIONS = (
     "acos",
     "asin",
     "atan",
@@ -35,5 +35,5 @@ def settle_vector_functions() -> None:
     """
     for dtype in (torch.float32, torch.float64):
         number = torch.full((1,), 0.5, dtype=dtype, device="cpu")
-        for name in FUNCTIONS:
+        for name in VECTOR_FUNCTIONS:
             getattr(torch, name)(number)

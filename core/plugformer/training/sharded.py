@@ -10,7 +10,7 @@ from accelerate import Accelerator
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from plugformer.configuration.task import Training
 from plugformer.distributed import Processes
@@ -32,6 +32,10 @@ class Sharded(Parallel):
 
     Whatever makes another number of passes in each process, as decoding does, needs the whole model. It lies
     in main memory, and on the device while it is used.
+
+    Parts are joined and cut out tensor by tensor. `torch.distributed.checkpoint.state_dict` refuses tied
+    parameters and optimizers that keep no tensors, turns tuples among the settings of optimizers into lists,
+    and lets an optimizer make a step to find out what it keeps.
 
     Args:
         model: The whole model; a copy of it is trained.
@@ -103,7 +107,7 @@ class Sharded(Parallel):
         """Copies this process's parts out of the whole model."""
         parts = self.model.state_dict()
         for name, tensor in own_tensors(self._whole).items():
-            _take(parts[name], tensor)
+            parts[name].copy_(_part(tensor, parts[name]))
 
     @contextmanager
     def whole(self) -> Iterator[Model]:
@@ -173,27 +177,18 @@ def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str
     return saved | {"state": state}
 
 
-def _part(value: object, parameter: Tensor) -> object:
-    if not isinstance(value, Tensor) or value.shape != parameter.shape:
+def _part(value: Any, parameter: Tensor) -> Any:
+    """Returns this process's part of a whole tensor, cut out without a word to the others."""
+    if not isinstance(value, Tensor) or not isinstance(parameter, DTensor) or value.shape != parameter.shape:
         return value
-    part = torch.empty_like(parameter, dtype=value.dtype)
-    _take(part, value)
-    return part
+    return distribute_tensor(
+        value.to(parameter.device), parameter.device_mesh, parameter.placements, src_data_rank=None
+    )
 
 
 def _joined(part: Tensor) -> Tensor:
     """Returns the whole tensor; buffers are no parts."""
     return part.full_tensor() if isinstance(part, DTensor) else part
-
-
-def _take(part: Tensor, whole: Tensor) -> None:
-    """Copies what belongs there out of a whole tensor, without a word to other processes."""
-    if not isinstance(part, DTensor):
-        part.copy_(whole)
-        return
-    # A tensor with fewer rows than there are processes has nothing for the last of them.
-    chunks = dict(enumerate(whole.chunk(part.device_mesh.size())))
-    part.to_local().copy_(chunks.get(part.device_mesh.get_local_rank(), whole[:0]))
 
 
 def _refuse(model: Model, accelerator: Accelerator) -> None:

@@ -20,7 +20,7 @@ from plugformer.data.vocabularies import Vocabularies
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.report import Report, SelfCheck
-from plugformer.evaluation.unscored import unscored
+from plugformer.evaluation.validation import unscored
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
