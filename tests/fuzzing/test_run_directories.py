@@ -12,8 +12,8 @@ from tests.fuzzing.mutation import JSON_TOKENS, YAML_TOKENS, altered, as_json, d
 from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
-from plugformer.runs.checksums import CHECKSUMS, verify_checksums, write_checksums
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.files import CHECKSUMS, verify_checksums, write_checksums
 from plugformer.runs.history import read_history
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_note, load_tensors

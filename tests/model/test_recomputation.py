@@ -69,7 +69,7 @@ def test_a_stack_computes_its_bias_and_mask_once(tiny_model, batch, monkeypatch,
 
 
 def test_answers_need_no_second_pass(tiny_model, batch, monkeypatch):
-    monkeypatch.setattr("plugformer.model.recomputation.checkpoint", pytest.fail)
+    monkeypatch.setattr("plugformer.model.layer.checkpoint", pytest.fail)
     model = tiny_model(*DEEP, ON).eval()
     with torch.no_grad():
         model.train()(batch)

@@ -22,8 +22,8 @@ from plugformer.runs.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from plugformer.runs.checksums import write_checksums
-from plugformer.runs.optimizer_state import join_tensors, split_tensors
+from plugformer.runs.files import write_checksums
+from plugformer.runs.weights import join_tensors, split_tensors
 
 KEEP = 5
 SUMS = Unlogged(loss=1.5, targets=2, tokens=3, seconds=0.5)

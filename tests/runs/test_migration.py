@@ -12,7 +12,7 @@ import yaml
 import plugformer
 from plugformer.configuration.overrides import read_overrides
 from plugformer.documents import plain
-from plugformer.runs.checksums import write_checksums
+from plugformer.runs.files import write_checksums
 from plugformer.runs.migration import migrated_task
 from plugformer.runs.weights import load_tensors, save_tensors
 from plugformer.training.train import resume

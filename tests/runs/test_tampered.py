@@ -10,9 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from plugformer.errors import RunError
-from plugformer.runs.checksums import verify_checksums
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import read_json
+from plugformer.runs.files import read_json, verify_checksums
 from plugformer.runs.history import read_history
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_note, load_tensors, save_tensors

@@ -76,7 +76,7 @@ def command(
     with contextlib.ExitStack() as stack:
         source = None if file is None else stack.enter_context(_opened(file))
         from plugformer.runs.loading import load
-        from plugformer.runs.overrides import changeable
+        from plugformer.runs.requirements import changeable
 
         overrides = changeable(settings or [], ["decoding"])
         model = load(run, installed(ctx, registry), overrides=overrides)

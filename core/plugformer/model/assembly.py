@@ -1,9 +1,10 @@
 """Assembly: from a task's `model:` settings and the registry to a model with initial values."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+import torch
 from torch import nn
 
 from plugformer.configuration.task import Model as ModelSettings
@@ -23,13 +24,45 @@ from plugformer.interfaces import (
 )
 from plugformer.kinds import Kind
 from plugformer.model.decoder import Decoder
-from plugformer.model.embedding import TokenEmbedding
-from plugformer.model.encoder import Encoder
+from plugformer.model.encoder import Encoder, TokenEmbedding
 from plugformer.model.initialization import draw_own_values, initialize, random_stream
 from plugformer.model.layer import Layer
 from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_stacks, state_owner
-from plugformer.model.vector_functions import settle_vector_functions
 from plugformer.registry import Registry
+
+VECTOR_FUNCTIONS = (
+    "acos",
+    "asin",
+    "atan",
+    "cos",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "log",
+    "log10",
+    "log2",
+    "sin",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+)
+"""Those that PyTorch's builds for x86 take from Intel's MKL."""
+
+
+@cache
+def settle_vector_functions() -> None:
+    """Calls each function on one number, once in a process.
+
+    MKL chooses a function's kernel at its first call. Where several threads make that call at the same time,
+    one of them may compute its part with another kernel, whose relative errors reach 1e-4: a training would
+    not be the same as another with its seed. https://github.com/pytorch/pytorch/issues/188792
+    """
+    for dtype in (torch.float32, torch.float64):
+        number = torch.full((1,), 0.5, dtype=dtype, device="cpu")
+        for name in VECTOR_FUNCTIONS:
+            getattr(torch, name)(number)
 
 
 def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True) -> Model:

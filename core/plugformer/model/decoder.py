@@ -11,10 +11,8 @@ from plugformer.interfaces import Attention, PositionalEncoding, Scope
 from plugformer.interfaces.batch import Tokens
 from plugformer.model.cache import Cache, layer_caches
 from plugformer.model.dropout import Dropout
-from plugformer.model.embedding import TokenEmbedding
-from plugformer.model.encoder import Memory
-from plugformer.model.layer import Layer, with_empty_past
-from plugformer.model.recomputation import recomputed, wanted
+from plugformer.model.encoder import Memory, TokenEmbedding
+from plugformer.model.layer import Layer, recomputed, wanted, with_empty_past
 
 
 class Decoder(nn.Module):

@@ -1,10 +1,12 @@
-"""A layer: sublayers, and the residual connection that joins them."""
+"""A layer: sublayers, and the residual connection that joins them; computed twice to save memory, or once."""
 
 from collections.abc import Callable
 from typing import cast
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from plugformer.interfaces import (
     Attention,
@@ -19,6 +21,8 @@ from plugformer.interfaces import (
 )
 from plugformer.model.cache import LayerCache
 from plugformer.model.dropout import Dropout
+
+Hidden = Float[Tensor, "batch length width"]
 
 
 class Layer(nn.Module):
@@ -141,3 +145,23 @@ def at_real_tokens(
     rows = at.once("rows of real tokens", lambda: at.real.flatten().nonzero().squeeze(1))
     output: Tensor = network(take_tokens(tokens, rows))
     return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
+
+
+def wanted(stack: nn.Module, *, recompute: bool) -> bool:
+    """Returns whether a stack's layers are to be computed twice: only where gradients will be."""
+    return recompute and stack.training and torch.is_grad_enabled()
+
+
+def recomputed(layer: Callable[..., Hidden], x: Hidden, *further: object) -> Hidden:
+    """Returns `layer(x, *further)` of which nothing but `x` is kept for the gradients.
+
+    Chen et al. 2016, section 4: https://arxiv.org/abs/1604.06174. Random numbers are drawn as they were.
+
+    Args:
+        layer: Computes the same whenever it is called, and leaves nothing behind that the next call finds.
+        x: The hidden states before it.
+        further: Its other arguments. What they compute lazily must be there already if it needs gradients
+            (`Scope.prepare`): what is computed within a layer is computed again within its backward pass.
+    """
+    output: Hidden = checkpoint(layer, x, *further, use_reentrant=False)
+    return output

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     )
     from plugformer.runs.generators import generator_states
     from plugformer.runs.history import History, read_history
-    from plugformer.runs.ingredients import made_of
     from plugformer.runs.loading import TrainedModel
-    from plugformer.runs.optimizer_state import join_tensors, split_tensors
+    from plugformer.runs.lock import made_of
     from plugformer.runs.training_lock import is_trained
-    from plugformer.runs.weights import own_tensors, save_tensors
+    from plugformer.runs.weights import join_tensors, own_tensors, save_tensors, split_tensors
 
 __all__ = [
     "History",
@@ -48,8 +47,8 @@ _MODULES = {
     "TrainedModel": "loading",
     "generator_states": "generators",
     "is_trained": "training_lock",
-    "join_tensors": "optimizer_state",
-    "made_of": "ingredients",
+    "join_tensors": "weights",
+    "made_of": "lock",
     "own_tensors": "weights",
     "read_history": "history",
     "read_json": "files",
@@ -57,7 +56,7 @@ _MODULES = {
     "remove_leftovers": "files",
     "replacing": "files",
     "save_tensors": "weights",
-    "split_tensors": "optimizer_state",
+    "split_tensors": "weights",
     "write_json": "files",
     "write_text": "files",
 }

@@ -14,11 +14,16 @@ from torch import Tensor, nn
 from plugformer.data.blocks import Place
 from plugformer.distributed import ALONE, Processes
 from plugformer.errors import RunError
-from plugformer.runs.checksums import verify_checksums, write_checksums
-from plugformer.runs.files import read_json, replacing
+from plugformer.runs.files import read_json, replacing, verify_checksums, write_checksums
 from plugformer.runs.generators import generator_states, restore_generators
-from plugformer.runs.optimizer_state import join_tensors, split_tensors
-from plugformer.runs.weights import load_tensors, own_tensors, restore, write_tensors
+from plugformer.runs.weights import (
+    join_tensors,
+    load_tensors,
+    own_tensors,
+    restore,
+    split_tensors,
+    write_tensors,
+)
 
 
 @dataclass

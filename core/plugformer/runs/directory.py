@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 import plugformer
 from plugformer.errors import RunError, nearest
@@ -21,7 +22,41 @@ from plugformer.runs.files import (
     write_json,
     write_text,
 )
-from plugformer.runs.schemas import EVALUATIONS, LOCK
+
+
+class _Record(BaseModel):
+    """A mapping; keys that a later version may add are passed over."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _LockedComponent(_Record):
+    distribution: str
+    version: str
+    source: str
+
+
+class _Lock(_Record):
+    versions: dict[str, str]
+    components: dict[str, _LockedComponent]
+    hooks: dict[str, _LockedComponent] = {}
+    data: dict[str, str]
+    changes: list[str] = []
+    environment: dict[str, Any] = {}
+
+
+class _Score(_Record):
+    value: float
+    low: float
+    high: float
+
+
+class _Scores(_Record):
+    metrics: dict[str, _Score]
+
+
+_LOCK = TypeAdapter(_Lock)
+_EVALUATIONS = TypeAdapter(dict[str, _Scores])
 
 
 class RunDirectory:
@@ -156,7 +191,7 @@ class RunDirectory:
             RunError: The file is missing or damaged.
         """
         path = self.path / "lock.json"
-        lock: dict[str, Any] = read_json(path, LOCK)
+        lock: dict[str, Any] = read_json(path, _LOCK)
         return lock
 
     def write_task(self, text: str) -> None:
@@ -182,7 +217,7 @@ class RunDirectory:
             RunError: The file is damaged.
         """
         path = self.path / "evaluation.json"
-        return read_json(path, EVALUATIONS) if path.exists() else {}
+        return read_json(path, _EVALUATIONS) if path.exists() else {}
 
     def write_self_check(self, record: dict[str, Any]) -> None:
         """Writes what the model's self-check found."""

@@ -1,5 +1,6 @@
-"""Writing files so that a crash or a full disk leaves the old file or the new one, never half of one."""
+"""Files that a crash or a full disk leaves old or new, never half of one, and that are what was written."""
 
+import hashlib
 import json
 import os
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from plugformer.errors import RunError
 
@@ -20,6 +21,9 @@ RESTORE = "take it from a backup or train again"
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}|\.step-\d+|\.candidates")
 """Names that `temporary_name` makes, and those of folders on their way out."""
+
+CHECKSUMS = "checksums.json"
+_SUMS = TypeAdapter(dict[str, str], config=ConfigDict(strict=True))
 
 
 @contextmanager
@@ -171,3 +175,41 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def write_checksums(folder: Path) -> None:
+    """Writes the SHA-256 of every file of a folder beside them.
+
+    Raises:
+        OSError: A file cannot be read, or the checksums cannot be written.
+    """
+    sums = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+
+
+def verify_checksums(folder: Path) -> None:
+    """Compares a folder's files with their checksums.
+
+    Raises:
+        RunError: A file is missing, unreadable or not what was written.
+    """
+    sums = read_json(folder / CHECKSUMS, _SUMS)
+    if not sums:
+        raise RunError(f"{folder / CHECKSUMS} is damaged: expected the SHA-256 of each file by name")
+    for name in sums:
+        path = folder / Path(name).name
+        try:
+            require_file(path)
+            found = _sha256(path)
+        except (OSError, ValueError) as error:  # ValueError: a name with a null character
+            raise RunError(f"{str(path)!r} cannot be read: {error}") from error
+        if found != sums[name]:
+            raise RunError(
+                f"{path} is damaged: {path.stat().st_size:,} bytes with SHA-256 {found[:12]}..., "
+                f"expected {sums[name][:12]}..."
+            )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

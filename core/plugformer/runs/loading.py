@@ -25,8 +25,7 @@ from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.overrides import AFTER_TRAINING, changeable
-from plugformer.runs.requirements import ANSWERING, require_installed, resolve_run
+from plugformer.runs.requirements import AFTER_TRAINING, ANSWERING, changeable, require_installed, resolve_run
 from plugformer.runs.vocabularies import load_vocabularies
 from plugformer.runs.weights import load_tensors, restore
 

@@ -1,21 +1,31 @@
-"""The lock of a run: what exactly it was made of."""
+"""The lock of a run: what exactly it was made of, and where."""
 
 import hashlib
 import platform
 from collections.abc import Iterator
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import plugformer
+from plugformer.configuration import ResolvedTask
 from plugformer.configuration.task import Component, Task
 from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.model.plan import NO_POSITION
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
-from plugformer.registry.source import component_lock, hook_locks
+from plugformer.registry.source import component_lock, hook_locks, source_hash
+from plugformer.runs.initialization import origin
+
+LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
+"""What computes beside torch, whose version stands among those that are compared."""
+
+_TRAINING = "plugformer.training.train"
+"""What it reaches by imports is the part of the core that a result depends on."""
 
 
 def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str, Any]:
@@ -123,3 +133,54 @@ def _show(value: object) -> str:
     if isinstance(value, dict):
         return f"{value['distribution']} {value['version']} ({value['source'][:12]})"
     return "nothing" if value is None else str(value)[:12]
+
+
+def environment(device: torch.device, processes: int, precision: str) -> dict[str, Any]:
+    """Returns device, threads, precision, versions of what computes, system and processor.
+
+    It is noted for people; nothing is compared with it.
+
+    Args:
+        device: Of this process.
+        processes: How many train together.
+        precision: As `training.precision` names it.
+    """
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "processes": processes,
+        "threads": torch.get_num_threads(),
+        "precision": precision,
+        "versions": {name: metadata.version(name) for name in LIBRARIES},
+        "system": platform.platform(),
+        "processor": _processor(),
+    }
+
+
+def _processor() -> str:
+    """Returns the processor's name as the system gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # it is Linux that has this file
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def made_of(resolved: ResolvedTask, data: dict[str, str]) -> dict[str, Any]:
+    """Returns what the result of a training depends on besides its task: of equal parts, equal results.
+
+    Args:
+        resolved: The task, validated.
+        data: A hash of each split's content.
+
+    Returns:
+        `versions`, `components`, `hooks` and `data` as in a run's lock; where initial values come from, if
+        not from the seed; and the hash of the `core`.
+    """
+    lock = make_lock(resolved.task, resolved.registry, data)
+    return {**lock, **origin(resolved.task), "core": _core()}
+
+
+@cache
+def _core() -> str:
+    return source_hash(_TRAINING)

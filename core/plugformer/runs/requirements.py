@@ -1,7 +1,7 @@
-"""What a run needs installed, and what it was made with: by its lock, before anything is loaded."""
+"""How a run can be used: with what is installed, by its lock, and with settings that may still change."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -10,15 +10,20 @@ from plugformer.configuration import ResolvedTask, Task, check_components
 from plugformer.configuration.layers import Layers
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import located, resolve_layers
-from plugformer.documents import Mapping, read_file
+from plugformer.documents import Mapping, Node, read_file
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.kinds import Kind
 from plugformer.model.compatibility import unfit_decoding, unfit_metrics
+from plugformer.problems import Key, Origin, Problem, dotted, report
 from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
 from plugformer.runs.migration import migrated_task
+
+AFTER_TRAINING = ("data", "decoding", "evaluation")
+DURATION = (("training", "epochs"), ("training", "steps"))
+
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[A-Za-z0-9.!+]+")
@@ -41,6 +46,60 @@ _UNSAID_BATCH_TOKENS = 4096
 """Positions of a batch in runs that say nothing of them: those that were made while this was the default."""
 
 
+def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
+    """Returns `KEY=VALUE` settings that a run is to be used with, and what follows from them.
+
+    Args:
+        overrides: The settings.
+        blocks: The blocks of a task that they may change.
+
+    Raises:
+        ConfigurationError: A setting is of another block: the parameters were trained under it, or it is of
+            no use here.
+    """
+    tree = read_overrides(overrides)
+    expected = " or ".join(f"{block}.*" for block in blocks)
+    problems = [
+        Problem(node.origin, (key,), f"cannot be changed here, only {expected}", "train again to change it")
+        for key, node in tree.items.items()
+        if key not in blocks
+    ]
+    if problems:
+        raise ConfigurationError(report(problems))
+    # Training is over: what it watched need not be among the metrics any more.
+    watched = ["training.monitor=loss"] if "evaluation" in tree.items else []
+    return [*overrides, *watched]
+
+
+def duration(overrides: Sequence[str]) -> list[str]:
+    """Returns `KEY=VALUE` settings that a run is to be resumed with: how long it trains.
+
+    Args:
+        overrides: The settings.
+
+    Raises:
+        ConfigurationError: A setting is another one.
+    """
+    expected = " or ".join(map(dotted, DURATION))
+    reason = "the updates so far were made with the run's own; begin a new run to change it"
+    problems = [
+        Problem(origin, path, f"cannot be changed with --resume, only {expected}", reason)
+        for path, origin in _leaves(read_overrides(overrides), ())
+        if path not in DURATION
+    ]
+    if problems:
+        raise ConfigurationError(report(problems))
+    return list(overrides)
+
+
+def _leaves(node: Node, path: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Origin]]:
+    if not isinstance(node, Mapping):
+        yield path, node.origin
+        return
+    for key, child in node.items.items():
+        yield from _leaves(child, (*path, key))
+
+
 def resolve_run(
     directory: RunDirectory,
     registry: Registry | None = None,
@@ -52,7 +111,7 @@ def resolve_run(
     Args:
         directory: The run.
         registry: What is installed; discovered if None.
-        overrides: `KEY=VALUE` settings that may be changed, as `overrides.py` says.
+        overrides: `KEY=VALUE` settings, as `changeable` or `duration` lets them pass.
         kinds: Those of the components that are needed; others need not be installed.
 
     Raises:

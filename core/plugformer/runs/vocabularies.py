@@ -12,7 +12,8 @@ from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json, write_json
-from plugformer.runs.schemas import LABELS
+
+_LABELS = TypeAdapter(list[str], config=ConfigDict(strict=True))
 
 
 def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> None:
@@ -47,6 +48,6 @@ def read_learned(directory: RunDirectory, task_type: TaskType) -> Any:
         RunError: The file is missing, or has something else than the type learns.
     """
     if directory.labels.exists() and not directory.learned.exists():
-        return read_json(directory.labels, LABELS) or None
+        return read_json(directory.labels, _LABELS) or None
     schema: TypeAdapter[object] = TypeAdapter(task_type.learned_type, config=ConfigDict(strict=True))
     return read_json(directory.learned, schema)

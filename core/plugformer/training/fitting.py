@@ -22,8 +22,7 @@ from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
 from plugformer.training.metrics_log import MetricsLog
 from plugformer.training.parallel import Parallel, Replicated
-from plugformer.training.stream import BatchStream, PreparedBatches
-from plugformer.training.streamed import StreamedBatches
+from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
 FEW_UPDATES = 500

@@ -1,20 +1,53 @@
-"""How the processes of a training hold its model: here each the whole, in `sharded.py` each a part of it."""
+"""How processes hold the model that they train, here each the whole, and which numbers they compute with."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
+from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 
 from plugformer.configuration.task import Training
+from plugformer.distributed import launcher_settings
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.runs.checkpoint import Stateful
-from plugformer.training.precision import accelerator
 
 Objective = Callable[[Model, Batch], Loss]
 """Computes a batch's loss by a model's methods."""
+
+_WANTED_BY_LAUNCHER = "ACCELERATE_MIXED_PRECISION"
+_NONE = "no"  # what Accelerate calls float32
+
+
+def precision(settings: Training) -> str:
+    """Returns `float32`, or what is mixed with it: the task's choice, or else that of `accelerate launch`.
+
+    Raises:
+        ConfigurationError: It is fp16, and there is no GPU.
+    """
+    found = settings.precision or os.environ.get(_WANTED_BY_LAUNCHER, _NONE).lower()
+    if found == "fp16" and PartialState().device.type == "cpu":
+        raise ConfigurationError("training.precision: fp16 needs a GPU; choose bf16 or float32")
+    return "float32" if found == _NONE else found
+
+
+def accelerator(settings: Training, **options: Any) -> Accelerator:
+    """Returns what knows this process's device and computes in a task's precision.
+
+    Args:
+        settings: The task's.
+        **options: Of the Accelerator.
+    """
+    wanted = precision(settings)
+    # Else the precision of an earlier training in this process would stay.
+    AcceleratorState._reset_state()
+    with launcher_settings():
+        return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
 
 
 class Parallel(ABC):

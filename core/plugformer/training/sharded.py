@@ -19,8 +19,7 @@ from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.model.layer import Layer
 from plugformer.runs.checkpoint import Stateful
 from plugformer.runs.weights import own_tensors
-from plugformer.training.parallel import Objective, Parallel
-from plugformer.training.precision import accelerator
+from plugformer.training.parallel import Objective, Parallel, accelerator
 
 
 class Sharded(Parallel):

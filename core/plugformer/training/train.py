@@ -26,18 +26,16 @@ from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.environment import environment
 from plugformer.runs.files import refuse_links
 from plugformer.runs.initialization import give_again, keep, origin, take_over
 from plugformer.runs.loading import TrainedModel
-from plugformer.runs.lock import make_lock, refuse_changes
+from plugformer.runs.lock import environment, make_lock, refuse_changes
 from plugformer.runs.migration import migrated_lock
-from plugformer.runs.overrides import duration
-from plugformer.runs.requirements import resolve_run, sized
+from plugformer.runs.requirements import duration, resolve_run, sized
 from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import load_vocabularies, save_vocabularies
 from plugformer.training.fitting import fit, updates
-from plugformer.training.precision import precision
+from plugformer.training.parallel import precision
 from plugformer.validation import validate
 
 Notify = Callable[[str], None]
