@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from tests.recomputing import RecomputingSession
 
-from plugformer.decoding import CachedSession, Constraint, Progress, RecomputingSession
+from plugformer.decoding import CachedSession, Constraint, Progress
 from plugformer.decoding.constraint import LengthLimit, TokenAutomaton
 from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokens
 from plugformer.kinds import Kind

@@ -2,13 +2,14 @@
 
 import pytest
 import torch
+from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.task import DecodingBlock
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
-from plugformer.decoding import Constraint, RecomputingSession
+from plugformer.decoding import Constraint
 from plugformer.evaluation.predictor import Generator
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
@@ -93,7 +94,7 @@ def said(answers):
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam", "sampling"])
-def test_prompts_together_are_continued_as_one_by_one(predictor, questions, search):
+def test_prompts_together_are_continued_as_one_by_one(predictor, questions, search, monkeypatch):
     split = questions(PROMPTS).split
     (batch,) = predictor(search).batches(split, range(len(PROMPTS)))
     assert len(set(batch.given.tolist())) > 3
@@ -105,7 +106,8 @@ def test_prompts_together_are_continued_as_one_by_one(predictor, questions, sear
         for row, prompt in enumerate(PROMPTS)
     ]
     assert said(alone) == said(together)
-    assert said(predictor(search, session=RecomputingSession).predict(split)) == said(together)
+    monkeypatch.setattr("plugformer.evaluation.predictor.CachedSession", RecomputingSession)
+    assert said(predictor(search).predict(split)) == said(together)
 
 
 def test_the_score_of_a_continuation_is_its_probability_after_the_prompt(

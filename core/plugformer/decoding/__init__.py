@@ -1,16 +1,14 @@
 """How outputs are generated: decoding sessions and constraints; the searches themselves are components."""
 
 from plugformer.decoding.constraint import Constraint, LengthRange, OutputPattern, Progress, TokenAutomaton
-from plugformer.decoding.session import CachedSession, ModelSession, RecomputingSession, not_finite
+from plugformer.decoding.session import CachedSession, not_finite
 
 __all__ = [
     "CachedSession",
     "Constraint",
     "LengthRange",
-    "ModelSession",
     "OutputPattern",
     "Progress",
-    "RecomputingSession",
     "TokenAutomaton",
     "not_finite",
 ]

@@ -1,6 +1,4 @@
-"""Decoding sessions: a model continuing a batch of sentences, with cached states or recomputing all."""
-
-from abc import abstractmethod
+"""A decoding session: a model continuing a batch of sentences."""
 
 import torch
 from jaxtyping import Float, Int
@@ -11,8 +9,10 @@ from plugformer.errors import NotFiniteError
 from plugformer.interfaces import END, Batch, Generative, Padding, Session, Tokens
 
 
-class ModelSession(Session):
-    """What all sessions share: rows, and what their outputs must respect.
+class CachedSession(Session):
+    """A model, the rows that it continues, and what these must respect.
+
+    Each token is computed once: the model keeps what its layers projected of the tokens before.
 
     Args:
         model: The model, in evaluation mode.
@@ -31,13 +31,16 @@ class ModelSession(Session):
         self._sentences = torch.arange(len(keys), device=batch.device)
         self._log_probabilities = self._next(self._start(batch))
 
-    @abstractmethod
     def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
         """Prepares for the first token of the outputs, and returns the last that is given."""
+        self._past, last = self.model.begin(batch)
+        return last
 
-    @abstractmethod
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
+        new = tokens[:, None]
+        everywhere = Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE)
+        return self.model.step(everywhere, self._past)[:, -1]
 
     @property
     def sentences(self) -> Int[Tensor, " rows"]:
@@ -61,9 +64,14 @@ class ModelSession(Session):
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Goes on with these rows only, in this order."""
-        self._sentences = self._sentences.index_select(0, rows)
+        before = self._sentences
+        self._sentences = before.index_select(0, rows)
         self._progress.select(rows)
         self._log_probabilities = self._log_probabilities.index_select(0, rows)
+        if torch.equal(self._sentences, before):
+            self._past.reorder(rows)
+        else:
+            self._past.select(rows)
 
     def _next(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         hidden = self._advance(tokens)[:, None]
@@ -94,48 +102,3 @@ def not_finite(key: int) -> NotFiniteError:
         "has diverged, its saved parameters are damaged, or a component computes wrongly: `plugformer check` "
         "tests components"
     )
-
-
-class CachedSession(ModelSession):
-    """Computes each token once: the decoder keeps what its layers projected of the tokens before."""
-
-    def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
-        self._past, last = self.model.begin(batch)
-        return last
-
-    def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
-        return self.model.step(_unpadded(tokens[:, None]), self._past)[:, -1]
-
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Goes on with these rows only, in this order."""
-        before = self._sentences
-        super().select(rows)
-        if torch.equal(self._sentences, before):
-            self._past.reorder(rows)
-        else:
-            self._past.select(rows)
-
-
-class RecomputingSession(ModelSession):
-    """Computes every token anew at every step: slow, and what cached decoding must agree with."""
-
-    def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
-        self._batch = batch
-        _, last = self.model.begin(batch)
-        self._prefix = last[:, None][:, :0]
-        return last
-
-    def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
-        self._prefix = torch.cat([self._prefix, tokens[:, None]], dim=1)
-        past, _ = self.model.begin(self._batch)
-        return self.model.step(_unpadded(self._prefix), past)[:, -1]
-
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Goes on with these rows only, in this order."""
-        super().select(rows)
-        self._prefix = self._prefix.index_select(0, rows)
-        self._batch = self._batch.questions(rows)
-
-
-def _unpadded(ids: Int[Tensor, "rows new"]) -> Tokens:
-    return Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)

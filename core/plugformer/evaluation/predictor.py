@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.data.vocabularies import Vocabularies
-from plugformer.decoding import CachedSession, Constraint, ModelSession, not_finite
+from plugformer.decoding import CachedSession, Constraint, not_finite
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Batch,
@@ -71,7 +71,6 @@ class Generator(Predictor):
         constraint: What they must respect.
         batch_tokens: Positions of a batch.
         n_best: Outputs for each example.
-        session: Cached states, or recomputing everything for comparison.
     """
 
     def __init__(
@@ -82,7 +81,6 @@ class Generator(Predictor):
         constraint: Constraint,
         batch_tokens: int,
         n_best: int = 1,
-        session: type[ModelSession] = CachedSession,
     ) -> None:
         super().__init__(batch_tokens)
         self.model: Generative = model
@@ -90,12 +88,11 @@ class Generator(Predictor):
         self.decoding = decoding
         self.constraint = constraint
         self.n_best = n_best
-        self.session = session
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
         keys = [first + row for row in batch.rows]
-        return self.decoding.search(self.session(self.model, batch, self.constraint, keys))
+        return self.decoding.search(CachedSession(self.model, batch, self.constraint, keys))
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each sentence's best hypotheses.
