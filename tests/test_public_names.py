@@ -17,6 +17,7 @@ PACKAGES = {
             "configuration",
             "data",
             "decoding",
+            "distributed",
             "errors",
             "evaluation",
             "hooks",

@@ -26,6 +26,8 @@ from plugformer.errors import (
     described,
 )
 
+__all__ = ["ALONE", "Processes"]
+
 T = TypeVar("T")
 
 STEP = timedelta(minutes=10)

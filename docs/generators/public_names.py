@@ -15,6 +15,7 @@ PACKAGES = (
     "plugformer.model",
     "plugformer.decoding",
     "plugformer.validation",
+    "plugformer.distributed",
     "plugformer.training",
     "plugformer.evaluation",
     "plugformer.runs",

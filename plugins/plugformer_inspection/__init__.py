@@ -1,6 +1,7 @@
 """`plugformer plot`: what the attentions of a model weigh, what its positions do, and how it learned.
 
-Reading order: observation, attention, positions, then what draws them: figures, page, plot, command.
+Reading order: observation, attention, positions, history, then what draws them: figures, page, plot,
+command.
 In Python::
 
     from plugformer_inspection import inspect_attention, observing

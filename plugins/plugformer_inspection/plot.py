@@ -5,11 +5,12 @@ from pathlib import Path
 
 from plugformer.data import prepare
 from plugformer.errors import PlugformerError, RunError
-from plugformer.runs import History, RunDirectory, TrainedModel, read_history, refuse_links, replacing
+from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
 from plugformer_inspection.figures.attention import chosen, draw_attention, label, place_name
 from plugformer_inspection.figures.curves import draw_history
 from plugformer_inspection.figures.positions import draw_positions
+from plugformer_inspection.history import History, read_history
 from plugformer_inspection.page import Section, page
 from plugformer_inspection.positions import view_positions
 from plugformer_reports.drawing import Drawing, looks, rendered

@@ -14,9 +14,9 @@ from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import CHECKSUMS, verify_checksums, write_checksums
-from plugformer.runs.history import read_history
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_note, load_tensors
+from plugformer_inspection.history import read_history
 
 SHAPES = [
     b'"F32"',

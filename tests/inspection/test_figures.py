@@ -11,11 +11,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext
-from plugformer.runs.history import History
 from plugformer_inspection.attention import AttentionView
 from plugformer_inspection.figures.attention import MOST_TOKENS, chosen, draw_attention, label
 from plugformer_inspection.figures.curves import draw_history
 from plugformer_inspection.figures.positions import draw_positions
+from plugformer_inspection.history import History
 from plugformer_inspection.observation import Place
 from plugformer_inspection.page import Section, page
 from plugformer_inspection.positions import EncodingView, view_encoding

@@ -3,7 +3,7 @@
 import pytest
 
 from plugformer.errors import RunError
-from plugformer.runs.history import read_history
+from plugformer_inspection.history import read_history
 
 LINES = (
     '{"event": "training", "step": 1, "epoch": 1, "loss": 2.5, "learning_rate": 0.1, "tokens_per_second": 9}',

@@ -5,7 +5,7 @@ from datasets import Dataset
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation import measure
-from plugformer.evaluation.measuring import Answers
+from plugformer.evaluation.evaluator import Answers
 from plugformer.interfaces import Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.metric.exact_match import ExactMatch

@@ -109,7 +109,7 @@ def test_components_of_every_place(tiny_task):
     assert expected <= components(task)
 
 
-BUILT_IN_HOOKS = {"hooks/plugformer_constraints.hooks", "hooks/plugformer_self_check.hooks"}
+BUILT_IN_HOOKS = {f"hooks/plugformer_{name}.hooks" for name in ("constraints", "self_check", "sharding")}
 
 
 def test_hooks_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):

@@ -12,10 +12,10 @@ from safetensors.torch import load_file, save_file
 from plugformer.errors import RunError
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json, verify_checksums
-from plugformer.runs.history import read_history
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_note, load_tensors, save_tensors
 from plugformer.training.train import resume
+from plugformer_inspection.history import read_history
 from plugformer_inspection.plot import plot
 
 

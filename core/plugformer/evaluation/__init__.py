@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.evaluation.measuring import measure
+    from plugformer.evaluation.evaluator import measure
     from plugformer.evaluation.predictor import Generator
     from plugformer.evaluation.report import Comparison, Report, Score
 
@@ -16,7 +16,7 @@ _MODULES = {
     "Generator": "predictor",
     "Report": "report",
     "Score": "report",
-    "measure": "measuring",
+    "measure": "evaluator",
 }
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name

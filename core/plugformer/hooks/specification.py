@@ -12,7 +12,8 @@ import pluggy
 import torch
 from torch import Tensor
 
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import Task, Training
+from plugformer.distributed import Processes
 from plugformer.interfaces import Batch, Loss, Model
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from plugformer.decoding import OutputPattern
     from plugformer.evaluation.report import Comparison
     from plugformer.runs.loading import TrainedModel
+    from plugformer.training.parallel import Parallel
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -130,6 +132,13 @@ class Hooks:
         """Returns the texts that a task's `decoding.pattern` allows, or None to leave it to other plugins.
 
         Mark the implementation `must_not_fail`, and raise ConfigurationError for what is no pattern.
+        """
+
+    @hookspec
+    def parallel(self, model: Model, settings: Training, processes: Processes) -> "Parallel | None":
+        """Returns how several processes hold the model that they train, or None to leave it to others.
+
+        All processes ask, whose components have built the model. Where nobody answers, each has all of it.
         """
 
     @hookspec

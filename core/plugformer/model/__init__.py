@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         random_stream,
         refuse_hidden_values,
     )
+    from plugformer.model.layer import Layer
     from plugformer.model.summary import summarize
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Cache",
     "Decoder",
     "Encoder",
+    "Layer",
     "assemble",
     "draw_own_values",
     "fitting",
@@ -43,6 +45,7 @@ _MODULES = {
     "Cache": "cache",
     "Decoder": "decoder",
     "Encoder": "encoder",
+    "Layer": "layer",
     "assemble": "assembly",
     "draw_own_values": "initialization",
     "fitting": "compatibility",

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
+    from plugformer.runs.checkpoint import Stateful
     from plugformer.runs.directory import RunDirectory
     from plugformer.runs.files import (
+        RESTORE,
+        read_file,
         read_json,
         refuse_links,
         remove_leftovers,
@@ -15,22 +18,22 @@ if TYPE_CHECKING:
         write_text,
     )
     from plugformer.runs.generators import generator_states
-    from plugformer.runs.history import History, read_history
     from plugformer.runs.loading import TrainedModel
     from plugformer.runs.lock import made_of
     from plugformer.runs.training_lock import is_trained
     from plugformer.runs.weights import join_tensors, own_tensors, save_tensors, split_tensors
 
 __all__ = [
-    "History",
+    "RESTORE",
     "RunDirectory",
+    "Stateful",
     "TrainedModel",
     "generator_states",
     "is_trained",
     "join_tensors",
     "made_of",
     "own_tensors",
-    "read_history",
+    "read_file",
     "read_json",
     "refuse_links",
     "remove_leftovers",
@@ -42,15 +45,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "History": "history",
+    "RESTORE": "files",
     "RunDirectory": "directory",
+    "Stateful": "checkpoint",
     "TrainedModel": "loading",
     "generator_states": "generators",
     "is_trained": "training_lock",
     "join_tensors": "weights",
     "made_of": "lock",
     "own_tensors": "weights",
-    "read_history": "history",
+    "read_file": "files",
     "read_json": "files",
     "refuse_links": "files",
     "remove_leftovers": "files",

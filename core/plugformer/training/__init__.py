@@ -6,11 +6,19 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.training.interruption import Interruption
+    from plugformer.training.parallel import Objective, Parallel, accelerator
     from plugformer.training.preview import ASSUMED, median_example
 
-__all__ = ["ASSUMED", "Interruption", "median_example"]
+__all__ = ["ASSUMED", "Interruption", "Objective", "Parallel", "accelerator", "median_example"]
 
-_MODULES = {"ASSUMED": "preview", "Interruption": "interruption", "median_example": "preview"}
+_MODULES = {
+    "ASSUMED": "preview",
+    "Interruption": "interruption",
+    "Objective": "parallel",
+    "Parallel": "parallel",
+    "accelerator": "parallel",
+    "median_example": "preview",
+}
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__, _MODULES)

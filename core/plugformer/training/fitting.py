@@ -10,6 +10,7 @@ from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, 
 from plugformer.data.order import Rows, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import ALONE, Processes
+from plugformer.errors import ConfigurationError
 from plugformer.evaluation.validation import Validation
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import Run
@@ -122,13 +123,16 @@ def _take_up(
 
 def _parallel(trained: TrainedModel, notify: Callable[[str], None], processes: Processes) -> Parallel:
     """Returns how the processes hold the model."""
-    if trained.task.training.shard and processes.count > 1:
-        from plugformer.training.sharded import Sharded
-
-        return Sharded(trained.model, trained.task.training, processes)
-    if trained.task.training.shard:
-        notify("training.shard: one process alone trains, and has the whole model")
-    return Replicated(trained.model, trained.task.training)
+    model, settings = trained.model, trained.task.training
+    if processes.count == 1:
+        if settings.shard:
+            notify("training.shard: one process alone trains, and has the whole model")
+        return Replicated(model, settings)
+    hooks = HookManager(load_observers(trained.registry.hooks(), notify), notify)
+    found: Parallel | None = hooks.first("parallel", model=model, settings=settings, processes=processes)
+    if found is None and settings.shard:
+        raise ConfigurationError("training.shard: no installed plugin shares models out")
+    return found or Replicated(model, settings)
 
 
 def _trainer(

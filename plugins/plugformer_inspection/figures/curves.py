@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from plugformer.runs import History
+from plugformer_inspection.history import History
 from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing
 
 _LINES: dict[str, dict[str, Any]] = {

@@ -1,15 +1,18 @@
 """Processes that keep a part of the model each: their parts, and that nothing else differs."""
 
 import signal
+from types import SimpleNamespace
 
 import pytest
 import torch
 from tests.training.processes import checkpoint, differences, ends, launched, lines, train_command, wait_for
 from torch import nn
 
-from plugformer.distributed import ALONE
+from plugformer.distributed import ALONE, Processes
 from plugformer.errors import ConfigurationError
+from plugformer.registry import Registry
 from plugformer.runs.loading import load
+from plugformer.training.fitting import _parallel
 
 SHARD = "training.shard=true"
 EVERYTHING = (
@@ -88,7 +91,7 @@ from plugformer.interfaces import Encoded, Level, Ragged
 from plugformer.distributed import Processes
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
-from plugformer.training.sharded import Sharded
+from plugformer_sharding.sharded import Sharded
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 
 group = Processes.join()
@@ -156,8 +159,16 @@ def test_gradients_are_sums_also_where_a_process_has_none():
             assert process.status == 0, process.messages
 
 
+def test_the_core_alone_shares_nothing_out(tiny_model, tiny_task):
+    processes = Processes()
+    processes.count = 2
+    trained = SimpleNamespace(model=tiny_model(), task=tiny_task(SHARD), registry=Registry([]))
+    with pytest.raises(ConfigurationError, match="no installed plugin shares models out"):
+        _parallel(trained, pytest.fail, processes)
+
+
 def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):
-    from plugformer.training.sharded import Sharded
+    from plugformer_sharding.sharded import Sharded
 
     model = tiny_model()
     model.encoder.layers[0].temperature = nn.Parameter(torch.ones(()))

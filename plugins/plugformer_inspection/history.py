@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plugformer.errors import RunError
-from plugformer.runs.files import RESTORE, read_file
+from plugformer.runs import RESTORE, read_file
 
 _NO_CURVES = frozenset({"event", "step", "epoch", "seconds", "best", "tokens_per_second"})
 

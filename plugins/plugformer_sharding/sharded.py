@@ -12,14 +12,13 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from plugformer.configuration.task import Training
+from plugformer.configuration import Training
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Hook, Loss, Model
-from plugformer.model.layer import Layer
-from plugformer.runs.checkpoint import Stateful
-from plugformer.runs.weights import own_tensors
-from plugformer.training.parallel import Objective, Parallel, accelerator
+from plugformer.model import Layer
+from plugformer.runs import Stateful, own_tensors
+from plugformer.training import Objective, Parallel, accelerator
 
 
 class Sharded(Parallel):
