@@ -1,7 +1,6 @@
 """Processes that keep a part of the model each: their parts, and that nothing else differs."""
 
 import signal
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from plugformer.distributed import ALONE, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.runs.loading import load
-from plugformer.training.fitting import _parallel
+from plugformer.training.fitting import parallel_of
 
 SHARD = "training.shard=true"
 EVERYTHING = (
@@ -162,9 +161,8 @@ def test_gradients_are_sums_also_where_a_process_has_none():
 def test_the_core_alone_shares_nothing_out(tiny_model, tiny_task):
     processes = Processes()
     processes.count = 2
-    trained = SimpleNamespace(model=tiny_model(), task=tiny_task(SHARD), registry=Registry([]))
     with pytest.raises(ConfigurationError, match="no installed plugin shares models out"):
-        _parallel(trained, pytest.fail, processes)
+        parallel_of(tiny_model(), tiny_task(SHARD).training, Registry([]), pytest.fail, processes)
 
 
 def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):

@@ -1,4 +1,4 @@
-"""Scores of a model on a split: what metrics make of its answers, and of the probability of the right ones."""
+"""Scores of a model on a split: what metrics make of its answers, and of how probable the right ones are."""
 
 import time
 from collections.abc import Sequence

@@ -14,8 +14,9 @@ from plugformer.errors import ConfigurationError
 from plugformer.evaluation.validation import Validation
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import Run
-from plugformer.interfaces import Batch, Metric
+from plugformer.interfaces import Batch, Metric, Model
 from plugformer.kinds import Kind
+from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.generators import seed_generators
@@ -69,7 +70,7 @@ def fit(
     run = Run(trained.directory, trained.task, trained.model, steps, epoch_steps, arguments)
     with processes.together():
         hooks.ask("model_built", run=run)
-    parallel = _parallel(trained, notify, processes)
+    parallel = parallel_of(trained.model, trained.task.training, trained.registry, notify, processes)
     trainer = _trainer(trained, run, stream, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
     seed_generators(trained.task.training.stream_seed, processes.index)  # of dropout
@@ -121,14 +122,19 @@ def _take_up(
         notify(f"resumed after update {step} of {trainer.run.steps}")
 
 
-def _parallel(trained: TrainedModel, notify: Callable[[str], None], processes: Processes) -> Parallel:
-    """Returns how the processes hold the model."""
-    model, settings = trained.model, trained.task.training
+def parallel_of(
+    model: Model,
+    settings: Training,
+    registry: Registry,
+    notify: Callable[[str], None],
+    processes: Processes,
+) -> Parallel:
+    """Returns how the processes hold a model that they train."""
     if processes.count == 1:
         if settings.shard:
             notify("training.shard: one process alone trains, and has the whole model")
         return Replicated(model, settings)
-    hooks = HookManager(load_observers(trained.registry.hooks(), notify), notify)
+    hooks = HookManager(load_observers(registry.hooks(), notify), notify)
     found: Parallel | None = hooks.first("parallel", model=model, settings=settings, processes=processes)
     if found is None and settings.shard:
         raise ConfigurationError("training.shard: no installed plugin shares models out")
