@@ -42,7 +42,7 @@ def test_everything_is_listed_by_kind_with_tasks_and_commands(run):
     records = json.loads(run("list", "--json").out)
     kinds = list(dict.fromkeys(record["kind"] for record in records))
     assert kinds[:3] == ["task_type", "architecture", "tokenizer"]
-    assert kinds[-2:] == ["task", "command"]
+    assert kinds[-3:] == ["task", "command", "hooks"]
     assert "dates" in {record["name"] for record in records if record["kind"] == "task"}
 
 
