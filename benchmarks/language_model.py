@@ -3,8 +3,9 @@
     python benchmarks/language_model.py --rounds 5
 
 The model is that of the task `shakespeare` with learned positions: four layers of width 128, four heads, 64
-characters at a time, 12 sequences a batch, weights of embedding and output tied. Each round runs each system for some updates in
-turn, on random characters and with the same optimizer. GPT-2 needs `pip install transformers`.
+characters at a time, 12 sequences a batch, weights of embedding and output tied. Each round runs each system
+for some updates in turn, on random characters and with the same optimizer. GPT-2 needs
+`pip install transformers`.
 """
 
 import argparse
