@@ -10,8 +10,10 @@ import torch
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
+from plugformer.errors import RegistryError
 from plugformer.evaluation import Comparison
 from plugformer.interfaces import END, Hypothesis, Padding, PerPosition, Positions, Scope, evaluating
+from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
@@ -117,6 +119,14 @@ def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, t
     assert found.failed == []
     assert len(said) == 1
     assert "plug_raising is switched off: its self_check raised NotImplementedError" in said[0]
+
+
+def test_nothing_is_said_where_nothing_is_compared(sequences, train_tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(Registry, "hooks", lambda self: [])
+    with pytest.raises(RegistryError, match="no installed plugin implements the hook self_check"):
+        load(sequences).check_itself()
+    assert train_tiny(tmp_path / "run", "training.steps=1").self_check is None
+    assert not (tmp_path / "run/self_check.json").exists()
 
 
 @pytest.mark.parametrize("search", ["greedy", "{name: beam, size: 3}", "{name: sampling, seed: 3}"])

@@ -15,7 +15,7 @@ from plugformer.data.preparation import prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.distributed import ALONE, Processes
-from plugformer.errors import DataError, PlugformerError, nearest
+from plugformer.errors import DataError, PlugformerError, RegistryError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
 from plugformer.evaluation.report import Report, SelfCheck
@@ -191,9 +191,14 @@ class TrainedModel:
 
         Raises:
             DataError: The task's data cannot be read.
+            RegistryError: No installed plugin compares anything.
         """
         require_installed(RunDirectory(self.directory), self.task, self.registry, {Kind.DATA})
-        return self.checked(self._read("validation"))
+        notices: list[str] = []
+        found = self.checked(self._read("validation"), notify=notices.append)
+        if not found.comparisons:
+            raise RegistryError("\n".join(["no installed plugin implements the hook self_check", *notices]))
+        return found
 
     def checked(
         self,

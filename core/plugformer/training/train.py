@@ -276,8 +276,10 @@ def _finish(
 
 def _checked(
     trained: TrainedModel, data: PreparedData, observers: Iterable[object], notify: Notify
-) -> SelfCheck:
-    """Checks the saved model, and keeps the result."""
+) -> SelfCheck | None:
+    """Checks the saved model, and keeps the result; None if no plugin compares anything."""
     check = trained.checked(data.splits["validation"], observers, notify)
+    if not check.comparisons:
+        return None
     RunDirectory(trained.directory).write_self_check(check.as_json())
     return check
