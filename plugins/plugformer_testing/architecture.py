@@ -430,20 +430,3 @@ def _with_other_token(sequences: Ragged, place: int) -> Ragged:
     values = sequences.values.copy()
     values[place] += -1 if values[place] > len(SPECIAL_TOKENS) else 1
     return Ragged(values, sequences.lengths)
-
-
-CHECKS = (
-    every_level_builds,
-    sequences_are_padded_as_asked,
-    targets_are_those_of_the_examples,
-    padding_changes_nothing,
-    neighbours_change_nothing,
-    losses_add_up,
-    nothing_reads_what_it_predicts,
-    all_that_is_given_is_read,
-    every_parameter_gets_a_gradient,
-    positions_cover_a_batch,
-    limits_are_honest,
-    continuing_equals_reading,
-    there_is_room_for_an_output,
-)

@@ -10,34 +10,10 @@ import torch
 from torch import Tensor
 
 from plugformer.interfaces import Attention, Padding, Positions
-from plugformer_testing.attention_caching import (
-    beams_can_be_reordered,
-    cached_chunks_equal_the_whole,
-    cached_steps_equal_the_whole,
-    cross_attention_goes_on_by_steps,
-    distances_alone_matter,
-    finished_rows_can_leave,
-    projecting_pieces_equals_projecting_the_whole,
-)
-from plugformer_testing.attention_masks import (
-    no_gradient_from_padding,
-    no_gradient_from_the_future,
-    padding_is_not_seen,
-    padding_moves_nothing,
-    rows_are_independent,
-    rows_without_real_tokens_are_harmless,
-    the_future_is_not_seen,
-    the_order_of_rows_does_not_matter,
-)
 from plugformer_testing.attention_reading import encodings, read, read_at_home, read_other, tokens
-from plugformer_testing.attention_weights import (
-    looking_changes_nothing,
-    shown_weights_are_those_used,
-    shown_weights_respect_the_mask,
-)
 from plugformer_testing.check import check, require, require_close, require_finite
 from plugformer_testing.layout import PADDED
-from plugformer_testing.module import example, module_checks, residual_path_check
+from plugformer_testing.module import example
 from plugformer_testing.probes import Turning
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
@@ -126,35 +102,8 @@ def dropout_ends_with_training(subject: Subject) -> None:
     )
 
 
-def _exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Tensor:
+def exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Tensor:
     """A padded batch."""
     layout = PADDED[2]
     x = example(*layout.real.shape, subject.model.width, dtype=dtype)
     return read_at_home(subject, attention, x, layout.at(Turning())) * layout.real[..., None]
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    residual_path_check(_exercise),
-    shapes,
-    every_real_token_is_read,
-    dropout_ends_with_training,
-    the_future_is_not_seen,
-    no_gradient_from_the_future,
-    padding_is_not_seen,
-    no_gradient_from_padding,
-    padding_moves_nothing,
-    rows_are_independent,
-    the_order_of_rows_does_not_matter,
-    rows_without_real_tokens_are_harmless,
-    cached_steps_equal_the_whole,
-    cached_chunks_equal_the_whole,
-    projecting_pieces_equals_projecting_the_whole,
-    cross_attention_goes_on_by_steps,
-    beams_can_be_reordered,
-    finished_rows_can_leave,
-    distances_alone_matter,
-    looking_changes_nothing,
-    shown_weights_respect_the_mask,
-    shown_weights_are_those_used,
-)

@@ -246,14 +246,3 @@ _REQUIRE: dict[str, Callable[[str, str, Any], None]] = {
     "number": _require_numbers,
     **dict.fromkeys(("texts", "words", "tags", "labels"), _require_lists),
 }
-
-
-CHECKS = (
-    serves_a_type_of_task,
-    splits_have_their_names,
-    examples_fit_the_task,
-    what_loads_has_no_problems,
-    loading_is_repeatable,
-    a_stream_has_the_same_examples,
-    version_is_repeatable,
-)

@@ -220,15 +220,3 @@ def the_order_of_sentences_does_not_matter(subject: Subject, script: Script) -> 
 
 def _tokens(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
     return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
-
-
-CHECKS = (
-    every_sentence_has_hypotheses,
-    limits_hold,
-    finished_rows_leave,
-    outputs_are_possible,
-    scores_are_log_probabilities,
-    searching_is_repeatable,
-    sentences_are_independent,
-    the_order_of_sentences_does_not_matter,
-)

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from plugformer.interfaces import FeedForward
 from plugformer_testing.check import check, require, require_close, require_finite
-from plugformer_testing.module import example, module_checks, residual_path_check
+from plugformer_testing.module import example
 from plugformer_testing.subject import Subject
 
 
@@ -93,19 +93,7 @@ def _size(network: FeedForward) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def _exercise(subject: Subject, network: FeedForward, dtype: torch.dtype) -> Tensor:
+def exercise(subject: Subject, network: FeedForward, dtype: torch.dtype) -> Tensor:
+    """Runs a network on eleven tokens."""
     output: Tensor = network(example(11, subject.model.width, dtype=dtype))
     return output
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    residual_path_check(_exercise),
-    shapes,
-    each_token_is_alone,
-    tokens_do_not_exchange_gradients,
-    the_order_of_tokens_does_not_matter,
-    the_hidden_width_is_honoured,
-    an_auxiliary_loss_is_a_scalar,
-    training_mode_changes_nothing,
-)

@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from plugformer.interfaces import Answer, Head
 from plugformer_testing.check import NotApplicable, check, require, require_close, require_finite
 from plugformer_testing.layout import FULL, LAYOUTS, PADDED, Layout
-from plugformer_testing.module import example, module_checks
+from plugformer_testing.module import example
 from plugformer_testing.subject import OUTPUTS, Subject
 
 Example = tuple[
@@ -282,26 +282,11 @@ def _by_token(subject: Subject, head: Head) -> bool:
     return subject.once("by token", find)
 
 
-def _exercise(subject: Subject, head: Head, dtype: torch.dtype) -> Tensor:
+def exercise(subject: Subject, head: Head, dtype: torch.dtype) -> Tensor:
+    """Returns a head's logits and loss on a padded batch."""
     layout = PADDED[2]
     hidden = example(*layout.real.shape, subject.model.width, dtype=dtype)
     targets = torch.zeros_like(_example(subject, head, layout)[1])
     loss, _ = head.loss(hidden, targets.to(dtype) if targets.is_floating_point() else targets, layout.real)
     logits = head.logits(hidden, layout.real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    shapes,
-    the_count_is_that_of_real_targets,
-    evaluation_loss_is_plain_cross_entropy,
-    training_loss_is_smoothed,
-    padding_does_not_count,
-    the_loss_adds_up,
-    likelihoods_are_those_of_the_loss,
-    without_real_targets_there_is_no_loss,
-    rows_are_independent,
-    positions_are_independent,
-    a_tied_embedding_is_left_alone,
-)

@@ -282,15 +282,3 @@ def _require_same(one: Training, other: Training, when: str) -> None:
     require(mine.keys() == yours.keys(), f"{when} it wants other parameters evaluated")
     for name, value in mine.items():
         require_close(yours[name], value, f"{when} {name} is another", tolerance=0.0)
-
-
-CHECKS = (
-    takes_part,
-    a_model_trains_with_it,
-    a_model_without_values_will_do,
-    resuming_changes_nothing,
-    random_numbers_come_from_its_generator,
-    batches_are_replaced_and_not_changed,
-    losses_add_up,
-    evaluated_parameters_fit,
-)

@@ -119,12 +119,3 @@ def _about(parameter: nn.Parameter) -> tuple[object, ...]:
 def _require_same(one: Network, other: Network, how: str) -> None:
     for (path, value), (_, second) in zip(one.named_parameters(), other.named_parameters(), strict=True):
         require(torch.equal(value, second), f"{path} has other values when {how}")
-
-
-CHECKS = (
-    values_are_finite,
-    parameters_stay_what_they_are,
-    values_follow_the_seed,
-    each_parameter_is_drawn_alone,
-    a_small_network_learns,
-)

@@ -233,15 +233,3 @@ def _own(metric: Metric, case: Scored) -> Scored:
     return Scored(
         case.name, predictions, tuple(tuple(answers[text] for text in each) for each in case.references)
     )
-
-
-CHECKS = (
-    statistics_are_numbers,
-    an_example_counts_by_itself,
-    the_aggregate_is_one_number,
-    the_order_of_examples_does_not_matter,
-    the_interval_holds_the_value,
-    right_predictions_score_best,
-    any_joint_reference_counts,
-    reports_can_show_what_stands_beside_the_score,
-)

@@ -5,11 +5,11 @@ import logging
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial, update_wrapper
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float, config
@@ -20,19 +20,14 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.model import draw_own_values, refuse_hidden_values
 from plugformer.runs import own_tensors, save_tensors
 from plugformer_testing.check import (
-    Check,
     NotApplicable,
     check,
     fail,
     require,
     require_close,
     require_finite,
-    stated,
 )
 from plugformer_testing.subject import PLACES, Subject
-
-Exercise: TypeAlias = Callable[[Subject, Any, torch.dtype], Tensor]
-"""Runs a component on the same small example each time, in a dtype, and returns what comes out."""
 
 
 def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
@@ -41,37 +36,14 @@ def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
     return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)
 
 
-def module_checks(exercise: Exercise) -> tuple[Check, ...]:
-    """Returns the checks of torch modules for a kind.
-
-    Args:
-        exercise: How a component of the kind is run.
-    """
-    functions = (
-        constructs,
-        serves_or_refuses_each_place,
-        draws_initial_values,
-        initial_values_follow_the_seed,
-        every_parameter_gets_a_gradient,
-        gradients_are_finite,
-        evaluation_is_repeatable,
-        runs_in_float32,
-        runs_in_bfloat16,
-        saves_and_loads,
-        deep_copies,
-        compiles,
-    )
-    return tuple(
-        Check(
-            function.__name__,
-            stated(function),
-            update_wrapper(partial(function, exercise=exercise), function),
-        )
-        for function in functions
-    )
+def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Runs a component on the same small example each time, as `exercise` among its kind's checks says."""
+    output: Tensor = import_module(f"plugformer_testing.{subject.kind}").exercise(subject, module, dtype)
+    return output
 
 
-def constructs(subject: Subject, exercise: Exercise) -> None:
+@check()
+def constructs(subject: Subject) -> None:
     """The component can be constructed and run with the suite's small sizes."""
     try:
         module = subject.create()
@@ -81,7 +53,8 @@ def constructs(subject: Subject, exercise: Exercise) -> None:
     require_finite(output, "its output is not finite")
 
 
-def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> str | None:
+@check()
+def serves_or_refuses_each_place(subject: Subject) -> str | None:
     """In each place of a model it works, or its constructor refuses the place with a ConfigurationError.
 
     Returns:
@@ -107,7 +80,8 @@ def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> str | 
     return f"places that it refuses, where nothing is checked: {'; '.join(said)}" if said else None
 
 
-def draws_initial_values(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001 (nothing is run)
+@check()
+def draws_initial_values(subject: Subject) -> None:
     """All parameters get their initial values in reset_parameters, the same kind of values as constructed.
 
     The core draws them there, each module from a stream of its own.
@@ -139,7 +113,8 @@ def draws_initial_values(subject: Subject, exercise: Exercise) -> None:  # noqa:
             )
 
 
-def initial_values_follow_the_seed(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001
+@check()
+def initial_values_follow_the_seed(subject: Subject) -> None:
     """Initial values depend on the seed alone: the same twice."""
     module: nn.Module = subject.create()
     drawn = []
@@ -153,43 +128,49 @@ def initial_values_follow_the_seed(subject: Subject, exercise: Exercise) -> None
         require(torch.equal(one, other), f"{name} starts at other values when drawn again from the same seed")
 
 
-def every_parameter_gets_a_gradient(subject: Subject, exercise: Exercise) -> None:
+@check()
+def every_parameter_gets_a_gradient(subject: Subject) -> None:
     """Every parameter that is trained takes part in the output."""
     module = subject.shaken().train()
-    gradients = _gradients(module, exercise(subject, module, torch.float64))
+    gradients = _gradients(module, exercise(subject, module))
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             require(name in gradients, f"{name} gets no gradient: it takes no part in the output")
 
 
-def gradients_are_finite(subject: Subject, exercise: Exercise) -> None:
+@check()
+def gradients_are_finite(subject: Subject) -> None:
     """No gradient is NaN or infinite."""
     module = subject.shaken().train()
-    for name, gradient in _gradients(module, exercise(subject, module, torch.float64)).items():
+    for name, gradient in _gradients(module, exercise(subject, module)).items():
         require_finite(gradient, f"the gradient of {name} is not finite")
 
 
-def evaluation_is_repeatable(subject: Subject, exercise: Exercise) -> None:
+@check()
+def evaluation_is_repeatable(subject: Subject) -> None:
     """In evaluation mode nothing is random, and a forward pass leaves nothing behind."""
     module = subject.shaken()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    first, second = exercise(subject, module, torch.float64), exercise(subject, module, torch.float64)
+    first, second = exercise(subject, module), exercise(subject, module)
     require_close(second, first, "two passes in evaluation mode differ", tolerance=1e-9)
     for name, value in module.state_dict().items():
         require(torch.equal(value, before[name]), f"a forward pass in evaluation mode changes {name}")
 
 
-def runs_in_float32(subject: Subject, exercise: Exercise) -> None:
+@check()
+def runs_in_float32(subject: Subject) -> None:
     """In float32 the output is float32, and close to that in float64."""
-    _agrees(subject, exercise, torch.float32, 1e-4)
+    _agrees(subject, torch.float32, 1e-4)
 
 
-def runs_in_bfloat16(subject: Subject, exercise: Exercise) -> None:
+@check()
+def runs_in_bfloat16(subject: Subject) -> None:
     """In bfloat16 the output is bfloat16, and as close to that in float64 as 8 bits allow."""
-    _agrees(subject, exercise, torch.bfloat16, 0.1)
+    _agrees(subject, torch.bfloat16, 0.1)
 
 
-def saves_and_loads(subject: Subject, exercise: Exercise) -> None:
+@check()
+def saves_and_loads(subject: Subject) -> None:
     """Saved as safetensors and loaded into a new component, it computes the same."""
     module, fresh = subject.shaken(), subject.shaken()
     with tempfile.TemporaryDirectory() as folder:
@@ -197,22 +178,23 @@ def saves_and_loads(subject: Subject, exercise: Exercise) -> None:
         save_tensors(own_tensors(module), file)
         missing = fresh.load_state_dict(load_file(file), strict=False).missing_keys
     require(not missing, f"{', '.join(missing)} is not saved")
-    expected = exercise(subject, module, torch.float64)
+    expected = exercise(subject, module)
     require_close(
-        exercise(subject, fresh, torch.float64),
+        exercise(subject, fresh),
         expected,
         "after saving and loading it computes something else: a part of it is not in its state_dict",
         tolerance=1e-9,
     )
 
 
-def deep_copies(subject: Subject, exercise: Exercise) -> None:
+@check()
+def deep_copies(subject: Subject) -> None:
     """A deep copy computes the same, and shares no parameter with the original."""
     module = subject.shaken()
     copied = copy.deepcopy(module)
-    expected = exercise(subject, module, torch.float64)
+    expected = exercise(subject, module)
     require_close(
-        exercise(subject, copied, torch.float64),
+        exercise(subject, copied),
         expected,
         "a deep copy computes something else",
         tolerance=1e-9,
@@ -221,14 +203,15 @@ def deep_copies(subject: Subject, exercise: Exercise) -> None:
         for parameter in copied.parameters():
             parameter.add_(1.0)
     require_close(
-        exercise(subject, module, torch.float64),
+        exercise(subject, module),
         expected,
         "a deep copy shares parameters with the original",
         tolerance=1e-9,
     )
 
 
-def compiles(subject: Subject, exercise: Exercise) -> None:
+@check()
+def compiles(subject: Subject) -> None:
     """Under torch.compile it computes the same, forward and backward.
 
     The aot_eager backend traces both passes as the default backend does and then runs PyTorch's own kernels:
@@ -256,37 +239,9 @@ def compiles(subject: Subject, exercise: Exercise) -> None:
         )
 
 
-def residual_path_check(exercise: Exercise) -> Check:
-    """Returns the check of components that add to the residual stream.
-
-    Args:
-        exercise: How a component of the kind is run.
-    """
-
-    @check()
-    def last_map_is_linear(subject: Subject) -> None:
-        """The output is proportional to the last map of `residual_path`, which some initial values scale."""
-        module = subject.shaken()
-        last = module.residual_path[-1]
-        parameters = [p for name, p in module.named_parameters() if last in name.split(".")]
-        if not parameters:
-            raise NotApplicable(f"no parameter is called {last!r}: say in `residual_path` what the maps are")
-        expected = 2 * exercise(subject, module, torch.float64)
-        with torch.no_grad():
-            for parameter in parameters:
-                parameter.mul_(2)
-        require_close(
-            exercise(subject, module, torch.float64),
-            expected,
-            f"{last}, the last of residual_path, is not what the output is a multiple of",
-        )
-
-    return last_map_is_linear
-
-
-def _agrees(subject: Subject, exercise: Exercise, dtype: torch.dtype, tolerance: float) -> None:
+def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     module = subject.shaken()
-    expected = exercise(subject, module, torch.float64).detach()
+    expected = exercise(subject, module).detach()
     output = exercise(subject, module.to(dtype), dtype).detach()
     name = str(dtype).removeprefix("torch.")
     require(

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from plugformer.interfaces import Norm
 from plugformer_testing.check import check, require, require_close, require_finite
-from plugformer_testing.module import example, module_checks
+from plugformer_testing.module import example
 from plugformer_testing.subject import Subject
 
 
@@ -76,17 +76,7 @@ def constant_tokens_are_harmless(subject: Subject) -> None:
     require_finite(gradient, "a constant token has a gradient of NaN or infinity")
 
 
-def _exercise(subject: Subject, norm: Norm, dtype: torch.dtype) -> Tensor:
+def exercise(subject: Subject, norm: Norm, dtype: torch.dtype) -> Tensor:
+    """Normalises two rows of three tokens."""
     output: Tensor = norm(example(2, 3, subject.model.width, dtype=dtype))
     return output
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    shapes,
-    each_token_is_alone,
-    training_mode_changes_nothing,
-    the_scale_is_taken_out,
-    directions_are_kept_apart,
-    constant_tokens_are_harmless,
-)

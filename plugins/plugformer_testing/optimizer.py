@@ -162,15 +162,3 @@ def updates_are_repeatable(subject: Subject) -> None:
         ends.append(bowl)
     for (name, one), other in zip(ends[0].named_parameters(), ends[1].parameters(), strict=True):
         require(torch.equal(one, other), f"the same gradients move the {name} differently")
-
-
-CHECKS = (
-    builds_a_torch_optimizer,
-    lowers_a_quadratic,
-    every_parameter_is_updated,
-    frozen_parameters_stay,
-    the_learning_rate_is_the_option,
-    the_schedule_moves_the_learning_rate,
-    resuming_changes_nothing,
-    updates_are_repeatable,
-)

@@ -13,7 +13,7 @@ from plugformer.errors import LengthError
 from plugformer.interfaces import Padding, PositionalEncoding, Positions
 from plugformer_testing.check import check, require, require_close, require_finite
 from plugformer_testing.layout import FULL, PADDED, Layout
-from plugformer_testing.module import example, module_checks
+from plugformer_testing.module import example
 from plugformer_testing.subject import Subject
 
 HEAD_WIDTH = 6
@@ -263,7 +263,7 @@ def _example(subject: Subject, layout: Layout) -> tuple[Tensor, Tensor]:
     )
 
 
-def _exercise(subject: Subject, encoding: PositionalEncoding, dtype: torch.dtype) -> Tensor:
+def exercise(subject: Subject, encoding: PositionalEncoding, dtype: torch.dtype) -> Tensor:
     """Everything that the encoding does to a padded batch."""
     layout = PADDED[2]
     batch, length = layout.real.shape
@@ -272,18 +272,3 @@ def _exercise(subject: Subject, encoding: PositionalEncoding, dtype: torch.dtype
     heads = example(batch, subject.model.heads, length, HEAD_WIDTH, dtype=dtype)
     found = effect(at, x, heads)
     return torch.cat([part.flatten() for part in (found.embedded, found.rotated, found.bias)])
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    shapes,
-    any_number_of_heads,
-    long_sequences_work_or_are_refused,
-    padding_moves_nothing,
-    positions_go_on_after_a_cache,
-    rows_are_independent,
-    scores_depend_on_distance,
-    a_filled_slot_tells_positions_apart,
-    scores_change_between_two_tokens,
-    rotation_keeps_lengths,
-)

@@ -10,7 +10,7 @@ from torch import Tensor
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Place, Residual
 from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
-from plugformer_testing.module import example, module_checks
+from plugformer_testing.module import example
 from plugformer_testing.probes import Function
 from plugformer_testing.subject import PLACES, SUBLAYERS, Subject
 
@@ -127,18 +127,7 @@ def _waves(rate: float, hidden: Tensor) -> Tensor:
     return (rate * hidden).sin()
 
 
-def _exercise(subject: Subject, residual: Residual, dtype: torch.dtype) -> Tensor:
+def exercise(subject: Subject, residual: Residual, dtype: torch.dtype) -> Tensor:
+    """Runs a layer of all sublayers on two rows of three tokens."""
     output: Tensor = residual(example(2, 3, subject.model.width, dtype=dtype), _sublayers(SUBLAYERS))
     return output
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    shapes,
-    each_sublayer_runs_once,
-    no_sublayer_runs_twice_in_training,
-    every_sublayer_counts,
-    the_stream_goes_on,
-    tokens_stay_apart,
-    says_what_it_needs,
-)

@@ -4,7 +4,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -18,15 +18,47 @@ from plugformer.registry import Entry, Kind, source_hash
 from plugformer_testing.check import Check, NotApplicable, Violation
 from plugformer_testing.result import Outcome, Report, Status
 from plugformer_testing.subject import Subject
+from plugformer_testing.texts import Text
 
 _SIMPLER = 300
-"""Simpler variants of a failing case that are tried at most."""
+"""Simpler variants of a failing text that are tried at most."""
+
+
+_ATTENTION = ("attention", "attention_masks", "attention_caching", "attention_weights")
+_MODULES: dict[Kind, tuple[str, ...]] = {
+    Kind.POSITION: ("module", "position"),
+    Kind.ATTENTION: ("module", "residual_path", *_ATTENTION),
+    Kind.FEED_FORWARD: ("module", "residual_path", "feed_forward"),
+    Kind.NORM: ("module", "norm"),
+    Kind.HEAD: ("module", "head"),
+    Kind.RESIDUAL: ("module", "residual"),
+}
+"""Where the checks of a kind are, if not in one module of its name."""
 
 
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""
-    checks: tuple[Check, ...] = import_module(f"plugformer_testing.{kind.value}").CHECKS
-    return checks
+    return tuple(each for name in _MODULES.get(kind, (kind,)) for each in checks_in(name))
+
+
+def checks_in(module: str) -> list[Check]:
+    """Returns the checks that a module of this package defines, in order."""
+    found = vars(import_module(f"plugformer_testing.{module}")).values()
+    return [each for each in found if isinstance(each, Check)]
+
+
+def find_check(kind: Kind, name: str) -> Check:
+    """Returns a kind's check by name.
+
+    Raises:
+        RegistryError: There is none.
+    """
+    checks = {check.name: check for check in checks_of(kind)}
+    if name not in checks:
+        raise RegistryError(
+            f"{kind} has no check {name!r}{nearest(name, checks)}\nknown: {', '.join(checks)}"
+        )
+    return checks[name]
 
 
 def run(
@@ -48,7 +80,7 @@ def run(
         ConfigurationError: An option is unknown, of the wrong type or out of range.
         RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported.
     """
-    subject = Subject.of_class(component) if isinstance(component, type) else Subject.registered(component)
+    subject = Subject.of(component)
     return report(subject.given(options=options, model=model, expected_failures=expected_failures))
 
 
@@ -152,18 +184,15 @@ def _tried_on(subject: Subject, check: Check, case: Any) -> Violation | str:
 
 
 def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
-    """Goes on to simpler cases as long as one fails too."""
-    tried = 0
-    candidates = iter(check.simpler(case))
-    while tried < _SIMPLER and (candidate := next(candidates, None)) is not None:
-        tried += 1
-        try:
+    """Goes on to simpler texts as long as one fails too."""
+    candidates = case.simpler() if isinstance(case, Text) else iter(())
+    for _ in range(_SIMPLER):
+        if (candidate := next(candidates, None)) is None:
+            break
+        with suppress(NotApplicable):
             again = _tried_on(subject, check, candidate)
-        except NotApplicable:
-            continue
-        if isinstance(again, Violation):
-            case, fault = candidate, again
-            candidates = iter(check.simpler(case))
+            if isinstance(again, Violation):
+                case, fault, candidates = candidate, again, candidate.simpler()
     return case, fault
 
 
@@ -197,20 +226,6 @@ def _undeclarable(subject: Subject, checks: tuple[Check, ...]) -> list[Outcome]:
         for name in subject.expected_failures
         if name not in names
     ]
-
-
-def find_check(kind: Kind, name: str) -> Check:
-    """Returns a kind's check by name.
-
-    Raises:
-        RegistryError: There is none.
-    """
-    checks = {check.name: check for check in checks_of(kind)}
-    if name not in checks:
-        raise RegistryError(
-            f"{kind} has no check {name!r}{nearest(name, checks)}\nknown: {', '.join(checks)}"
-        )
-    return checks[name]
 
 
 @contextmanager

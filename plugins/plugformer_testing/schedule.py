@@ -57,11 +57,3 @@ def any_width_works(subject: Subject, width: int) -> None:
 
 def _curve(schedule: Schedule, steps: int) -> list[float]:
     return [schedule.factor(step, steps=steps, width=WIDTH) for step in range(1, steps + 1)]
-
-
-CHECKS = (
-    factors_are_numbers,
-    only_the_last_update_may_stand_still,
-    factors_depend_on_the_arguments_alone,
-    any_width_works,
-)

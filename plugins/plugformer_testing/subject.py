@@ -1,6 +1,5 @@
 """What a contract is checked against: a component's class with its options, and where it comes from."""
 
-import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -89,45 +88,39 @@ class Subject:
     _memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
-    def registered(cls, path: str, registry: Registry | None = None) -> "Subject":
-        """Returns an installed component.
+    def of(cls, component: str | type, registry: Registry | None = None) -> "Subject":
+        """Returns an installed component, or a class that need not be installed.
 
         Args:
-            path: `kind/name` or `kind/distribution:name`.
+            component: `kind/name` or `kind/distribution:name`, or a class that implements a kind's interface.
             registry: Where to look; what is installed if None.
 
         Raises:
-            RegistryError: It is unknown, in conflict or quarantined, or cannot be imported.
+            RegistryError: It is unknown, in conflict or quarantined, or cannot be imported; or the class
+                implements no kind's interface.
         """
-        kind, slash, name = path.partition("/")
+        if isinstance(component, type):
+            for kind in Kind:
+                if issubclass(component, interface_of(kind)):
+                    return cls(kind=kind, name=component.__name__, component=component)
+            raise RegistryError(
+                f"{component.__module__}.{component.__qualname__} implements no kind of component\n"
+                "derive it from one of the interfaces in plugformer.interfaces"
+            )
+        path, slash, name = component.partition("/")
         if not slash:
-            raise RegistryError(f"{path!r} is not a component\nwrite KIND/NAME, such as attention/mha")
+            raise RegistryError(f"{component!r} is not a component\nwrite KIND/NAME, such as attention/mha")
         registry = registry or Registry.discover()
-        entry = registry.find(kind, name)
+        entry = registry.find(path, name)
         return cls(
-            kind=Kind(kind),
+            kind=Kind(path),
             name=entry.name,
-            component=registry.load(kind, name),
+            component=registry.load(path, name),
             expected_failures=dict(entry.expected_failures),
             distribution=entry.distribution,
             version=entry.version,
             module=entry.target.partition(":")[0],
             registry=registry,
-        )
-
-    @classmethod
-    def of_class(cls, component: type) -> "Subject":
-        """Returns a class that need not be registered.
-
-        Raises:
-            RegistryError: It implements no kind's interface.
-        """
-        for kind in Kind:
-            if issubclass(component, interface_of(kind)):
-                return cls(kind=kind, name=component.__name__, component=component)
-        raise RegistryError(
-            f"{component.__module__}.{component.__qualname__} implements no kind of component\n"
-            "derive it from one of the interfaces in plugformer.interfaces"
         )
 
     def given(
@@ -281,11 +274,6 @@ class Subject:
     def source(self) -> str:
         """Hash of the modules that the component is made of."""
         return source_hash(self.module or self.component.__module__)
-
-    @property
-    def file(self) -> str:
-        """The file of the component's class, for other processes."""
-        return inspect.getsourcefile(self.component) or ""
 
     @property
     def path(self) -> str:

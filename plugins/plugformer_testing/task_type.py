@@ -439,21 +439,3 @@ def _values(encoded: Encoded) -> dict[str, list[Any]]:
         elif values is not None:
             found[part] = values.tolist()
     return found
-
-
-CHECKS = (
-    columns_are_sound,
-    what_it_learns_survives_json,
-    numbers_fit_the_level,
-    encoding_is_repeatable,
-    examples_are_encoded_alone,
-    questions_have_no_outputs,
-    a_question_is_read_as_its_example,
-    unseen_labels_are_refused,
-    draws_follow_their_generators,
-    a_model_learns_from_it,
-    answers_are_of_their_type,
-    answers_do_not_depend_on_others,
-    more_answers_than_there_are_are_refused,
-    references_are_answers,
-)

@@ -36,8 +36,8 @@ def contract_tests(
     """
     import pytest  # `plugformer check` does without it
 
-    found = Subject.of_class(component) if isinstance(component, type) else Subject.registered(component)
-    subject = found.given(options=options, model=model, expected_failures=expected_failures)
+    subject = Subject.of(component)
+    subject = subject.given(options=options, model=model, expected_failures=expected_failures)
     for name in subject.expected_failures:
         find_check(subject.kind, name)
 

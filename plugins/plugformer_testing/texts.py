@@ -40,12 +40,26 @@ _PIECES = (
 
 @dataclass(frozen=True)
 class Text:
-    """A text, shown with everything invisible spelled out."""
+    """A text, shown with everything invisible spelled out.
+
+    Attributes:
+        value: The text.
+        whole: Whether it must stay as it is: parts of it are no smaller cases.
+    """
 
     value: str
+    whole: bool = False
 
     def __str__(self) -> str:
         return ascii(self.value) if len(self.value) < 80 else f"{self.value[:70]!a}... ({len(self.value)})"
+
+    def simpler(self) -> Iterator["Text"]:
+        """Yields the text with parts left out, large parts first."""
+        size = 0 if self.whole else len(self.value) // 2
+        while size:
+            for start in range(0, len(self.value), size):
+                yield Text(self.value[:start] + self.value[start + size :])
+            size //= 2
 
 
 def nasty_texts() -> tuple[Text, ...]:
@@ -54,15 +68,6 @@ def nasty_texts() -> tuple[Text, ...]:
     mixed = {"".join(draw.choices(_PIECES, k=draw.randint(2, 8))) for _ in range(60)}
     found = {*_PIECES, *mixed, "x" * 1500, "fox " * 300}
     return tuple(Text(value) for value in sorted(found, key=lambda value: (len(value), value)))
-
-
-def simpler_texts(text: Text) -> Iterator[Text]:
-    """Yields the text with parts left out, large parts first."""
-    size = len(text.value) // 2
-    while size:
-        for start in range(0, len(text.value), size):
-            yield Text(text.value[:start] + text.value[start + size :])
-        size //= 2
 
 
 NASTY = nasty_texts()

@@ -13,8 +13,7 @@ from plugformer_plugins.position.learned import Learned
 from plugformer_plugins.position.rotary import Rotary
 from plugformer_plugins.position.sinusoidal import Sinusoidal
 from plugformer_testing import run
-from plugformer_testing.module import module_checks
-from plugformer_testing.runner import checks_of
+from plugformer_testing.runner import checks_in, checks_of
 
 
 def by_column(positions):
@@ -185,7 +184,7 @@ def test_is_caught(assert_caught, mutant, check, words):
 
 
 def test_every_check_of_positions_catches_one():
-    shared = {check.name for check in module_checks(lambda *_: torch.zeros(1))}
+    shared = {check.name for check in checks_in("module")}
     checks = {check.name for check in checks_of(Kind.POSITION)} - shared
     assert {check for _, check, _ in MUTANTS} == checks
 
