@@ -24,7 +24,7 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer_testing.check import check, fail, require, require_finite
-from plugformer_testing.small_models import taken
+from plugformer_testing.small_models import rows_of, taken
 from plugformer_testing.small_tasks import examples_of, model_of, split_of, training_data, vocabularies_of
 from plugformer_testing.subject import Subject
 
@@ -433,9 +433,6 @@ def _values(encoded: Encoded) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for part in ("input", "output", "targets", "start"):
         values = getattr(encoded, part)
-        if isinstance(values, Ragged):
-            rows = np.split(values.values, np.cumsum(values.lengths)[:-1])
-            found[part] = [row.tolist() for row in rows]
-        elif values is not None:
-            found[part] = values.tolist()
+        if values is not None:
+            found[part] = rows_of(values) if isinstance(values, Ragged) else values.tolist()
     return found
