@@ -162,7 +162,7 @@ MUTANTS = [
     (AnswersByPlace, "scores_depend_on_distance", "do not depend on distance alone"),
     (AnswersAlike, "a_filled_slot_tells_positions_apart", "content_bias gives all distances the same value"),
     (AnswersForAll, "scores_change_between_two_tokens", "changes with the tokens around them"),
-    (OneMap, "shapes", r"bias has shape \(1, 1, 1, 1\), expected one of \[\(1, 4, 1, 1\)"),
+    (OneMap, "shapes", r"bias has shape \(1, 1, 1, 1\), expected \(1, 4, 1, 1\)"),
     (FourMaps, "any_number_of_heads", "bias does not have one map for each of 1 heads"),
     (TooShort, "long_sequences_work_or_are_refused", "15 tokens is refused, the model's longest is 16"),
     (TooLong, "long_sequences_work_or_are_refused", r"raised IndexError: .*\[smallest case: 17\]"),
