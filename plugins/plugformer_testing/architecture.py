@@ -197,10 +197,8 @@ def losses_add_up(subject: Subject, reading: Reading) -> None:
     whole = trial.model(trial.batch())
     parts = [trial.model(trial.batch([row])) for row in range(len(reading))]
     counts = [int(part.targets) for part in parts]
-    require(
-        sum(counts) == int(whole.targets) == trial.model.count(trial.batch()),
-        f"the examples have {counts} targets, the batch {int(whole.targets)}",
-    )
+    if not sum(counts) == int(whole.targets) == trial.model.count(trial.batch()):
+        fail(f"the examples have {counts} targets, the batch {int(whole.targets)}")
     total = torch.stack([part.total for part in parts]).sum()
     require_close(whole.total, total, "the losses of examples do not add up")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plugformer.interfaces import Attention
 from plugformer_testing.attention_reader import Reader, readers, tokens
-from plugformer_testing.check import check, require, require_close, require_finite
+from plugformer_testing.check import check, fail, require_close, require_finite
 from plugformer_testing.layout import PADDED, full
 from plugformer_testing.module import example
 from plugformer_testing.probes import Turning
@@ -50,10 +50,8 @@ def shapes(subject: Subject, sizes: Sizes) -> None:
     for there in subject.serving(CROSS, DECODER, ENCODER):
         reader = Reader(there.shaken(width=sizes.width, heads=sizes.heads), there.place)
         output, expected = reader.attend(memory, keys, query), query if there.place.cross else memory
-        require(
-            output.shape == expected.shape,
-            f"the output has shape {tuple(output.shape)}, the query {tuple(expected.shape)}",
-        )
+        if output.shape != expected.shape:
+            fail(f"the output has shape {tuple(output.shape)}, the query {tuple(expected.shape)}")
         require_finite(output, "the output is not finite")
 
 
@@ -66,10 +64,8 @@ def every_real_token_is_read(subject: Subject) -> None:
         for number in range(output.shape[1]):
             (gradient,) = torch.autograd.grad(output[0, number].sum(), memory, retain_graph=True)
             seen = gradient[0, : number + 1] if reader.place.causal else gradient[0]
-            require(
-                bool((seen.abs().amax(dim=1) > 0).all()),
-                f"query {number} does not read every token of the memory that it may see",
-            )
+            if not (seen.abs().amax(dim=1) > 0).all():
+                fail(f"query {number} does not read every token of the memory that it may see")
 
 
 @check()

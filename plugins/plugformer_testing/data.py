@@ -70,10 +70,8 @@ def splits_have_their_names(subject: Subject, asked: Columns) -> None:
     splits = _loaded(subject, asked)
     require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
     for name, split in splits.items():
-        require(
-            re.fullmatch(r"train|validation|test\w*", str(name)) is not None,
-            f"split {name!r} is none of train, validation and names that begin with test",
-        )
+        if re.fullmatch(r"train|validation|test\w*", str(name)) is None:
+            fail(f"split {name!r} is none of train, validation and names that begin with test")
         require(len(split) > 0, f"split {name!r} is empty")
 
 
@@ -150,9 +148,8 @@ def version_is_repeatable(subject: Subject) -> None:
     for asked in TYPES:
         with suppress(ConfigurationError, DataError):
             data.load(asked.columns)
-    require(
-        data.version() == version, f"after loading, the version is {data.version()!r} instead of {version!r}"
-    )
+    if data.version() != version:
+        fail(f"after loading, the version is {data.version()!r} instead of {version!r}")
     with TemporaryDirectory() as folder:
         file = Path(folder, "version")
         in_another_process(subject, file)
@@ -202,9 +199,8 @@ def _require_classes(name: str, column: str, split: Any) -> tuple[str, ...]:
     from datasets import ClassLabel
 
     feature: Any = split.features[column]
-    require(
-        isinstance(feature, ClassLabel), f"the {column} of split {name!r} is {feature}, expected a ClassLabel"
-    )
+    if not isinstance(feature, ClassLabel):
+        fail(f"the {column} of split {name!r} is {feature}, expected a ClassLabel")
     for number, label in enumerate(split[column]):
         require(
             isinstance(label, int) and 0 <= label < len(feature.names),

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from plugformer.interfaces import FeedForward
-from plugformer_testing.check import check, require, require_close, require_finite
+from plugformer_testing.check import check, fail, require, require_close, require_finite
 from plugformer_testing.module import example
 from plugformer_testing.subject import Subject
 
@@ -38,10 +38,8 @@ def tokens_do_not_exchange_gradients(subject: Subject, count: int) -> None:
     network: FeedForward = subject.shaken()
     x = _tokens(subject, count).requires_grad_()
     (gradient,) = torch.autograd.grad(network(x)[0].square().sum(), x)
-    require(
-        bool((gradient[1:].abs() < 1e-9).all()),
-        "a token's output has a gradient at another token: the network is not position-wise",
-    )
+    if not (gradient[1:].abs() < 1e-9).all():
+        fail("a token's output has a gradient at another token: the network is not position-wise")
 
 
 @check()
@@ -68,10 +66,8 @@ def an_auxiliary_loss_is_a_scalar(subject: Subject) -> None:
         loss = getattr(network, "auxiliary_loss", None)
         if loss is None:
             continue
-        require(
-            isinstance(loss, Tensor) and loss.dim() == 0,
-            f"auxiliary_loss is {loss!r}, expected a scalar tensor",
-        )
+        if not (isinstance(loss, Tensor) and loss.dim() == 0):
+            fail(f"auxiliary_loss is {loss!r}, expected a scalar tensor")
         require_finite(loss, f"auxiliary_loss of {count} tokens is not finite")
         require(loss.requires_grad, "auxiliary_loss has no gradient: training cannot lower it")
 

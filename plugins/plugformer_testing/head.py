@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Answer, Head
-from plugformer_testing.check import NotApplicable, check, require, require_close, require_finite
+from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
 from plugformer_testing.layout import FULL, LAYOUTS, PADDED, Layout
-from plugformer_testing.module import example
+from plugformer_testing.module import example, redraw
 from plugformer_testing.subject import OUTPUTS, Subject
 
 Example = tuple[
@@ -29,16 +29,13 @@ def shapes(subject: Subject, layout: Layout) -> None:
     logits = head.logits(hidden, real)
     outputs = _outputs(head)
     expected = ((*real.shape, outputs), (len(real), outputs))
-    require(
-        tuple(logits.shape) in expected,
-        f"logits have shape {tuple(logits.shape)}, expected one of {expected}",
-    )
+    if tuple(logits.shape) not in expected:
+        fail(f"logits have shape {tuple(logits.shape)}, expected one of {expected}")
     require_finite(logits, "logits are not finite")
     loss, count = head.loss(hidden, targets, real)
     require(loss.dim() == 0, f"the loss has shape {tuple(loss.shape)}, expected a scalar")
-    require(
-        count.dim() == 0 and not count.is_floating_point(), f"the count is {count!r}, expected a whole number"
-    )
+    if not (count.dim() == 0 and not count.is_floating_point()):
+        fail(f"the count is {count!r}, expected a whole number")
 
 
 @check(LAYOUTS)
@@ -103,9 +100,8 @@ def the_loss_adds_up(subject: Subject, layout: Layout) -> None:
         parts = [head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
         total, number = sum(loss for loss, _ in parts), sum(int(each) for _, each in parts)
         name = ("batch", "length")[axis]
-        require(
-            number == int(count), f"counts of chunks of the {name} do not add up: {number}, not {int(count)}"
-        )
+        if number != int(count):
+            fail(f"counts of chunks of the {name} do not add up: {number}, not {int(count)}")
         require_close(
             torch.as_tensor(total), whole, f"losses of chunks of the {name} do not add up: it must be a sum"
         )
@@ -184,9 +180,7 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
     embedding = nn.Parameter(torch.randn(OUTPUTS, subject.model.width))
     before = embedding.detach().clone()
     head: Head = subject.create(tied=embedding)
-    for module in reversed(list(head.modules())):
-        if callable(reset := getattr(module, "reset_parameters", None)):
-            reset()
+    redraw(head)
     require(torch.equal(embedding, before), "the head redraws the embedding that it was given")
     copied = [
         name
@@ -209,10 +203,8 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
         exact = head.loss(hidden, logits[:, 0].detach(), real)[0]
         require_close(exact, torch.zeros_like(exact), "the loss of numbers predicted exactly is not zero")
         torch.set_rng_state(state)
-        require(
-            float(head.loss(hidden, targets, real)[0]) > 0,
-            "the loss of numbers that are not those predicted is not above zero",
-        )
+        if not float(head.loss(hidden, targets, real)[0]) > 0:
+            fail("the loss of numbers that are not those predicted is not above zero")
         return
     loss, _ = head.loss(hidden, targets, real)
     smoothing = 0.2 if training else 0.0

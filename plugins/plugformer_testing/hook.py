@@ -17,7 +17,7 @@ from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.registry import Kind, Registry
 from plugformer.runs import join_tensors, split_tensors
-from plugformer_testing.check import Violation, check, require, require_close, require_finite
+from plugformer_testing.check import Violation, check, fail, require, require_close, require_finite
 from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
 
@@ -108,10 +108,8 @@ def _classifier() -> tuple[SmallTask, Model]:
 def takes_part(subject: Subject) -> None:
     """It implements at least one of the hooks, all of them with arguments that exist."""
     manager = HookManager([], lambda _: None, {subject.name: subject.create()})
-    require(
-        any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS)),
-        "it implements none of the hooks: mark its methods with @hookimpl",
-    )
+    if not any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS)):
+        fail("it implements none of the hooks: mark its methods with @hookimpl")
 
 
 @check()
@@ -209,10 +207,8 @@ def evaluated_parameters_fit(subject: Subject) -> None:
     wanted = training.evaluated() or {}
     for name, value in wanted.items():
         require(name in own, f"it wants {name!r} evaluated, which is no parameter: {', '.join(own)}")
-        require(
-            value.shape == own[name].shape,
-            f"its value of {name} has shape {tuple(value.shape)}, expected {tuple(own[name].shape)}",
-        )
+        if value.shape != own[name].shape:
+            fail(f"its value of {name} has shape {tuple(value.shape)}, expected {tuple(own[name].shape)}")
     for name, each in training.model.named_parameters():
         require(torch.equal(each, own[name]), f"asked what to evaluate, it changes {name}: return values")
 

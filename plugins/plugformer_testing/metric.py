@@ -19,7 +19,7 @@ from plugformer.interfaces import (
     Value,
     as_text,
 )
-from plugformer_testing.check import check, require
+from plugformer_testing.check import check, fail, require
 from plugformer_testing.subject import Subject
 
 
@@ -88,10 +88,8 @@ def statistics_are_numbers(subject: Subject, case: Scored) -> None:
     """Statistics are (examples, statistics), finite, one row for each example."""
     found = _statistics(subject.create(), case)
     expected = f"expected ({len(case.predictions)}, statistics)"
-    require(
-        isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == len(case.predictions),
-        f"statistics have shape {np.shape(found)}, {expected}",
-    )
+    if not (isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == len(case.predictions)):
+        fail(f"statistics have shape {np.shape(found)}, {expected}")
     require(bool(np.isfinite(found).all()), "statistics are not finite")
 
 
@@ -102,10 +100,8 @@ def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
     whole = _statistics(metric, case)
     for number, row in enumerate(whole):
         alone, among = metric.aggregate(_statistics(metric, case.part(number))), metric.aggregate(row[None])
-        require(
-            math.isclose(alone, among, rel_tol=1e-9, abs_tol=1e-12),
-            f"example {number} scores {among:g} among the others and {alone:g} alone",
-        )
+        if not math.isclose(alone, among, rel_tol=1e-9, abs_tol=1e-12):
+            fail(f"example {number} scores {among:g} among the others and {alone:g} alone")
 
 
 @check(EXAMPLES)
@@ -123,10 +119,8 @@ def the_order_of_examples_does_not_matter(subject: Subject, case: Scored) -> Non
     metric: Metric = subject.create()
     statistics = _statistics(metric, case)
     scores = metric.aggregate(statistics), metric.aggregate(statistics[[2, 0, 3, 1]])
-    require(
-        math.isclose(*scores, rel_tol=1e-9, abs_tol=1e-12),
-        f"in another order {scores[0]} becomes {scores[1]}",
-    )
+    if not math.isclose(*scores, rel_tol=1e-9, abs_tol=1e-12):
+        fail(f"in another order {scores[0]} becomes {scores[1]}")
 
 
 @check(EXAMPLES)
@@ -137,18 +131,13 @@ def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     value = metric.aggregate(statistics)
     low, high = metric.interval(statistics)
     require(math.isfinite(low) and math.isfinite(high), f"the interval is {low} to {high}")
-    require(
-        low <= value + 1e-9 and value <= high + 1e-9,
-        f"the interval {low:g} to {high:g} misses the value {value:g}",
-    )
-    require(
-        (low, high) == metric.interval(statistics), "the interval of the same statistics differs each time"
-    )
+    if not (low <= value + 1e-9 and value <= high + 1e-9):
+        fail(f"the interval {low:g} to {high:g} misses the value {value:g}")
+    if (low, high) != metric.interval(statistics):
+        fail("the interval of the same statistics differs each time")
     narrow_low, narrow_high = metric.interval(statistics, level=0.5)
-    require(
-        narrow_high - narrow_low <= high - low + 1e-9,
-        f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95",
-    )
+    if not narrow_high - narrow_low <= high - low + 1e-9:
+        fail(f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95")
 
 
 @check()
@@ -194,16 +183,12 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
         signature, table = metric.signature(texts[1]), metric.table(*texts)
     elif isinstance(metric, SourceMetric):
         table = metric.table(*_own(metric, case).with_sources())
-    require(
-        isinstance(signature, str) and len(signature.splitlines()) <= 1,
-        f"the signature {signature!r} is not one line of text",
-    )
+    if not (isinstance(signature, str) and len(signature.splitlines()) <= 1):
+        fail(f"the signature {signature!r} is not one line of text")
     for name, numbers in ({} if table is None else table.rows).items():
         fits = table is not None and len(numbers) == len(table.columns)
-        require(
-            fits and all(type(number) is int for number in numbers),
-            f"the table's row {name!r} is {numbers}, expected a whole number for each column",
-        )
+        if not (fits and all(type(number) is int for number in numbers)):
+            fail(f"the table's row {name!r} is {numbers}, expected a whole number for each column")
 
 
 def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statistics"]:

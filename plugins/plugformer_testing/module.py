@@ -95,7 +95,7 @@ def draws_initial_values(subject: Subject) -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.fill_(7.25)
-    _reset(module)
+    redraw(module)
     for name, parameter in module.named_parameters():
         before, now = constructed[name], parameter.detach()
         require(not bool((now == 7.25).all()), f"reset_parameters does not draw {name}")
@@ -107,10 +107,8 @@ def draws_initial_values(subject: Subject) -> None:
             )
         elif before.numel() >= 32:
             ratio = (now.std() / before.std()).item()
-            require(
-                0.5 < ratio < 2,
-                f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's",
-            )
+            if not 0.5 < ratio < 2:
+                fail(f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's")
 
 
 @check()
@@ -244,18 +242,14 @@ def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     expected = exercise(subject, module).detach()
     output = exercise(subject, module.to(dtype), dtype).detach()
     name = str(dtype).removeprefix("torch.")
-    require(
-        output.dtype == dtype,
-        f"in {name} its output is {str(output.dtype).removeprefix('torch.')}",
-    )
+    if output.dtype != dtype:
+        fail(f"in {name} its output is {str(output.dtype).removeprefix('torch.')}")
     require_finite(output, f"in {name} its output is not finite")
     # The median: where a router's near tie falls to the other side, a few values differ in full.
     error = (output.double() - expected).abs().median().item()
     size = expected.abs().mean().item()
-    require(
-        error <= tolerance * size + 1e-6,
-        f"in {name} its output is off by {error / max(size, 1e-9):.0%} of its size",
-    )
+    if not error <= tolerance * size + 1e-6:
+        fail(f"in {name} its output is off by {error / max(size, 1e-9):.0%} of its size")
 
 
 def _gradients(module: nn.Module, output: Tensor) -> dict[str, Tensor]:
@@ -281,7 +275,8 @@ def _quiet_compiler() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _reset(module: nn.Module) -> None:
+def redraw(module: nn.Module) -> None:
+    """Draws all initial values of a module again, those of its children first."""
     for child in reversed(list(module.modules())):
         if callable(reset := getattr(child, "reset_parameters", None)):
             reset()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from plugformer.interfaces import Optimizer
-from plugformer_testing.check import check, require, require_close
+from plugformer_testing.check import check, fail, require, require_close
 from plugformer_testing.subject import Subject
 
 Built = torch.optim.Optimizer
@@ -50,14 +50,12 @@ def _start(subject: Subject) -> tuple[Bowl, Built]:
 def builds_a_torch_optimizer(subject: Subject) -> None:
     """It builds a torch.optim.Optimizer that holds every parameter once."""
     bowl, built = _start(subject)
-    require(
-        isinstance(built, Built), f"build returns {type(built).__name__}, expected a torch.optim.Optimizer"
-    )
+    if not isinstance(built, Built):
+        fail(f"build returns {type(built).__name__}, expected a torch.optim.Optimizer")
     held = [id(parameter) for group in built.param_groups for parameter in group["params"]]
     for name, parameter in bowl.named_parameters():
-        require(
-            held.count(id(parameter)) == 1, f"the {name} is held {held.count(id(parameter))} times, not once"
-        )
+        if held.count(id(parameter)) != 1:
+            fail(f"the {name} is held {held.count(id(parameter))} times, not once")
 
 
 @check()
@@ -113,10 +111,8 @@ def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
         group["lr"] = 0.0
     bowl.step(built)
     for name, parameter in bowl.named_parameters():
-        require(
-            bool((parameter == 0).all()),
-            f"the {name} moves although the learning rate is zero: the schedule has no effect",
-        )
+        if not (parameter == 0).all():
+            fail(f"the {name} moves although the learning rate is zero: the schedule has no effect")
 
 
 @check((1, 5))

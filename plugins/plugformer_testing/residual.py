@@ -49,10 +49,8 @@ def every_sublayer_counts(subject: Subject, names: Sequence[str]) -> None:
     expected = residual(x, _sublayers(names))
     for name in names:
         changed = {**_sublayers(names), name: Function(lambda hidden: hidden.cos())}
-        require(
-            not torch.allclose(residual(x, changed), expected, atol=1e-9),
-            f"it makes no difference what {name} puts out",
-        )
+        if torch.allclose(residual(x, changed), expected, atol=1e-9):
+            fail(f"it makes no difference what {name} puts out")
 
 
 @check((ALONE, SUBLAYERS))
@@ -93,10 +91,8 @@ def says_what_it_needs(subject: Subject, place: Place) -> None:
         raise NotApplicable(str(error)) from error
     require(isinstance(residual.final_norm, bool), f"final_norm is {residual.final_norm!r}, expected a bool")
     gain = residual.gain
-    require(
-        isinstance(gain, int | float) and math.isfinite(gain) and gain > 0,
-        f"gain is {gain!r}, expected a finite number above zero",
-    )
+    if not (isinstance(gain, int | float) and math.isfinite(gain) and gain > 0):
+        fail(f"gain is {gain!r}, expected a finite number above zero")
 
 
 def _require_runs(subject: Subject, names: Sequence[str], *, training: bool) -> None:
@@ -108,10 +104,8 @@ def _require_runs(subject: Subject, names: Sequence[str], *, training: bool) -> 
         require(count < 2, f"{name} runs {count} times: what it appends to a cache is there {count} times")
         require(training or count == 1, f"{name} does not run")
         for hidden in sublayer.given:
-            require(
-                hidden.shape == x.shape,
-                f"{name} is given the shape {tuple(hidden.shape)}, the stream has {tuple(x.shape)}",
-            )
+            if hidden.shape != x.shape:
+                fail(f"{name} is given the shape {tuple(hidden.shape)}, the stream has {tuple(x.shape)}")
 
 
 def _stream(subject: Subject) -> Tensor:

@@ -26,7 +26,7 @@ from plugformer.interfaces import (
 )
 from plugformer.model import reads
 from plugformer.registry import Entry, Kind, Registry, State
-from plugformer_testing.check import Violation, require
+from plugformer_testing.check import Violation, fail
 from plugformer_testing.small_models import small_model
 
 LONGEST = 64
@@ -165,9 +165,8 @@ class SmallTask:
             task_type: Who encodes them; the task's if None.
         """
         encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
-        require(
-            isinstance(encoded, Mapping), f"it encodes a {type(encoded).__name__}, expected lists by name"
-        )
+        if not isinstance(encoded, Mapping):
+            fail(f"it encodes a {type(encoded).__name__}, expected lists by name")
         return {
             part: [list(row) if isinstance(row, Sequence) else row for row in rows]
             for part, rows in encoded.items()

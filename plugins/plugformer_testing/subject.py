@@ -18,7 +18,7 @@ from plugformer.registry import (
     options_model,
     source_hash,
 )
-from plugformer_testing.check import require
+from plugformer_testing.check import fail
 from plugformer_testing.probes import RootMeanSquare, SharedState
 
 T = TypeVar("T")
@@ -218,19 +218,15 @@ class Subject:
     def _with_owner(self, reader: Attention, sizes: Mapping[str, Any]) -> "SharedState":
         """Returns an attention beside the one in a layer below whose state it reads."""
         below, place = cast("int", reader.reads_layer), self.place
-        require(
-            0 <= below < place.layer,
-            f"in {place} it reads the state of layer {below}, expected a layer below",
-        )
+        if not 0 <= below < place.layer:
+            fail(f"in {place} it reads the state of layer {below}, expected a layer below")
         at = replace(place, layer=below)
         owner = self.component(
             ModelContext(**{**vars(self.model), **sizes, "place": at}),
             **checked_options(self.component, self.options, self.name),
         )
-        require(
-            owner.reads_layer is None,
-            f"in {place} it reads the state of layer {below}, which has none of its own",
-        )
+        if owner.reads_layer is not None:
+            fail(f"in {place} it reads the state of layer {below}, which has none of its own")
         return SharedState(owner, reader)
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:

@@ -49,10 +49,8 @@ def columns_are_sound(subject: Subject) -> None:
             (column.along is None) == (column.holds != "tags") and (along is None or along.holds == "words"),
             f"column {column.name!r} of {column.holds} stands along {column.along!r}: tags stand along words",
         )
-    require(
-        any(column.tokenizer == "source" for column in columns.values()),
-        "no column is tokenized as source: a model has nothing to read",
-    )
+    if not any(column.tokenizer == "source" for column in columns.values()):
+        fail("no column is tokenized as source: a model has nothing to read")
 
 
 @check()
@@ -100,10 +98,8 @@ def numbers_fit_the_level(subject: Subject) -> None:
             require(bool(tokens), f"the {part} of example {row} has no token")
     if level is Level.TOKEN:
         for row, (tokens, targets) in enumerate(zip(encoded["input"], encoded["targets"], strict=True)):
-            require(
-                len(tokens) == len(targets),
-                f"example {row} has {len(tokens)} tokens and {len(targets)} targets, expected as many",
-            )
+            if len(tokens) != len(targets):
+                fail(f"example {row} has {len(tokens)} tokens and {len(targets)} targets, expected as many")
     outputs = task.known.sizes.outputs
     numbers = np.concatenate([np.ravel(each) for each in encoded.get("targets", [])] or [np.zeros(0)])
     if numbers.dtype.kind in "iu":
@@ -164,10 +160,8 @@ def a_question_is_read_as_its_example(subject: Subject) -> None:
     for row in range(len(split)):
         text = split.input(row)
         question = task.task_type.question(text)
-        require(
-            set(question) <= set(named),
-            f"the question {text!r} has {sorted(question)}, the columns are {named}",
-        )
+        if not set(question) <= set(named):
+            fail(f"the question {text!r} has {sorted(question)}, the columns are {named}")
         found = task.encode({name: [value] for name, value in question.items()})[part][0]
         expected = encoded[part][row]
         require(found == expected, f"the question {text!r} is read as {found}, the example as {expected}")
@@ -188,12 +182,10 @@ def unseen_labels_are_refused(subject: Subject) -> None:
         try:
             task.encode({**task.examples, column.name: values})
         except ExampleError as error:
-            require(
-                error.row == at, f"of an unseen one in example {at} it says that it is in example {error.row}"
-            )
-            require(
-                _UNSEEN in str(error), f"the message does not say which {column.name} is unknown: {error}"
-            )
+            if error.row != at:
+                fail(f"of an unseen one in example {at} it says that it is in example {error.row}")
+            if _UNSEEN not in str(error):
+                fail(f"the message does not say which {column.name} is unknown: {error}")
         else:
             fail(f"{column.name} that training never saw are encoded, expected an ExampleError")
 
@@ -253,10 +245,8 @@ def answers_are_of_their_type(subject: Subject) -> None:
                 f"example {row} has {len(given)} words and {len(answer.output)} tags",  # type: ignore[arg-type]
             )
         score = answer.score
-        require(
-            score is None or (math.isfinite(score) and score < 1e-6),
-            f"the score of example {row} is {score}, expected the logarithm of a probability",
-        )
+        if score is not None and not (math.isfinite(score) and score < 1e-6):
+            fail(f"the score of example {row} is {score}, expected the logarithm of a probability")
 
 
 @check()
@@ -267,15 +257,10 @@ def answers_do_not_depend_on_others(subject: Subject) -> None:
         return
     for row, answer in enumerate(task.answers()):
         (alone,) = task.answers(_only(task.questions, row))
-        require(
-            _same(answer.output, alone.output),
-            f"example {row} has the answer {answer.output!r} in a batch and {alone.output!r} alone",
-        )
-        if answer.score is not None and alone.score is not None:
-            require(
-                math.isclose(answer.score, alone.score, rel_tol=1e-5, abs_tol=1e-6),
-                f"the answer to example {row} scores {answer.score} in a batch and {alone.score} alone",
-            )
+        if not _same(answer.output, alone.output):
+            fail(f"example {row} has the answer {answer.output!r} in a batch and {alone.output!r} alone")
+        if not _same(answer.score, alone.score):
+            fail(f"the answer to example {row} scores {answer.score} in a batch and {alone.score} alone")
 
 
 @check()
@@ -298,10 +283,8 @@ def references_are_answers(subject: Subject) -> None:
     split = task.split()
     for row in range(len(split)):
         references = task.task_type.references(split.example(row))
-        require(
-            isinstance(references, list) and len(references) > 0,
-            f"the references of example {row} are {references!r}, expected a list of answers",
-        )
+        if not (isinstance(references, list) and len(references) > 0):
+            fail(f"the references of example {row} are {references!r}, expected a list of answers")
         for reference in references:
             _require_value(task.task_type.answer_type, reference, f"a reference of example {row}")
 
@@ -356,10 +339,8 @@ _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
 def _require_value(answer: str, value: Any, what: str) -> None:
     words, holds = _IS.get(answer, ("some value", lambda value: value is not None))
     require(holds(value), f"{what} is {value!r}, expected {words}, as of {answer}")
-    require(
-        json.loads(json.dumps(value)) == (list(value) if isinstance(value, tuple) else value),
-        f"{what} does not survive JSON",
-    )
+    if json.loads(json.dumps(value)) != (list(value) if isinstance(value, tuple) else value):
+        fail(f"{what} does not survive JSON")
 
 
 def _as_encoded(encoded: Mapping[str, Sequence[Any]], level: Level) -> Encoded:
