@@ -82,17 +82,19 @@ def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
     Labels are classes (datasets.ClassLabel), the same in all splits; there are as many tags as words.
     """
     classes = set()
-    for name, split in _loaded(subject, asked).items():
+    for name, split in ((str(each), split) for each, split in _loaded(subject, asked).items()):
         present = [column for column in asked.columns if column.name in split.column_names]
         missing = [column.name for column in asked.columns if not column.optional and column not in present]
         require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
         for column in present:
             if column.holds == "label":
-                classes.add(_require_classes(str(name), column.name, split))
-            else:
-                _REQUIRE[column.holds](str(name), column.name, split[column.name])
-            if column.along is not None:
-                _require_aligned(str(name), column, split)
+                classes.add(_classes(name, column.name, split))
+            expected, holds = _HOLDS[column.holds]
+            for number, value in enumerate(split[column.name]):
+                what = f"the {column.name} of example {number} of split {name!r} is {value!r}"
+                require(holds(value), f"{what}, expected {expected}")
+                if column.along is not None and len(value) != len(split[column.along][number]):
+                    fail(f"{what}, expected as many as it has {column.along}")
     require(len(classes) <= 1, f"splits name different classes: {sorted(classes)}")
 
 
@@ -114,11 +116,9 @@ def loading_is_repeatable(subject: Subject, asked: Columns) -> None:
     require(list(first) == list(second), "loaded again, there are other splits")
     for name, split in first.items():
         for column in split.column_names:
-            require(
-                list(split[column]) == list(second[name][column]),
-                f"loaded again, the {column} column of split {name!r} holds something else: "
-                "examples depend on something that is not an option",
-            )
+            same = list(split[column]) == list(second[name][column])
+            what = f"loaded again, the {column} column of split {name!r} holds something else"
+            require(same, f"{what}: examples depend on something that is not an option")
 
 
 @check(TYPES)
@@ -194,51 +194,26 @@ def _sound(stream: "IterableDataset", columns: Sequence[str]) -> Iterator[dict[s
     return ({column: row[column] for column in columns} for row in stream if not row.get("fault"))
 
 
-def _require_classes(name: str, column: str, split: Any) -> tuple[str, ...]:
+def _classes(name: str, column: str, split: Any) -> tuple[str, ...]:
     """Returns the names of the classes."""
     from datasets import ClassLabel
 
     feature: Any = split.features[column]
     if not isinstance(feature, ClassLabel):
         fail(f"the {column} of split {name!r} is {feature}, expected a ClassLabel")
-    for number, label in enumerate(split[column]):
-        require(
-            isinstance(label, int) and 0 <= label < len(feature.names),
-            f"example {number} of split {name!r} has the {column} {label!r}, "
-            f"there are {len(feature.names)} classes",
-        )
+    outside = set(split[column]) - set(range(len(feature.names)))
+    require(not outside, f"the {column} of split {name!r} has no class {outside}, only {feature.names}")
     return tuple(feature.names)
 
 
-def _require_text(name: str, column: str, values: Any) -> None:
-    for number, value in enumerate(values):
-        if not (isinstance(value, str) and value.strip()):
-            fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected text")
+def _is_list_of_text(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) and each for each in value)
 
 
-def _require_lists(name: str, column: str, values: Any) -> None:
-    for number, value in enumerate(values):
-        if not (isinstance(value, list) and all(isinstance(each, str) and each for each in value)):
-            fail(f"the {column} of example {number} of split {name!r} are {value!r}, expected a list of text")
-
-
-def _require_numbers(name: str, column: str, values: Any) -> None:
-    for number, value in enumerate(values):
-        if not (isinstance(value, float) and math.isfinite(value)):
-            fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected a finite number")
-
-
-def _require_aligned(name: str, column: Column, split: Any) -> None:
-    for number, (words, tags) in enumerate(zip(split[column.along], split[column.name], strict=True)):
-        require(
-            len(words) == len(tags),
-            f"example {number} of split {name!r} has {len(words)} {column.along} and {len(tags)} "
-            f"{column.name}, expected as many",
-        )
-
-
-_REQUIRE: dict[str, Callable[[str, str, Any], None]] = {
-    "text": _require_text,
-    "number": _require_numbers,
-    **dict.fromkeys(("texts", "words", "tags", "labels"), _require_lists),
+_HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "text": ("text", lambda value: isinstance(value, str) and bool(value.strip())),
+    "number": ("a finite number", lambda value: isinstance(value, float) and math.isfinite(value)),
+    "label": ("the number of a class", lambda value: isinstance(value, int)),
+    **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", _is_list_of_text)),
 }
+"""What a column of each sort has for an example."""

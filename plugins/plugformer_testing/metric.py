@@ -99,8 +99,8 @@ def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
     metric: Metric = subject.create()
     whole = _statistics(metric, case)
     for number, row in enumerate(whole):
-        alone, among = metric.aggregate(_statistics(metric, case.part(number))), metric.aggregate(row[None])
-        if not math.isclose(alone, among, rel_tol=1e-9, abs_tol=1e-12):
+        alone, among = _score(metric, case.part(number)), metric.aggregate(row[None])
+        if not _same(alone, among):
             fail(f"example {number} scores {among:g} among the others and {alone:g} alone")
 
 
@@ -108,7 +108,7 @@ def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
 def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     """The aggregate of statistics is a finite number, the same each time."""
     metric: Metric = subject.create()
-    scores = [metric.aggregate(_statistics(metric, case)) for _ in range(2)]
+    scores = [_score(metric, case) for _ in range(2)]
     require(isinstance(scores[0], float) and math.isfinite(scores[0]), f"the aggregate is {scores[0]!r}")
     require(scores[0] == scores[1], f"the same predictions score {scores[0]} once and {scores[1]} again")
 
@@ -118,9 +118,8 @@ def the_order_of_examples_does_not_matter(subject: Subject, case: Scored) -> Non
     """Another order of the examples has the same aggregate."""
     metric: Metric = subject.create()
     statistics = _statistics(metric, case)
-    scores = metric.aggregate(statistics), metric.aggregate(statistics[[2, 0, 3, 1]])
-    if not math.isclose(*scores, rel_tol=1e-9, abs_tol=1e-12):
-        fail(f"in another order {scores[0]} becomes {scores[1]}")
+    score, other = metric.aggregate(statistics), metric.aggregate(statistics[[2, 0, 3, 1]])
+    require(_same(score, other), f"in another order {score} becomes {other}")
 
 
 @check(EXAMPLES)
@@ -146,14 +145,11 @@ def right_predictions_score_best(subject: Subject) -> None:
     metric: Metric = subject.create()
     right = Scored("right", tuple(each[0] for each in REFERENCES), REFERENCES)
     wrong = Scored("wrong", WRONG, REFERENCES)
-    scores = [metric.aggregate(_statistics(metric, case)) for case in (right, HALF, wrong)]
-    ordered = sorted(scores, reverse=metric.higher_is_better)
+    scores = [_score(metric, case) for case in (right, HALF, wrong)]
     direction = "higher" if metric.higher_is_better else "lower"
-    require(
-        scores == ordered and scores[0] != scores[2],
-        f"all right, half right and all wrong score {scores[0]:g}, {scores[1]:g} and {scores[2]:g}, though "
-        f"{direction} is better",
-    )
+    if scores != sorted(scores, reverse=metric.higher_is_better) or scores[0] == scores[2]:
+        said = "{:g}, {:g} and {:g}".format(*scores)
+        fail(f"all right, half right and all wrong score {said}, though {direction} is better")
 
 
 @check((0, 1))
@@ -164,13 +160,12 @@ def any_joint_reference_counts(subject: Subject, place: int) -> None:
         return
     prediction = REFERENCES[0][0]
     references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
-    cases = [Scored("", (prediction,), (each,)) for each in (references, (prediction,))]
-    scores = [metric.aggregate(_statistics(metric, case)) for case in cases]
-    require(
-        math.isclose(*scores, rel_tol=1e-6),
-        f"a prediction that equals reference {place + 1} of 2 scores {scores[0]:g}, "
-        f"one that equals the only reference {scores[1]:g}",
+    several, one = (
+        _score(metric, Scored("", (prediction,), (each,))) for each in (references, (prediction,))
     )
+    what = f"a prediction that equals reference {place + 1} of 2 scores {several:g}"
+    close = math.isclose(several, one, rel_tol=1e-6)
+    require(close, f"{what}, one that equals the only reference {one:g}")
 
 
 @check(EXAMPLES)
@@ -199,6 +194,14 @@ def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statis
     if isinstance(metric, SourceMetric):
         return metric.statistics(*case.with_sources())
     return cast("LikelihoodMetric", metric).statistics(*case.likelihoods())
+
+
+def _score(metric: Metric, case: Scored) -> float:
+    return metric.aggregate(_statistics(metric, case))
+
+
+def _same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _own(metric: Metric, case: Scored) -> Scored:

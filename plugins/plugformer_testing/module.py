@@ -92,23 +92,19 @@ def draws_initial_values(subject: Subject) -> None:
     except RegistryError as error:
         fail(str(error))
     constructed = {name: value.detach().clone() for name, value in module.named_parameters()}
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.fill_(7.25)
+    _overwrite(module, 7.25)
     redraw(module)
     for name, parameter in module.named_parameters():
         before, now = constructed[name], parameter.detach()
         require(not bool((now == 7.25).all()), f"reset_parameters does not draw {name}")
-        if before.numel() > 1 and _constant(before):
-            require(
-                torch.equal(before, now),
-                f"{name} starts at {before.flatten()[0].item():g} when constructed, but reset_parameters "
-                "gives it other values",
-            )
+        first = before.flatten()[0]
+        if before.numel() > 1 and bool((before == first).all()):
+            what = f"{name} starts at {first.item():g} when constructed, but reset_parameters gives it"
+            require(torch.equal(before, now), f"{what} other values")
         elif before.numel() >= 32:
             ratio = (now.std() / before.std()).item()
-            if not 0.5 < ratio < 2:
-                fail(f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's")
+            what = f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's"
+            require(0.5 < ratio < 2, what)
 
 
 @check()
@@ -119,9 +115,7 @@ def initial_values_follow_the_seed(subject: Subject) -> None:
     for _ in range(2):
         draw_own_values(module, 1)
         drawn.append([parameter.detach().clone() for parameter in module.parameters()])
-        with torch.no_grad():
-            for parameter in module.parameters():
-                parameter.fill_(-7.25)
+        _overwrite(module, -7.25)
     for (name, _), one, other in zip(module.named_parameters(), *drawn, strict=True):
         require(torch.equal(one, other), f"{name} starts at other values when drawn again from the same seed")
 
@@ -176,36 +170,22 @@ def saves_and_loads(subject: Subject) -> None:
         save_tensors(own_tensors(module), file)
         missing = fresh.load_state_dict(load_file(file), strict=False).missing_keys
     require(not missing, f"{', '.join(missing)} is not saved")
-    expected = exercise(subject, module)
-    require_close(
-        exercise(subject, fresh),
-        expected,
-        "after saving and loading it computes something else: a part of it is not in its state_dict",
-        tolerance=1e-9,
-    )
+    loaded, expected = exercise(subject, fresh), exercise(subject, module)
+    message = "after saving and loading it computes something else: a part of it is not in its state_dict"
+    require_close(loaded, expected, message, tolerance=1e-9)
 
 
 @check()
 def deep_copies(subject: Subject) -> None:
     """A deep copy computes the same, and shares no parameter with the original."""
     module = subject.shaken()
-    copied = copy.deepcopy(module)
-    expected = exercise(subject, module)
-    require_close(
-        exercise(subject, copied),
-        expected,
-        "a deep copy computes something else",
-        tolerance=1e-9,
-    )
+    copied, expected = copy.deepcopy(module), exercise(subject, module)
+    require_close(exercise(subject, copied), expected, "a deep copy computes something else", tolerance=1e-9)
     with torch.no_grad():
         for parameter in copied.parameters():
             parameter.add_(1.0)
-    require_close(
-        exercise(subject, module),
-        expected,
-        "a deep copy shares parameters with the original",
-        tolerance=1e-9,
-    )
+    message = "a deep copy shares parameters with the original"
+    require_close(exercise(subject, module), expected, message, tolerance=1e-9)
 
 
 @check()
@@ -241,9 +221,8 @@ def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     module = subject.shaken()
     expected = exercise(subject, module).detach()
     output = exercise(subject, module.to(dtype), dtype).detach()
-    name = str(dtype).removeprefix("torch.")
-    if output.dtype != dtype:
-        fail(f"in {name} its output is {str(output.dtype).removeprefix('torch.')}")
+    name, found = (str(each).removeprefix("torch.") for each in (dtype, output.dtype))
+    require(output.dtype == dtype, f"in {name} its output is {found}")
     require_finite(output, f"in {name} its output is not finite")
     # The median: where a router's near tie falls to the other side, a few values differ in full.
     error = (output.double() - expected).abs().median().item()
@@ -275,12 +254,14 @@ def _quiet_compiler() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def _overwrite(module: nn.Module, value: float) -> None:
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(value)
+
+
 def redraw(module: nn.Module) -> None:
     """Draws all initial values of a module again, those of its children first."""
     for child in reversed(list(module.modules())):
         if callable(reset := getattr(child, "reset_parameters", None)):
             reset()
-
-
-def _constant(tensor: Tensor) -> bool:
-    return bool((tensor == tensor.flatten()[0]).all())

@@ -39,11 +39,18 @@ class Bowl(nn.Module):
         return float(loss)
 
 
-def _start(subject: Subject) -> tuple[Bowl, Built]:
+def _start(subject: Subject, updates: int = 0) -> tuple[Bowl, Built]:
     """Returns a new quadratic and its optimizer; the parameters come as an iterator, as from a model."""
     bowl, component = Bowl(), subject.create()
     built: Built = component.build(iter(list(bowl.named_parameters())))
+    for _ in range(updates):
+        bowl.step(built)
     return bowl, built
+
+
+def _require_same(bowl: Bowl, other: Bowl, message: str) -> None:
+    for (name, one), two in zip(bowl.named_parameters(), other.parameters(), strict=True):
+        require_close(two, one, message.format(name), tolerance=0.0)
 
 
 @check()
@@ -61,20 +68,14 @@ def builds_a_torch_optimizer(subject: Subject) -> None:
 @check()
 def lowers_a_quadratic(subject: Subject) -> None:
     """At its own learning rate, 200 updates bring a quadratic nearer to its minimum."""
-    bowl, built = _start(subject)
-    before = float(bowl.loss())
-    for _ in range(200):
-        bowl.step(built)
-    after = float(bowl.loss())
+    before, after = (float(_start(subject, updates)[0].loss()) for updates in (0, 200))
     require(after < before, f"after 200 updates the loss is {after:.4g}, at the start it was {before:.4g}")
 
 
 @check()
 def every_parameter_is_updated(subject: Subject) -> None:
     """Matrices, vectors and scalars all move."""
-    bowl, built = _start(subject)
-    for _ in range(3):
-        bowl.step(built)
+    bowl, _ = _start(subject, updates=3)
     for name, parameter in bowl.named_parameters():
         require(bool((parameter != 0).all()), f"the {name} is not updated")
 
@@ -121,40 +122,25 @@ def resuming_changes_nothing(subject: Subject, steps: int) -> None:
 
     The state must consist of tensors and plain values: that is what checkpoints hold.
     """
-    bowl, built = _start(subject)
-    for _ in range(steps):
-        bowl.step(built)
+    bowl, built = _start(subject, updates=steps)
     state = copy.deepcopy(built.state_dict())
     for index, values in state["state"].items():
         for name, value in values.items():
-            require(
-                isinstance(value, (Tensor, int, float)),
-                f"the state {name!r} of parameter {index} is a {type(value).__name__}: "
-                "no checkpoint can hold it",
-            )
+            kind = type(value).__name__
+            what = f"the state {name!r} of parameter {index} is a {kind}"
+            require(isinstance(value, (Tensor, int, float)), f"{what}: no checkpoint can hold it")
     resumed, again = _start(subject)
     resumed.load_state_dict(bowl.state_dict())
     again.load_state_dict(state)
     for _ in range(3):
         bowl.step(built)
         resumed.step(again)
-    for (name, one), other in zip(resumed.named_parameters(), bowl.parameters(), strict=True):
-        require_close(
-            one,
-            other,
-            f"after loading its state, the {name} takes another way than without stopping",
-            tolerance=0.0,
-        )
+    message = "after loading its state, the {} takes another way than without stopping"
+    _require_same(resumed, bowl, message)
 
 
 @check()
 def updates_are_repeatable(subject: Subject) -> None:
     """The same gradients give the same updates."""
-    ends = []
-    for _ in range(2):
-        bowl, built = _start(subject)
-        for _ in range(3):
-            bowl.step(built)
-        ends.append(bowl)
-    for (name, one), other in zip(ends[0].named_parameters(), ends[1].parameters(), strict=True):
-        require(torch.equal(one, other), f"the same gradients move the {name} differently")
+    (one, _), (other, _) = (_start(subject, updates=3) for _ in range(2))
+    _require_same(one, other, "the same gradients move the {} differently")

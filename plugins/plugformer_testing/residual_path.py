@@ -19,8 +19,5 @@ def last_map_is_linear(subject: Subject) -> None:
     with torch.no_grad():
         for parameter in parameters:
             parameter.mul_(2)
-    require_close(
-        exercise(subject, module),
-        expected,
-        f"{last}, the last of residual_path, is not what the output is a multiple of",
-    )
+    message = f"{last}, the last of residual_path, is not what the output is a multiple of"
+    require_close(exercise(subject, module), expected, message)

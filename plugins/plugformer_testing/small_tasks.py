@@ -1,10 +1,8 @@
 """Small examples of any task type, and a tokenizer and a model for them."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +11,6 @@ from datasets import ClassLabel, Dataset
 
 from plugformer.data import EncodedSplit, Vocabularies, encode
 from plugformer.interfaces import (
-    SPECIAL_TOKENS,
-    UNKNOWN,
     Architecture,
     Column,
     Examples,
@@ -29,7 +25,7 @@ from plugformer.registry import Entry, Kind, Registry, State
 from plugformer_testing.check import Violation, fail
 from plugformer_testing.small_models import small_model
 
-LONGEST = 64
+LONGEST = 128
 """Positions of a model."""
 
 _SENTENCES = (
@@ -41,53 +37,6 @@ _SENTENCES = (
     "new houses are seldom red",
 )
 _NAMES = ("blue", "green", "red")
-
-
-class Pieces(Tokenizer):
-    """Knows spaces and pieces of words of at most three characters, the ones that it was trained on.
-
-    Args:
-        texts: What it is trained on.
-    """
-
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self.train(texts)
-
-    def train(self, texts: Iterable[str]) -> None:
-        """Learns the pieces, in sorted order."""
-        found = {piece for text in texts for piece in _cut(text)}
-        self._pieces = [*SPECIAL_TOKENS, *sorted(found)]
-        self._numbers = {piece: number for number, piece in enumerate(self._pieces)}
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the numbers of pieces."""
-        return [[self._numbers.get(piece, UNKNOWN) for piece in _cut(text)] for text in texts]
-
-    def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
-        """Returns the pieces joined."""
-        return ["".join(self.tokens(row)) for row in rows]
-
-    def tokens(self, row: Sequence[int]) -> list[str]:
-        """Returns the pieces."""
-        ordinary = len(SPECIAL_TOKENS)
-        return [
-            self._pieces[number] if number >= ordinary else "<unk>" * (number == UNKNOWN) for number in row
-        ]
-
-    @property
-    def size(self) -> int:
-        """Number of pieces."""
-        return len(self._pieces)
-
-    def save(self, file: Path) -> None:
-        """Does nothing: it is made anew."""
-
-    def load(self, file: Path) -> None:
-        """Does nothing."""
-
-
-def _cut(text: str) -> list[str]:
-    return re.findall(r"\s|\S{1,3}", text)
 
 
 def examples_of(task_type: TaskType) -> dict[str, list[Any]]:
@@ -143,8 +92,9 @@ class SmallTask:
         self.task_type, self._registry = task_type, registry or Registry.discover()
         self.examples = examples_of(task_type) if examples is None else examples
         task_type.learned = task_type.learn(_training_data(task_type, self.examples))
-        pieces = Pieces(_texts(task_type.columns, self.examples))
-        self.known = Vocabularies(pieces, pieces, task_type)
+        tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
+        tokenizer.train(_texts(task_type.columns, self.examples))
+        self.known = Vocabularies(tokenizer, tokenizer, task_type)
 
     def __len__(self) -> int:
         return len(next(iter(self.examples.values())))

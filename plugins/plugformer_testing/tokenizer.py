@@ -38,8 +38,7 @@ def special_numbers_come_first(subject: Subject) -> None:
 @check(NASTY)
 def numbers_are_in_the_vocabulary(subject: Subject, text: Text) -> None:
     """Every number is in the vocabulary and has a spelling."""
-    tokenizer = trained(subject)
-    row = tokenizer.encode([text.value])[0]
+    tokenizer, row = trained(subject), encoded(subject, text)
     outside = [number for number in row if not 0 <= number < tokenizer.size]
     require(not outside, f"number {outside[:1]} is outside the vocabulary of {tokenizer.size}")
     spelled = tokenizer.tokens(row)
@@ -50,7 +49,7 @@ def numbers_are_in_the_vocabulary(subject: Subject, text: Text) -> None:
 @check(NASTY)
 def text_never_becomes_a_special_token(subject: Subject, text: Text) -> None:
     """No text, not even one that spells a special token, is encoded as PADDING, BEGIN or END."""
-    row = trained(subject).encode([text.value])[0]
+    row = encoded(subject, text)
     if SPECIAL & set(row):
         fail(f"the text is encoded with the special number {min(SPECIAL & {*row})}")
 
@@ -60,8 +59,7 @@ def text_never_becomes_a_special_token(subject: Subject, text: Text) -> None:
 )
 def unknown_characters_are_not_dropped(subject: Subject, text: Text) -> None:
     """What the vocabulary cannot spell becomes UNKNOWN; it does not vanish."""
-    tokenizer = trained(subject)
-    row = tokenizer.encode([text.value])[0]
+    tokenizer, row = trained(subject), encoded(subject, text)
     kept = tokenizer.decode([row])[0]
     lost = [character for character in STRANGE if character in text.value and character not in kept]
     if UNKNOWN not in row and lost:
@@ -83,8 +81,7 @@ def nothing_gives_nothing(subject: Subject) -> None:
 @check(Text(text, whole=True) for text in KNOWN)
 def known_text_survives(subject: Subject, text: Text) -> None:
     """Text made of training words is read back, but for spaces and case: nothing is lost or added."""
-    tokenizer = trained(subject)
-    row = tokenizer.encode([text.value])[0]
+    tokenizer, row = trained(subject), encoded(subject, text)
     again = tokenizer.decode([row])[0]
     require(UNKNOWN not in row, f"words of the training text are unknown: it is read back as {again!r}")
     require(_bare(again) == _bare(text.value), f"it is read back as {again!r}")
@@ -93,8 +90,7 @@ def known_text_survives(subject: Subject, text: Text) -> None:
 @check(NASTY)
 def decoded_text_is_stable(subject: Subject, text: Text) -> None:
     """Text that was decoded once comes back as it is, but for spaces at its ends: tidying up ends there."""
-    tokenizer = trained(subject)
-    row = tokenizer.encode([text.value])[0]
+    tokenizer, row = trained(subject), encoded(subject, text)
     if UNKNOWN in row:
         return
     once = tokenizer.decode([row])[0]
@@ -105,8 +101,7 @@ def decoded_text_is_stable(subject: Subject, text: Text) -> None:
 @check(NASTY)
 def pieces_make_the_text(subject: Subject, text: Text) -> None:
     """A row reads as its tokens' pieces do, one after the other: patterns are spelled with them."""
-    tokenizer = trained(subject)
-    row = tokenizer.encode([text.value])[0]
+    tokenizer, row = trained(subject), encoded(subject, text)
     first, later = (subject.once(("pieces", at), partial(tokenizer.pieces, first=at)) for at in (True, False))
     if not len(first) == len(later) == tokenizer.size:
         fail(f"{tokenizer.size} tokens have {len(first)} first and {len(later)} later pieces")
@@ -134,8 +129,7 @@ def batches_equal_single_texts(subject: Subject, size: int) -> None:
 @check(NASTY)
 def drawn_tokens_spell_the_same_text(subject: Subject, text: Text) -> None:
     """Tokens drawn by `sampling` are in the vocabulary, and read as those of `encode` do."""
-    tokenizer = trained(subject)
-    row = tokenizer.encode([text.value])[0]
+    tokenizer, row = trained(subject), encoded(subject, text)
     if UNKNOWN in row:
         return
     expected = tokenizer.decode([row])[0]
@@ -229,6 +223,11 @@ def no_text_is_refused(subject: Subject, blank: int) -> None:
 def trained(subject: Subject) -> Tokenizer:
     """Returns the component trained on the suite's texts: one object, which checks only read."""
     return subject.once("trained", lambda: _train(subject, TRAINING))
+
+
+def encoded(subject: Subject, text: Text) -> list[int]:
+    """Returns a text as the trained tokenizer encodes it."""
+    return trained(subject).encode([text.value])[0]
 
 
 def _train(subject: Subject, texts: Sequence[str]) -> Tokenizer:

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
+from tests.pieces import Pieces
 
 from plugformer.configuration.task import Task
 from plugformer.data.inputs import Inputs
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
-from plugformer_testing.small_tasks import Pieces, SmallTask
+from plugformer_testing.small_tasks import SmallTask
 
 LENGTH, TEXTS = 100, 50
 
@@ -64,7 +66,8 @@ def test_a_question_asks_for_its_masks_alone():
 
 def test_a_mask_is_not_reported_as_unknown():
     task_type = MaskedLanguageModelling()
-    known = SmallTask(task_type, {"text": ["a cat sat"]}).known
+    pieces = Pieces(["a cat sat"])
+    known = Vocabularies(pieces, pieces, task_type)
     block = {"name": "-"}
     model = {"architecture": block, "head": block}
     task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": model})
