@@ -219,11 +219,8 @@ def nothing_reads_what_it_predicts(subject: Subject, reading: Reading) -> None:
         states = trial.states(encoded=alone)
         for place in range(length):
             changed = trial.states(encoded=_with_other_token(alone, "output", place))
-            require_close(
-                changed[: place + 1],
-                states[: place + 1],
-                f"hidden states before token {place} of an output change with it: the future leaks",
-            )
+            what = f"hidden states before token {place} of an output change with it"
+            require_close(changed[: place + 1], states[: place + 1], f"{what}: the future leaks")
 
 
 @check(READINGS)
@@ -300,18 +297,16 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
 
     Also after rows were selected, and after one row has taken the place of another of the same example.
     """
-    if (found := _asked(subject, reading)) is None:
+    if (asking := _asked(subject, reading)) is None:
         return
-    trial, model, asked = found
+    trial, model, asked = asking
     rows = trial.states_by_row(trial.batch())
     outputs = torch.tensor(rows_of(trial.encoded.output))
     with torch.no_grad():
         past, last = model.begin(asked)
-        require_close(
-            model.step(_one(last), past)[:, -1],
-            torch.stack([states[0] for states in rows]),
-            "the first step differs from reading all at once",
-        )
+        first = torch.stack([states[0] for states in rows])
+        found = model.step(_one(last), past)[:, -1]
+        require_close(found, first, "the first step differs from reading all at once")
         # Each example twice: one row goes wrong, and then takes the place of the other.
         order = [2, 2, 0, 0, 1, 1]
         past.select(torch.tensor(order))
@@ -322,11 +317,10 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
         past.select(torch.tensor([1, 3, 4]))
         order = [2, 0, 1]
         for step in range(1, _STEPS):
-            require_close(
-                model.step(_one(outputs[order, step]), past)[:, -1],
-                torch.stack([rows[row][step + 1] for row in order]),
-                f"step {step + 1}, after rows were selected, differs from reading all at once",
-            )
+            expected = torch.stack([rows[row][step + 1] for row in order])
+            found = model.step(_one(outputs[order, step]), past)[:, -1]
+            what = f"step {step + 1}, after rows were selected,"
+            require_close(found, expected, f"{what} differs from reading all at once")
 
 
 @check(CONTINUED)

@@ -76,16 +76,11 @@ def dropout_ends_with_training(subject: Subject) -> None:
     same.load_state_dict(attention.state_dict())
     x, at = tokens(subject, 2, 6), full(2, 6).at(Turning())
     expected = Reader(same, subject.place).read(x, at)
-    require_close(
-        Reader(attention, subject.place).read(x, at),
-        expected,
-        "attention dropout goes on in evaluation mode",
-    )
-    require_close(
-        Reader(same.train(), subject.place).read(x, at),
-        expected,
-        "training mode gives other outputs than evaluation mode, although no dropout is set",
-    )
+    dropped = Reader(attention, subject.place).read(x, at)
+    require_close(dropped, expected, "attention dropout goes on in evaluation mode")
+    trained = Reader(same.train(), subject.place).read(x, at)
+    message = "training mode gives other outputs than evaluation mode, although no dropout is set"
+    require_close(trained, expected, message)
 
 
 def exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Tensor:

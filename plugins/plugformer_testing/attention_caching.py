@@ -59,12 +59,8 @@ def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
             pieces, whole = _read_pieces(reader.attention, x, at, case.cuts), reader.read(x, at)
         for position in range(real.shape[1]):
             seen = real[:, position]
-            require_close(
-                pieces[:, position][seen],
-                whole[:, position][seen],
-                f"token {position} reads something else from the cache than from the whole sequence "
-                f"(in {reader})",
-            )
+            what = f"token {position} reads something else from the cache than from the whole sequence"
+            require_close(pieces[:, position][seen], whole[:, position][seen], f"{what}, in {reader}")
 
 
 def _read_pieces(
@@ -89,11 +85,9 @@ def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces
     for reader in readers(subject, DECODER):
         at, attention = case.layout.at(reader.encoding), reader.attention
         with torch.no_grad():
-            require_close(
-                _go_on(attention, query, *_project_two(attention, x, at, case.cuts[0])),
-                _go_on(attention, query, attention.project(x, at), at),
-                "the state of two pieces differs from the state of the whole",
-            )
+            pieces = _go_on(attention, query, *_project_two(attention, x, at, case.cuts[0]))
+            whole = _go_on(attention, query, attention.project(x, at), at)
+        require_close(pieces, whole, "the state of two pieces differs from the state of the whole")
 
 
 def _project_two(
@@ -127,12 +121,10 @@ def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
             for step in range(query.shape[1]):
                 at = Positions.of(one, reader.encoding, Padding.NONE, start=step)
                 scope = Scope(at, keys, causal=False)
-                require_close(
-                    reader.attention.attend(query[:, step, None], state, scope)[:, 0],
-                    whole[:, step],
-                    f"query {step} reads something else alone than with the others: "
-                    "reading changes the state, or queries see one another",
-                )
+                alone = reader.attention.attend(query[:, step, None], state, scope)[:, 0]
+                what = f"query {step} reads something else alone than with the others"
+                fault = "reading changes the state, or queries see one another"
+                require_close(alone, whole[:, step], f"{what}: {fault}")
 
 
 @check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1)))
@@ -176,9 +168,6 @@ def distances_alone_matter(subject: Subject, layout: Layout) -> None:
     x = tokens(subject, *layout.real.shape)
     for reader in readers(subject, DECODER, ENCODER):
         moved = Positions.of(layout.real, reader.encoding, Padding.NONE, start=9)
-        require_close(
-            reader.read(x, moved),
-            reader.read(x, layout.at(reader.encoding)),
-            f"outputs change when all positions move by 9, in {reader}: queries and keys do not stand where "
-            "their positions say",
-        )
+        here, there = (reader.read(x, at) for at in (layout.at(reader.encoding), moved))
+        what = f"outputs change when all positions move by 9, in {reader}"
+        require_close(there, here, f"{what}: queries and keys do not stand where their positions say")

@@ -20,12 +20,9 @@ def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
         before = reader.read(x, at)
         for first in range(1, x.shape[1]):
             changed = torch.cat([x[:, :first], tokens(subject, *layout.real[:, first:].shape)], dim=1)
-            require_close(
-                reader.read(changed, at)[:, :first],
-                before[:, :first],
-                f"the outputs before token {first} change with the tokens from there on: "
-                "attention sees the future",
-            )
+            now = reader.read(changed, at)
+            what = f"the outputs before token {first} change with the tokens from there on"
+            require_close(now[:, :first], before[:, :first], f"{what}: attention sees the future")
 
 
 @check(FULL[1:])
@@ -48,11 +45,9 @@ def padding_is_not_seen(subject: Subject, layout: Layout) -> None:
     query = tokens(subject, len(real), 3)
     for reader in readers(subject, ENCODER, DECODER, CROSS):
         at = layout.at(reader.encoding)
-        require_close(
-            reader.read(changed, at, query),
-            reader.read(x, at, query),
-            f"outputs change with what stands at padding, in {reader}: attention sees padding",
-        )
+        one, other = (reader.read(each, at, query) for each in (x, changed))
+        what = f"outputs change with what stands at padding, in {reader}"
+        require_close(other, one, f"{what}: attention sees padding")
 
 
 @check(PADDED)
@@ -73,11 +68,8 @@ def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
     for reader in readers(subject, ENCODER, DECODER):
         padded = reader.read(x, layout.at(reader.encoding))
         for row, real in enumerate(layout.real):
-            require_close(
-                padded[row, real],
-                reader.read(x[None, row, real], full(1, int(real.sum())).at(reader.encoding))[0],
-                f"row {row} differs from the same tokens without padding",
-            )
+            alone = reader.read(x[None, row, real], full(1, int(real.sum())).at(reader.encoding))[0]
+            require_close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
 
 
 @check(LAYOUTS[2:])

@@ -49,7 +49,10 @@ def the_order_of_tokens_does_not_matter(subject: Subject) -> None:
 @check()
 def the_hidden_width_is_honoured(subject: Subject) -> None:
     """A larger hidden width of the model makes the network larger."""
-    small, large = (_size(subject.create(hidden_width=width)) for width in (20, 40))
+    small, large = (
+        sum(parameter.numel() for parameter in subject.create(hidden_width=width).parameters())
+        for width in (20, 40)
+    )
     require(large > small, f"it has {small} parameters with hidden width 20, and {large} with 40")
 
 
@@ -79,10 +82,6 @@ def training_mode_changes_nothing(subject: Subject) -> None:
 
 def _tokens(subject: Subject, count: int) -> Tensor:
     return torch.randn(count, subject.model.width, dtype=torch.float64)
-
-
-def _size(network: FeedForward) -> int:
-    return sum(parameter.numel() for parameter in network.parameters())
 
 
 def exercise(subject: Subject, network: FeedForward, dtype: torch.dtype) -> Tensor:

@@ -183,12 +183,8 @@ def scores_depend_on_distance(subject: Subject, shift: int) -> None:
         queries, keys = at.rotate(query), at.rotate(key)
         return queries @ keys.transpose(-2, -1) + added_to_scores(encoding, queries, keys, at, at)
 
-    require_close(
-        scores(shift),
-        scores(0),
-        f"scores change when query and key both move by {shift}: they do not depend on distance alone",
-        tolerance=1e-4,
-    )
+    what = f"scores change when query and key both move by {shift}"
+    require_close(scores(shift), scores(0), f"{what}: they do not depend on distance alone", tolerance=1e-4)
 
 
 @check()
@@ -220,11 +216,9 @@ def scores_change_between_two_tokens(subject: Subject, layout: Layout) -> None:
     for number in range(at.length):
         other_query, other_key = torch.randn_like(query), torch.randn_like(key)
         other_query[:, :, last], other_key[:, :, number] = query[:, :, last], key[:, :, number]
-        require_close(
-            added_to_scores(encoding, other_query, other_key, at, at)[..., last, number],
-            added[..., last, number],
-            "what is added to the score of a query and a key changes with the tokens around them",
-        )
+        again = added_to_scores(encoding, other_query, other_key, at, at)
+        message = "what is added to the score of a query and a key changes with the tokens around them"
+        require_close(again[..., last, number], added[..., last, number], message)
 
 
 @check()

@@ -14,7 +14,7 @@ import plugformer
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import Entry, Kind, source_hash
+from plugformer.registry import Entry, Kind, checked_options, options_model, source_hash
 from plugformer_testing.check import Check, NotApplicable, Violation
 from plugformer_testing.result import Outcome, Report, Status
 from plugformer_testing.subject import Subject
@@ -90,9 +90,13 @@ def report(subject: Subject) -> Report:
     Raises:
         ConfigurationError: An option is unknown, of the wrong type or out of range.
     """
-    subject.check_options()
-    checks = checks_of(subject.kind)
-    outcomes = [outcome(subject, check) for check in checks]
+    if not subject.missing_options:  # else checks are skipped
+        checked_options(subject.component, subject.options, subject.path)
+    checks = {check.name: check for check in checks_of(subject.kind)}
+    outcomes = [outcome(subject, check) for check in checks.values()]
+    for name in (each for each in subject.expected_failures if each not in checks):
+        message = f"declared to fail, but there is no check of that name{nearest(name, checks)}"
+        outcomes.append(Outcome(check=name, status=Status.FAILED, message=message))
     return Report(
         subject=subject.path,
         distribution=subject.distribution,
@@ -100,7 +104,7 @@ def report(subject: Subject) -> Report:
         source=subject.source,
         plugformer=plugformer.__version__,
         options=subject.options,
-        outcomes=(*outcomes, *_undeclarable(subject, checks)),
+        outcomes=tuple(outcomes),
     )
 
 
@@ -209,23 +213,9 @@ def _as_declared(subject: Subject, check: Check, status: Status, message: str) -
         return Status.EXPECTED_FAILURE, f"{reason} ({message})"
     if status is Status.FAILED:
         return status, f"declared to fail without a reason; give one ({message})"
-    if subject.has_options:
+    if options_model(subject.component).model_fields:
         return status, f"declared to fail ({reason}), but it passes with these options"
     return Status.FAILED, f"declared to fail ({reason}), but it passes; remove the declaration"
-
-
-def _undeclarable(subject: Subject, checks: tuple[Check, ...]) -> list[Outcome]:
-    """Returns a failure for every declaration about a check that does not exist."""
-    names = [check.name for check in checks]
-    return [
-        Outcome(
-            check=name,
-            status=Status.FAILED,
-            message=f"declared to fail, but there is no check of that name{nearest(name, names)}",
-        )
-        for name in subject.expected_failures
-        if name not in names
-    ]
 
 
 @contextmanager

@@ -246,25 +246,11 @@ class Subject:
             self._memo[key] = make()
         return cast("T", self._memo[key])
 
-    def check_options(self) -> None:
-        """Checks the options that are given; one that is missing makes checks be skipped.
-
-        Raises:
-            ConfigurationError: An option is unknown, of the wrong type or out of range.
-        """
-        if not self.missing_options:
-            checked_options(self.component, self.options, self.path)
-
     @property
     def missing_options(self) -> list[str]:
         """Options that have no default and are not given."""
         fields = options_model(self.component).model_fields
         return [name for name, option in fields.items() if option.is_required() and name not in self.options]
-
-    @property
-    def has_options(self) -> bool:
-        """Whether the component has options of its own."""
-        return bool(options_model(self.component).model_fields)
 
     @property
     def source(self) -> str:

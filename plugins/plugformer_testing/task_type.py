@@ -2,6 +2,7 @@
 
 import json
 import math
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,9 +34,6 @@ _PARTS = {
 _UNSEEN = "☃"
 """A label that no example has."""
 
-_SHOWN = 60
-"""Characters of what is learned that a message shows."""
-
 
 @check()
 def columns_are_sound(subject: Subject) -> None:
@@ -65,7 +63,7 @@ def what_it_learns_survives_json(subject: Subject) -> None:
         declared = task.task_type.learned_type
         declared = declared.__name__ if isinstance(declared, type) else str(declared)
         fail(
-            f"`learn` returns {_shown(learned)}, but learned_type is {declared}: "
+            f"`learn` returns {reprlib.repr(learned)}, but learned_type is {declared}: "
             f"{error.errors()[0]['msg']}; set learned_type = {_annotation(learned)}"
         )
     except (TypeError, ValueError) as error:
@@ -305,12 +303,6 @@ def _annotation(value: object) -> str:
     if isinstance(value, list) and value:
         return f"{name}[{_annotation(value[0])}]"
     return name
-
-
-def _shown(value: object) -> str:
-    """Returns the beginning of a value."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _is_list_of_text(value: object) -> bool:

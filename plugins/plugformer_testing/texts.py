@@ -62,13 +62,12 @@ class Text:
             size //= 2
 
 
-def nasty_texts() -> tuple[Text, ...]:
-    """Returns short and long texts from a seeded generator, the shortest first."""
-    draw = random.Random(1)  # noqa: S311 (examples, not secrets)
-    mixed = {"".join(draw.choices(_PIECES, k=draw.randint(2, 8))) for _ in range(60)}
-    found = {*_PIECES, *mixed, "x" * 1500, "fox " * 300}
-    return tuple(Text(value) for value in sorted(found, key=lambda value: (len(value), value)))
+_DRAW = random.Random(1)  # noqa: S311 (examples, not secrets)
+_MIXED = {"".join(_DRAW.choices(_PIECES, k=_DRAW.randint(2, 8))) for _ in range(60)}
+_LONG = ("x" * 1500, "fox " * 300)
 
+NASTY = tuple(map(Text, sorted({*_PIECES, *_MIXED, *_LONG}, key=lambda value: (len(value), value))))
+"""Texts of every kind of trouble: spaces, marks, emoji, control characters, spellings of special tokens.
 
-NASTY = nasty_texts()
-"""Texts of every kind of trouble: spaces, marks, emoji, control characters, spellings of special tokens."""
+The shortest come first.
+"""
