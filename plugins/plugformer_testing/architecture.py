@@ -251,19 +251,16 @@ def positions_cover_a_batch(subject: Subject, reading: Reading) -> None:
     """`positions` are no fewer than a batch has columns, with outputs and of questions."""
     trial = Trial(subject, reading)
     encoded = trial.encoded
-    cases = [(encoded, reading.lengths())]
-    if encoded.input is not None and encoded.output is not None:
-        absent = np.full_like(encoded.output.lengths, -1)
-        cases.append((replace(encoded, output=None), np.stack([encoded.input.lengths, absent], axis=1)))
-    for examples, lengths in cases:
+    absent = np.full(len(reading), -1)
+    for examples in (encoded, replace(encoded, output=None)) if reading.inputs else (encoded,):
+        parts = (examples.input, examples.output)
+        lengths = np.stack([absent if part is None else part.lengths for part in parts], axis=1)
         for rows in ([0], [1], [2], [0, 1, 2]):
             batch = trial.batch(rows, encoded=examples)
             columns = sum(tokens.ids.shape[1] for tokens in _sequences(batch).values())
             said = int(trial.architecture.positions(lengths[rows], reading.level).max(axis=0).sum())
-            require(
-                columns <= said,
-                f"positions says {said} for tokens {lengths[rows].tolist()}, a batch of them has {columns}",
-            )
+            what = f"positions says {said} for tokens {lengths[rows].tolist()}"
+            require(columns <= said, f"{what}, a batch of them has {columns}")
 
 
 @check(READINGS)

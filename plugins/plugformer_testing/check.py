@@ -76,7 +76,9 @@ def require_close(actual: Tensor, expected: Tensor, message: str, *, tolerance: 
     try:
         torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
     except AssertionError as error:
-        fail(f"{message} ({' '.join(str(error).split())})")
+        lines = str(error).splitlines()
+        difference = next((line for line in lines if "bsolute difference" in line), lines[0])
+        fail(f"{message} ({difference})")
 
 
 def require_finite(tensor: Tensor, message: str) -> None:

@@ -90,10 +90,11 @@ def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
             if column.holds == "label":
                 classes.add(_classes(name, column.name, split))
             expected, holds = _HOLDS[column.holds]
-            for number, value in enumerate(split[column.name]):
+            values, beside = split[column.name], split[column.along or column.name]
+            for number, (value, others) in enumerate(zip(values, beside, strict=True)):
                 what = f"the {column.name} of example {number} of split {name!r} is {value!r}"
                 require(holds(value), f"{what}, expected {expected}")
-                if column.along is not None and len(value) != len(split[column.along][number]):
+                if column.along is not None and len(value) != len(others):
                     fail(f"{what}, expected as many as it has {column.along}")
     require(len(classes) <= 1, f"splits name different classes: {sorted(classes)}")
 

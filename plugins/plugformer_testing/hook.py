@@ -101,7 +101,7 @@ def _classifier() -> tuple[SmallTask, Model]:
     registry = Registry.discover()
     task = SmallTask(registry.create(Kind.TASK_TYPE, "plugformer:classification"), registry=registry)
     task.architecture = registry.create(Kind.ARCHITECTURE, "plugformer:encoder-only")
-    return task, task.model().train()
+    return task, task.model().float().train()
 
 
 @check()

@@ -52,7 +52,7 @@ def in_another_process(subject: Subject, file: Path, texts: Sequence[str] = ()) 
     }
     other = subprocess.run(
         [sys.executable, "-m", "plugformer_testing.processes"],
-        input=json.dumps(order, default=str),  # paths among the options
+        input=json.dumps(order, default=os.fspath),  # paths among the options
         env={**os.environ, **_OTHER_PROCESS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,

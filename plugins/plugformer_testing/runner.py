@@ -1,9 +1,9 @@
-"""Running contract checks against a component."""
+"""Running contract checks against a component, also inside pytest: one test for each check."""
 
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -82,6 +82,51 @@ def run(
     """
     subject = Subject.of(component)
     return report(subject.given(options=options, model=model, expected_failures=expected_failures))
+
+
+def contract_tests(
+    component: str | type,
+    *,
+    options: Mapping[str, Any] | None = None,
+    model: ModelContext | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Callable[[str], None]:
+    """Returns a pytest test with one case for each check of a component's kind.
+
+    A failing check fails with what is wrong and the smallest failing case; a skip and an expected failure
+    carry their reasons.
+
+    Example:
+        `test_contract = contract_tests("attention/gqa", options={"kv_heads": 2})`
+
+    Args:
+        component: `kind/name` of an installed one, or a class that implements a kind's interface.
+        options: Its own options; needed if one has no default.
+        model: Sizes of the model, where the component cannot work with those that the suite chooses.
+        expected_failures: Names of checks that are known to fail, each with the reason.
+
+    Raises:
+        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported; or an
+            expected failure names no check.
+    """
+    import pytest  # `plugformer check` does without it
+
+    subject = Subject.of(component)
+    subject = subject.given(options=options, model=model, expected_failures=expected_failures)
+    for name in subject.expected_failures:
+        find_check(subject.kind, name)
+
+    @pytest.mark.parametrize("check", [check.name for check in checks_of(subject.kind)])
+    def test_contract(check: str) -> None:
+        ended = outcome(subject, find_check(subject.kind, check))
+        if ended.status is Status.SKIPPED:
+            pytest.skip(ended.message)
+        if ended.status is Status.EXPECTED_FAILURE:
+            pytest.xfail(ended.message)
+        if ended.status is Status.FAILED:
+            pytest.fail(f"{subject.path}: {ended}", pytrace=False)
+
+    return test_contract
 
 
 def report(subject: Subject) -> Report:

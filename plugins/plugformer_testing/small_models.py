@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration import Task
@@ -105,11 +104,6 @@ class Reading:
             start,
             complete=not self.packed,
         )
-
-    def lengths(self) -> Int[ndarray, "examples 2"]:
-        """Returns what `Architecture.positions` is given."""
-        absent = (-1,) * len(self)
-        return np.array([self.inputs or absent, self.outputs or absent]).T
 
     @property
     def sizes(self) -> Sizes:
