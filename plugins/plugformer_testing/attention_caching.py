@@ -21,30 +21,29 @@ class Pieces:
     cuts: tuple[int, ...]
 
     def __str__(self) -> str:
-        lengths = [after - before for before, after in zip((0, *self.cuts), self._ends(), strict=True)]
-        return f"{self.layout} in pieces of {', '.join(map(str, lengths))}"
-
-    def _ends(self) -> tuple[int, ...]:
-        return (*self.cuts, len(self.layout.rows[0]))
+        pieces = torch.arange(len(self.layout.rows[0])).tensor_split(self.cuts)
+        return f"{self.layout} in pieces of {', '.join(str(len(piece)) for piece in pieces)}"
 
 
-def _pieces(*, by_step: bool) -> tuple[Pieces, ...]:
-    found = []
-    for layout in LAYOUTS[1:]:
-        length = len(layout.rows[0])
-        steps = tuple(range(1, length))
-        chunks = [(cut,) for cut in {2, length - 1} if 1 < cut < length] + [(2, 4)] * (length > 4)
-        found += [Pieces(layout, cuts) for cuts in ([steps] if by_step else chunks)]
-    return tuple(found)
+STEPS = tuple(Pieces(layout, tuple(range(1, len(layout.rows[0])))) for layout in LAYOUTS[1:])
+"""Token by token."""
+
+CHUNKS = tuple(
+    Pieces(layout, cuts)
+    for layout in LAYOUTS
+    if (length := len(layout.rows[0])) > 2
+    for cuts in ((2,), (length - 1,), (2, 4))
+)
+"""In pieces of several tokens."""
 
 
-@check(_pieces(by_step=True))
+@check(STEPS)
 def cached_steps_equal_the_whole(subject: Subject, case: Pieces) -> None:
     """One token at a time against the kept state gives what the whole sequence gives at once."""
     _cached_equals_whole(subject, case)
 
 
-@check(_pieces(by_step=False))
+@check(CHUNKS)
 def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
     """Pieces of several tokens against the kept state give what the whole sequence gives at once."""
     _cached_equals_whole(subject, case)
@@ -78,7 +77,7 @@ def _read_pieces(
     return torch.cat(outputs, dim=1)
 
 
-@check(_pieces(by_step=False))
+@check(CHUNKS)
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
     x, query = tokens(subject, *case.layout.real.shape), tokens(subject, len(case.layout.rows), 2)

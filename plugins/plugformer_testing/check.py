@@ -84,3 +84,8 @@ def require_close(actual: Tensor, expected: Tensor, message: str, *, tolerance: 
 def require_finite(tensor: Tensor, message: str) -> None:
     """Requires that a tensor holds neither NaN nor infinity."""
     require(bool(tensor.isfinite().all()), message)
+
+
+def is_list_of_text(value: object) -> bool:
+    """Returns whether a value is a list of text, such as words or the names of labels."""
+    return isinstance(value, list | tuple) and all(isinstance(each, str) and each for each in value)

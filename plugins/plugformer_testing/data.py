@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data
-from plugformer_testing.check import NotApplicable, check, fail, require
+from plugformer_testing.check import NotApplicable, check, fail, is_list_of_text, require
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
@@ -207,14 +207,10 @@ def _classes(name: str, column: str, split: Any) -> tuple[str, ...]:
     return tuple(feature.names)
 
 
-def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) and each for each in value)
-
-
 _HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "text": ("text", lambda value: isinstance(value, str) and bool(value.strip())),
     "number": ("a finite number", lambda value: isinstance(value, float) and math.isfinite(value)),
     "label": ("the number of a class", lambda value: isinstance(value, int)),
-    **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", _is_list_of_text)),
+    **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", is_list_of_text)),
 }
 """What a column of each sort has for an example."""

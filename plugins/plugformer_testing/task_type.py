@@ -19,7 +19,7 @@ from plugformer.interfaces import (
     Ragged,
     TaskType,
 )
-from plugformer_testing.check import check, fail, require, require_finite
+from plugformer_testing.check import check, fail, is_list_of_text, require, require_finite
 from plugformer_testing.small_models import rows_of, taken
 from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
@@ -305,10 +305,6 @@ def _annotation(value: object) -> str:
     return name
 
 
-def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-
-
 def _same(one: object, other: object) -> bool:
     """Returns whether two answers are the same but for rounding."""
     if isinstance(one, float) and isinstance(other, float):
@@ -322,8 +318,8 @@ _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
     Answer.TEXT: ("a text", lambda value: isinstance(value, str)),
     Answer.LABEL: ("the name of a label", lambda value: isinstance(value, str)),
     Answer.TOKENS: ("a text", lambda value: isinstance(value, str)),
-    Answer.LABELS: ("a list of text", _is_list_of_text),
-    Answer.TAGS: ("a list of text", _is_list_of_text),
+    Answer.LABELS: ("a list of text", is_list_of_text),
+    Answer.TAGS: ("a list of text", is_list_of_text),
     Answer.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
 }
 
