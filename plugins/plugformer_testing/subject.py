@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import Attention, HeadContext, ModelContext, Place, ResidualContext
+from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.registry import (
     Kind,
     Registry,
@@ -45,15 +45,6 @@ OUTPUTS = 7
 
 SUBLAYERS = ("attention", "cross_attention", "feed_forward")
 """What a residual connection joins."""
-
-_NEURAL = (
-    Kind.POSITION,
-    Kind.ATTENTION,
-    Kind.FEED_FORWARD,
-    Kind.NORM,
-    Kind.HEAD,
-    Kind.RESIDUAL,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,33 +192,28 @@ class Subject:
         Raises:
             ConfigurationError: It refuses its options or the sizes.
         """
-        context: tuple[ModelContext, ...] = ()
-        told = {**vars(self.model), "place": self.place, **sizes} if self.kind in _NEURAL else {}
-        if self.kind is Kind.HEAD:
-            context = (HeadContext(**{"outputs": OUTPUTS, **told}),)
-        elif self.kind is Kind.RESIDUAL:
-            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, told["width"])}
-            context = (ResidualContext(**{**joined, **told}),)
-        elif told:
-            context = (ModelContext(**told),)
-        made = self.component(*context, **checked_options(self.component, self.options, self.name))
-        if self.kind is Kind.ATTENTION and made.reads_layer is not None:
-            return self._with_owner(made, sizes)
-        return made
-
-    def _with_owner(self, reader: Attention, sizes: Mapping[str, Any]) -> "SharedState":
-        """Returns an attention beside the one in a layer below whose state it reads."""
-        below, place = cast("int", reader.reads_layer), self.place
+        made = self._made(sizes)
+        if self.kind is not Kind.ATTENTION or made.reads_layer is None:
+            return made
+        below, place = made.reads_layer, self.place
         if not 0 <= below < place.layer:
             fail(f"in {place} it reads the state of layer {below}, expected a layer below")
-        at = replace(place, layer=below)
-        owner = self.component(
-            ModelContext(**{**vars(self.model), **sizes, "place": at}),
-            **checked_options(self.component, self.options, self.name),
-        )
+        owner = self.at(replace(place, layer=below))._made(sizes)
         if owner.reads_layer is not None:
             fail(f"in {place} it reads the state of layer {below}, which has none of its own")
-        return SharedState(owner, reader)
+        return SharedState(owner, made)
+
+    def _made(self, sizes: Mapping[str, Any]) -> Any:
+        options = checked_options(self.component, self.options, self.name)
+        if not issubclass(interface_of(self.kind), nn.Module):
+            return self.component(**options)
+        told = {**vars(self.model), "place": self.place, **sizes}
+        if self.kind is Kind.HEAD:
+            return self.component(HeadContext(**{"outputs": OUTPUTS, **told}), **options)
+        if self.kind is Kind.RESIDUAL:
+            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, told["width"])}
+            return self.component(ResidualContext(**{**joined, **told}), **options)
+        return self.component(ModelContext(**told), **options)
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
         """Constructs a module in evaluation mode whose parameters have moved away from their initial values.
