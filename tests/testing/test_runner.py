@@ -11,7 +11,7 @@ from plugformer.kinds import Kind
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 from plugformer_plugins.schedule.constant import Constant
 from plugformer_testing import Status, contract_tests, run
-from plugformer_testing.check import Check, NotApplicable, fail
+from plugformer_testing.check import Check, NotApplicable, Violation, fail, require_close
 from plugformer_testing.runner import checks_of, outcome
 from plugformer_testing.subject import Subject
 from plugformer_testing.texts import Text
@@ -153,6 +153,19 @@ def test_a_skip_says_why_and_a_case_that_applies_is_enough():
     assert tried(function, ("no", "yes")).status is Status.PASSED
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (torch.zeros(2, 3), torch.ones(2, 3), r"Greatest absolute difference: 1\.0 at index \(0, 0\) .*"),
+        (torch.tensor(2.0), torch.tensor(3.0), r"Absolute difference: 1\.0 .*"),
+        (torch.zeros(2), torch.zeros(3), r".*shape.*"),
+    ],
+)
+def test_a_difference_is_said_on_one_line(one, other, said):
+    with pytest.raises(Violation, match=rf"^rows mix \({said}\)$"):
+        require_close(one, other, "rows mix")
+
+
 @pytest.mark.parametrize("error", [SystemExit(3), ZeroDivisionError("by zero"), RecursionError()])
 def test_whatever_a_component_raises_is_a_failure(error):
     def function(subject):
@@ -189,6 +202,7 @@ def test_a_class_that_is_no_component_is_refused():
 @pytest.mark.parametrize("kind", Kind)
 def test_every_check_says_what_it_checks(kind):
     checks = checks_of(kind)
+    assert checks
     assert len({check.name for check in checks}) == len(checks)
     assert all(check.function.__doc__.rstrip().endswith(".") for check in checks)
 
