@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
+
+import yaml
 
 from plugformer.configuration import Mapping, Node, Origin, nested, plain
 from plugformer_ablation.declaration import Declared
-from plugformer_ablation.labels import label
 
 BASELINE = "baseline"
 
@@ -107,3 +109,14 @@ def _designed(values: dict[str, list[Change]], design: str) -> Iterator[dict[str
 def _arm(changes: dict[str, Change], baseline: dict[str, Change]) -> Arm:
     others = [f"{name}={change.label}" for name, change in changes.items() if change is not baseline[name]]
     return Arm(", ".join(others) or BASELINE, changes)
+
+
+def label(value: Any) -> str:
+    """Returns a value in a few characters, as a table shows it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        options = [f"{key}={label(item)}" for key, item in value.items() if key != "name"]
+        return f"{value['name']}({', '.join(options)})" if options else str(value["name"])
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -11,7 +11,7 @@ from plugformer_ablation.declaration import Declared
 from plugformer_ablation.fairness import Priced, deciding_split
 from plugformer_ablation.identity import ingredients, written
 from plugformer_ablation.resolution import primary_metric
-from plugformer_ablation.results import ArmRecord, CellResult, StudyResults, create_metrics
+from plugformer_ablation.results import CellResult, Record, StudyResults, create_metrics
 
 
 @dataclass(frozen=True)
@@ -81,17 +81,17 @@ class Outcome:
         )
 
 
-def _record(arm: Priced) -> ArmRecord:
+def _record(arm: Priced) -> Record:
     task = written(arm.resolved.task)
     task["training"].pop("seed")
-    return ArmRecord(
-        name=arm.name,
-        values={factor: change.label for factor, change in arm.variant.arm.changes.items()},
-        baseline=None if arm.name == BASELINE else BASELINE,
-        task=task,
-        notes=arm.notes,
-        tuned={path: plain(change.node) for path, change in arm.variant.tuned.items()},
-    )
+    return {
+        "name": arm.name,
+        "values": {factor: change.label for factor, change in arm.variant.arm.changes.items()},
+        "baseline": None if arm.name == BASELINE else BASELINE,
+        "task": task,
+        "notes": list(arm.notes),
+        "tuned": {path: plain(change.node) for path, change in arm.variant.tuned.items()},
+    }
 
 
 def _made_of(arms: Sequence[Priced]) -> dict[str, Any]:

@@ -4,9 +4,8 @@ import pytest
 
 from plugformer.documents import plain
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.arms import arms_of, common_changes, tunings_of
+from plugformer_ablation.arms import arms_of, common_changes, label, tunings_of
 from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.labels import label
 
 STUDY = """\
 study: attention and positions on dates

@@ -16,7 +16,6 @@ from plugformer_ablation.cost import facts_reader
 from plugformer_ablation.declaration import Options, read_study
 from plugformer_ablation.fairness import priced
 from plugformer_ablation.resolution import resolve_variants
-from plugformer_ablation.results import StudyResults
 from plugformer_ablation.study import TUNING_SEED
 from plugformer_ablation.study_lock import study_lock
 
@@ -55,7 +54,7 @@ def test_every_arm_is_trained_with_every_seed(done):
         ("attention=gqa(kv_heads=1)", 1, None),
         ("attention=gqa(kv_heads=1)", 2, None),
     ]
-    assert [arm.baseline for arm in results.arms] == [None, "baseline"]
+    assert [arm["baseline"] for arm in results.arms] == [None, "baseline"]
 
 
 def test_a_result_has_what_the_run_beside_it_says(done):
@@ -72,11 +71,11 @@ def test_a_result_has_what_the_run_beside_it_says(done):
         assert cell.parameters > 1000 < cell.flops_per_token
 
 
-def test_results_read_back(done, registry):
+def test_results_are_kept(done):
     out, results, _ = done
-    read = StudyResults.load(out, registry)
-    assert [cell.as_json() for cell in read.cells] == [cell.as_json() for cell in results.cells]
-    assert np.array_equal(read.cells[0].statistics["exact_match"], results.cells[0].statistics["exact_match"])
+    assert json.loads((out / "results.json").read_text())["cells"] == [
+        cell.as_json() for cell in results.cells
+    ]
 
 
 def test_finished_cells_are_not_run_again(copy, registry, console):
@@ -235,8 +234,8 @@ def test_tuning_gives_all_arms_the_same_trials_and_never_sees_the_test(registry,
         "baseline, seed 1",
         "attention=gqa(kv_heads=1), seed 1",
     ]
-    assert [arm.tuned for arm in results.arms] == [{"training.optimizer.lr": 0.01}] * 2
-    assert [arm.task["training"]["optimizer"]["lr"] for arm in results.arms] == [0.01, 0.01]
+    assert [arm["tuned"] for arm in results.arms] == [{"training.optimizer.lr": 0.01}] * 2
+    assert [arm["task"]["training"]["optimizer"]["lr"] for arm in results.arms] == [0.01, 0.01]
     trials = list((tmp_path / "s/cells").glob(f"*-seed-{TUNING_SEED}-*/evaluation.json"))
     assert len(trials) == 4
     assert all(list(json.loads(trial.read_text())) == ["validation"] for trial in trials)
@@ -259,9 +258,9 @@ def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, m
     study = declared(seeds=1, match="time")
     results, _ = run(study, tmp_path / "s", registry, console)
     # The faster round counts: 1.0 and 1.9 seconds.
-    assert [arm.task["training"]["steps"] for arm in results.arms] == [6, 3]
-    assert [arm.task["training"]["evaluate_every"] for arm in results.arms] == [3, 2]
-    assert "not bit-reproducible" in results.arms[1].notes[-1]
+    assert [arm["task"]["training"]["steps"] for arm in results.arms] == [6, 3]
+    assert [arm["task"]["training"]["evaluate_every"] for arm in results.arms] == [3, 2]
+    assert "not bit-reproducible" in results.arms[1]["notes"][-1]
     assert run(study, tmp_path / "s", registry, console)[1] == []
 
 

@@ -5,8 +5,8 @@ import pytest
 from sacrebleu.metrics import bleu
 from sacrebleu.significance import PairedTest
 
-from plugformer_ablation.statistics.bootstrap import resampled
-from plugformer_ablation.statistics.contrast import Trials, contrast
+from plugformer_ablation.comparison import Scores, compare
+from plugformer_ablation.statistics import resampled
 from plugformer_plugins.metric.bleu import BLEU
 from plugformer_plugins.metric.macro_f1 import MacroF1
 
@@ -19,10 +19,10 @@ def over_examples(ours, theirs, aggregate):
     """Returns the difference of two cells with its error over examples."""
     scores = resampled([ours, theirs], aggregate)
     trials = [
-        Trials({1: aggregate(rows)}, {1: each}, len(rows))
+        Scores({1: aggregate(rows)}, {1: each}, len(rows))
         for rows, each in zip((ours, theirs), scores, strict=True)
     ]
-    return contrast(*trials, [1]).examples
+    return compare(*trials, [1]).examples
 
 
 def test_the_error_of_a_mean_is_the_one_known_in_closed_form():
