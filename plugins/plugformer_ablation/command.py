@@ -12,8 +12,8 @@ import typer
 from plugformer.commands import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
-    from plugformer_ablation.declaration import Declared
     from plugformer_ablation.executor import Executor
+    from plugformer_ablation.study import Study
 
 EXAMPLES = (
     "plugformer ablate study.yaml",
@@ -83,12 +83,11 @@ def command(
     from rich.console import Console
 
     from plugformer_ablation.findings import find
-    from plugformer_ablation.report.terminal import report_text
-    from plugformer_ablation.report.writing import write_report
-    from plugformer_ablation.running import Conductor
+    from plugformer_ablation.report.writing import report_text, write_report
+    from plugformer_ablation.running import StudyRunner
 
     messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
-    results = Conductor(_executor(executor, workers), known, messages).run(declared, folder)
+    results = StudyRunner(_executor(executor, workers), known, messages).run(declared, folder)
     findings = find(results)
     files = write_report(findings, folder, partial(messages.print, markup=False, highlight=False))
     if as_json:
@@ -101,13 +100,13 @@ def command(
         raise typer.Exit(1)
 
 
-def _folder(study: str, declared: "Declared") -> Path:
+def _folder(study: str, declared: "Study") -> Path:
     """Returns where a study lies that is not told: the same place for the same study, so that it goes on."""
     from plugformer.configuration import short_name
 
     name = short_name(study)
-    if declared.study.task == study:  # a task, so that the options alone say what is studied
-        name = "-".join([name, *declared.study.factors])
+    if declared.task == study:  # a task, so that the options alone say what is studied
+        name = "-".join([name, *declared.factors])
     return Path("studies", re.sub(r"[^\w.-]+", "-", name))
 
 

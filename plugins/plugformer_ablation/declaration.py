@@ -11,17 +11,13 @@ from plugformer.configuration import (
     Origin,
     Problem,
     Scalar,
-    check_settings,
     dotted,
-    expand,
     is_file,
-    origin_of,
     read_file,
     read_setting,
     report,
 )
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.consistency import contradictions
 from plugformer_ablation.study import Study
 
 _BY_KEY = ("set", "factors", "tune")
@@ -45,42 +41,7 @@ class Options:
     others: tuple[tuple[str, str | int | None], ...] = ()
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A study as it was written down.
-
-    Attributes:
-        study: What it says.
-        tree: The same, with the place of every value.
-    """
-
-    study: Study
-    tree: Mapping
-
-    @property
-    def task(self) -> str:
-        """The task's name, or the path of its file."""
-        node = self.node(("task",))
-        return str(expand(self.study.task, node.origin)) if is_file(self.study.task) else self.study.task
-
-    def node(self, path: tuple[Key, ...]) -> Node:
-        """Returns the node at a path, which must be there."""
-        node: Node = self.tree
-        for key in path:
-            node = node.items[key]  # type: ignore[index,union-attr]  # a list takes numbers, a mapping keys
-        return node
-
-    def place(self, *path: Key) -> Origin:
-        """Returns where the key of a value was written, which must be there."""
-        mapping = self.node(path[:-1])
-        return mapping.keys[path[-1]] if isinstance(mapping, Mapping) else mapping.origin
-
-    def problem(self, path: tuple[Key, ...], message: str, hint: str = "") -> Problem:
-        """Returns a problem with the value at a path, located where it was written."""
-        return Problem(origin_of(self.tree, path), path, message, hint)
-
-
-def read_study(name_or_file: str, options: Options) -> Declared:
+def read_study(name_or_file: str, options: Options) -> Study:
     """Reads a study file, or makes a study about a task of a command's options.
 
     Args:
@@ -94,11 +55,7 @@ def read_study(name_or_file: str, options: Options) -> Declared:
     tree = _file(name_or_file)
     if tree is None:
         tree = _about_task(name_or_file, above)
-    tree = _merged(tree, above)
-    declared = Declared(check_settings(tree, Study), tree)
-    if problems := [declared.problem(*finding) for finding in contradictions(declared.study)]:
-        raise ConfigurationError(report(problems))
-    return declared
+    return Study.of(_merged(tree, above))
 
 
 def _file(name: str) -> Mapping | None:

@@ -2,58 +2,31 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from plugformer_ablation.cell import Cell
+from plugformer_ablation.cells import Cell
+from plugformer_ablation.training import Message
 
-
-@dataclass(frozen=True)
-class Advanced:
-    """A cell has made updates."""
-
-    cell: Cell
-    step: int
-    steps: int
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A cell is done with: finished, or failed for a reason."""
-
-    cell: Cell
-    failure: str | None
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """A cell was interrupted and has saved what it had."""
-
-    cell: Cell
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Nothing has happened for a moment."""
-
-
-Event: TypeAlias = Advanced | Ended | Stopped | Waiting
+Event = tuple[Cell, Message] | None
+"""What has happened to a cell; None if nothing has for a moment."""
 
 
 class Executor(ABC):
-    """Runs cells, several at a time."""
+    """Runs cells, several at a time.
 
-    @property
-    @abstractmethod
-    def threads(self) -> int:
-        """Threads of each cell."""
+    Args:
+        threads: Of each cell.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
 
     @abstractmethod
     def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
-        """Runs cells in their order and yields what happens, at least every second `Waiting`.
+        """Runs cells in their order and yields what happens, at least every second.
 
-        Each cell ends with `Ended` or, after `stop`, with `Stopped` unless it was never begun. Whoever closes
-        the iterator early ends all cells at once; what they have saved stays.
+        The last message about a cell says that it has ended or, after `stop`, that it was stopped; there is
+        none about one that was never begun. Whoever closes the iterator early ends all cells at once; what
+        they have saved stays.
         """
 
     @abstractmethod

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -11,9 +12,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from plugformer_ablation.cell import Cell
-from plugformer_ablation.executor import Advanced, Ended, Event, Executor, Stopped, Waiting
-from plugformer_ablation.worker import Message, work
+from plugformer_ablation.cells import Cell
+from plugformer_ablation.executor import Event, Executor
+from plugformer_ablation.training import Message, work_on
 
 _STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _HEARTBEAT = 0.2
@@ -74,19 +75,14 @@ class LocalExecutor(Executor):
     """
 
     def __init__(self, workers: int, threads: int, gpus: Sequence[str] = ()) -> None:
+        super().__init__(threads)
         self._workers = workers
-        self._threads = threads
         self._gpus = gpus
         self._running: dict[Connection, _Running] = {}
         self._stopping = False
         self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
         if _STARTED_BY == "forkserver":
             self._context.set_forkserver_preload(_PRELOADED)
-
-    @property
-    def threads(self) -> int:
-        """Threads of each cell."""
-        return self._threads
 
     def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
         """Runs cells; see `Executor`."""
@@ -99,7 +95,7 @@ class LocalExecutor(Executor):
                 for connection in ready:
                     yield from self._receive(connection)  # type: ignore[arg-type]  # all are connections
                 if not ready:
-                    yield Waiting()
+                    yield None
         finally:
             for running in self._running.values():
                 _signal(running.process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
@@ -117,7 +113,7 @@ class LocalExecutor(Executor):
         ours, theirs = self._context.Pipe()
         taken = [each.gpu for each in self._running.values()]
         gpu = min(self._gpus, key=taken.count, default=None)
-        arguments = (cell, self._threads, theirs, gpu)
+        arguments = (cell, self.threads, theirs, gpu)
         process = self._context.Process(target=work, args=arguments, name=str(cell))
         process.start()
         theirs.close()
@@ -131,25 +127,22 @@ class LocalExecutor(Executor):
             del self._running[connection]
             running.process.join()
             if not running.told:
-                yield self._unexplained(running)
+                yield running.cell, self._unexplained(running)
             return
-        if message.step is not None:
-            yield Advanced(running.cell, message.step, message.steps)
-            return
-        running.told = True
-        yield Stopped(running.cell) if message.stopped else Ended(running.cell, message.failure)
+        running.told = message.step is None
+        yield running.cell, message
 
-    def _unexplained(self, running: _Running) -> Event:
+    def _unexplained(self, running: _Running) -> Message:
         """Returns what became of a cell whose process has ended without a word."""
         if self._stopping:  # SIGTERM came outside of the training, where there is nothing to save
-            return Stopped(running.cell)
+            return Message(stopped=True)
         status = running.process.exitcode
         reason = f"its process ended with status {status}"
         if status is not None and status < 0:
             reason = f"its process was ended by {signal.Signals(-status).name}"
             if status == -signal.SIGKILL:
                 reason += ", perhaps because memory ran out: try fewer --workers"
-        return Ended(running.cell, f"{reason}; {running.cell.log} has what it said")
+        return Message(failure=f"{reason}; {running.cell.log} has what it said")
 
 
 def _signal(process: Any, number: int) -> None:
@@ -159,3 +152,34 @@ def _signal(process: Any, number: int) -> None:
             os.killpg(process.pid, number)
         else:
             process.terminate()
+
+
+def work(cell: Cell, threads: int, connection: Connection, gpu: str | None = None) -> None:
+    """Trains a cell and tells how far it is.
+
+    Args:
+        cell: What to train.
+        threads: How many it may use.
+        connection: To the process that started it; when that one is gone, the worker saves and ends.
+        gpu: The only one that it sees; whatever there is if None.
+    """
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # Ctrl-C is for the study, which then asks its workers to stop
+    threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
+
+    def tell(step: int, steps: int) -> None:
+        with suppress(BrokenPipeError):
+            connection.send(Message(step, steps))
+
+    message = work_on(cell, threads, tell)
+    with suppress(BrokenPipeError):
+        connection.send(message)
+
+
+def _end_with_parent(connection: Connection) -> None:
+    """Waits for the end of the process at the other end, then asks this one to save and stop."""
+    with suppress(EOFError, OSError):
+        connection.recv()
+    os.kill(os.getpid(), signal.SIGTERM)

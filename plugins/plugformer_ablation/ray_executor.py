@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.cell import Cell
-from plugformer_ablation.executor import Ended, Event, Executor, Stopped, Waiting
-from plugformer_ablation.worker import Message, trained
+from plugformer_ablation.cells import Cell
+from plugformer_ablation.executor import Event, Executor
+from plugformer_ablation.training import Message, work_on
 
 _HEARTBEAT = 1.0
 
@@ -33,35 +33,30 @@ class RayExecutor(Executor):
             raise ConfigurationError(
                 "--executor ray needs Ray, which is not installed\n  pip install ray"
             ) from None
+        super().__init__(threads)
         self._ray: Any = ray
-        self._threads = threads
         self._workers = workers
         self._stopping = False
         self._cancelled: set[Any] = set()
-
-    @property
-    def threads(self) -> int:
-        """Threads of each cell."""
-        return self._threads
 
     def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
         """Runs cells; see `Executor`. Updates of running cells are not told."""
         if not self._ray.is_initialized():
             self._ray.init(log_to_driver=False, include_dashboard=False)
         gpus = 1 if self._ray.cluster_resources().get("GPU") else 0
-        task = self._ray.remote(num_cpus=self._threads, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
+        task = self._ray.remote(num_cpus=self.threads, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
         waiting = deque(cells)
         running: dict[Any, Cell] = {}
         try:
             while running or (waiting and not self._stopping):
                 while waiting and len(running) < (self._workers or len(cells)) and not self._stopping:
                     cell = waiting.popleft()
-                    running[task.remote(cell, self._threads)] = cell
+                    running[task.remote(cell, self.threads)] = cell
                 ready, _ = self._ray.wait(list(running), timeout=_HEARTBEAT)
                 for reference in ready:
-                    yield self._ended(reference, running.pop(reference))
+                    yield running.pop(reference), self._ended(reference)
                 if not ready:
-                    yield Waiting()
+                    yield None
                 if self._stopping:
                     self._cancel(running)
         finally:
@@ -78,20 +73,16 @@ class RayExecutor(Executor):
             self._ray.cancel(reference)
             self._cancelled.add(reference)
 
-    def _ended(self, reference: Any, cell: Cell) -> Event:
+    def _ended(self, reference: Any) -> Message:
         try:
             message: Message = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             if self._stopping:
-                return Stopped(cell)
-            return Ended(cell, f"Ray: {type(error).__name__}: {str(error).splitlines()[0]}")
-        return Stopped(cell) if message.stopped else Ended(cell, message.failure)
+                return Message(stopped=True)
+            return Message(failure=f"Ray: {type(error).__name__}: {str(error).splitlines()[0]}")
+        return message
 
 
 def _train(cell: Cell, threads: int) -> Message:
-    """What a worker of the cluster does."""
-    return trained(cell, threads, _tell_nobody)
-
-
-def _tell_nobody(step: int, steps: int) -> None:
-    """Takes how far a cell is."""
+    """What a worker of the cluster does; how far it is is told to nobody."""
+    return work_on(cell, threads, lambda *_: None)

@@ -2,9 +2,9 @@
 
 from plugformer.errors import PlugformerError
 from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.executor import Ended, Executor, Stopped
-from plugformer_ablation.running import Conductor
-from plugformer_ablation.training import train_cell
+from plugformer_ablation.executor import Executor
+from plugformer_ablation.running import StudyRunner
+from plugformer_ablation.training import Message, train_cell
 
 SWAP = "model.attention=[mha, {name: gqa, kv_heads: 1}]"
 SETTINGS = (
@@ -36,9 +36,8 @@ def declared(*swaps, settings=(), tune=(), seeds=2, **others):
 class Inline(Executor):
     """Trains cells one after the other; some are stopped or fail."""
 
-    threads = 1
-
     def __init__(self, *, stop_after=None, break_in=()):
+        super().__init__(threads=1)
         self.begun = []
         self.stop_after = stop_after
         self.break_in = break_in
@@ -47,16 +46,16 @@ class Inline(Executor):
     def events(self, cells):
         for cell in cells:
             if self.stopping or len(self.begun) == self.stop_after:
-                yield Stopped(cell)
+                yield cell, Message(stopped=True)
                 return
             self.begun.append(str(cell))
             try:
                 if str(cell) in self.break_in:
                     raise PlugformerError("it broke")
                 train_cell(cell, lambda step, steps: None, str)
-                yield Ended(cell, None)
+                yield cell, Message()
             except PlugformerError as error:
-                yield Ended(cell, str(error))
+                yield cell, Message(failure=str(error))
 
     def stop(self):
         self.stopping = True
@@ -65,4 +64,4 @@ class Inline(Executor):
 def run(study, out, registry, console, **options):
     """Runs a study; returns its results and the cells that were begun."""
     executor = Inline(**options)
-    return Conductor(executor, registry, console).run(study, out), executor.begun
+    return StudyRunner(executor, registry, console).run(study, out), executor.begun

@@ -4,7 +4,7 @@ import pytest
 
 from plugformer.documents import plain
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.arms import arms_of, common_changes, label, tunings_of
+from plugformer_ablation.arms import common_changes, designed, label, tunings
 from plugformer_ablation.declaration import Options, read_study
 
 STUDY = """\
@@ -32,7 +32,7 @@ def file(tmp_path):
 
 
 def names(declared):
-    return [arm.name for arm in arms_of(declared)]
+    return [name for name, _ in designed(declared)]
 
 
 def test_a_study_changes_one_factor_of_the_baseline_at_a_time(file):
@@ -60,7 +60,7 @@ def test_values_may_have_names(file):
     text = f"task: dates\nfactors:\n  size: {{path: model, {named}}}\n"
     declared = read_study(file(text), Options())
     assert names(declared) == ["baseline", "size=deep", "size=wide"]
-    assert [plain(arm.changes["size"].layer()) for arm in arms_of(declared)] == [
+    assert [plain(changes["size"].layer()) for _, changes in designed(declared)] == [
         {"model": {"width": 32, "layers": 1}},
         {"model": {"width": 32, "layers": 4}},
         {"model": {"width": 96}},
@@ -68,15 +68,15 @@ def test_values_may_have_names(file):
 
 
 def test_an_arm_has_a_value_of_every_factor(file):
-    arm = arms_of(read_study(file(STUDY), Options()))[-1]
-    assert {name: change.label for name, change in arm.changes.items()} == {
+    _, changes = designed(read_study(file(STUDY), Options()))[-1]
+    assert {name: change.label for name, change in changes.items()} == {
         "attention": "mha",
         "position": "rope",
     }
 
 
 def test_tuning_tries_every_combination(file):
-    tried = tunings_of(read_study(file(STUDY), Options()))
+    tried = tunings(read_study(file(STUDY), Options()))
     assert [[change.label for change in each.values()] for each in tried] == [
         ["0.001", "0"],
         ["0.001", "0.1"],
@@ -94,15 +94,15 @@ def test_options_say_the_same_as_a_file():
             others=(("seeds", 2), ("match", None)),
         ),
     )
-    assert declared.task == "dates"
-    assert declared.study.factors["attention"].values == ["mha", "gqa"]
-    assert declared.study.factors["model.encoder.attention"].values == ["mha", "mqa"]
-    assert (declared.study.seed_list, declared.study.match) == ([1, 2], "none")
+    assert declared.task_path == "dates"
+    assert declared.factors["attention"].values == ["mha", "gqa"]
+    assert declared.factors["model.encoder.attention"].values == ["mha", "mqa"]
+    assert (declared.seed_list, declared.match) == ([1, 2], "none")
 
 
 def test_options_go_above_the_file(file):
     options = Options(settings=["training.steps=5"], others=(("seeds", 1),))
-    study = read_study(file(STUDY), options).study
+    study = read_study(file(STUDY), options)
     assert study.changes == {"training.steps": 5, "model": {"width": 64}}
     assert study.seed_list == [1]
     assert study.match == "parameters"
@@ -116,7 +116,7 @@ def test_settings_apply_the_shorter_path_first(file):
 
 def test_a_task_file_is_relative_to_the_study(file, tmp_path):
     declared = read_study(file(STUDY.replace("task: dates", "task: tasks/mine.yaml")), Options())
-    assert declared.task == str(tmp_path / "tasks/mine.yaml")
+    assert declared.task_path == str(tmp_path / "tasks/mine.yaml")
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,10 @@ from tests.ablation.studies import SETTINGS, SWAP, declared, run
 
 from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
-from plugformer_ablation.cost import facts_reader
+from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.fairness import priced
-from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.running import study_lock
 from plugformer_ablation.study import TUNING_SEED
-from plugformer_ablation.study_lock import study_lock
 
 ALL = ["baseline, seed 1", "baseline, seed 2"]
 ALL += [f"attention=gqa(kv_heads=1), seed {seed}" for seed in (1, 2)]
@@ -267,8 +265,7 @@ def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, m
 def test_the_speed_of_an_arm_is_measured_and_nothing_else_is_done(registry, tmp_path):
     from plugformer_ablation import speed
 
-    study = declared(seeds=1)
-    arm = priced(resolve_variants(study, registry), study, facts_reader(str))[0]
+    arm = resolve_arms(declared(seeds=1), registry)[0]
     file = tmp_path / "task.yaml"
     file.write_text(dump(speed._short(arm.resolved.task)))
     assert 0 < speed.seconds_per_update(file, (), 1) < 1
