@@ -13,7 +13,7 @@ from plugformer.configuration import ResolvedTask, dump
 from plugformer.errors import RunError
 from plugformer.runs import made_of, read_json, write_json, write_text
 from plugformer_ablation.arms import Arm, written
-from plugformer_ablation.results import CellResult, damaged, load_arrays, save_arrays
+from plugformer_ablation.results import CellResult, damaged, flat, load_arrays, save_arrays
 
 CELLS = "cells"
 
@@ -157,7 +157,7 @@ def identity(parts: Ingredients) -> str:
 
 def changes(before: Ingredients, now: Ingredients) -> list[str]:
     """Returns what differs between ingredients, a line each."""
-    old, new = dict(_leaves(before)), dict(_leaves(now))
+    old, new = flat(before), flat(now)
     return [
         f"{path}: {_short(old.get(path))} -> {_short(new.get(path))}"
         for path in dict.fromkeys([*old, *new])
@@ -188,13 +188,6 @@ def tell_changes(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]
         what = f"{len(names)} cells are run again" if len(names) > 1 else f"{names[0]} is run again"
         notify("\n  ".join([f"{what}, because of changes since the study ran here last:", *why]))
     write_json(path, {**before, **{str(cell): cell.ingredients for cell in cells}})
-
-
-def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    if not isinstance(value, Mapping):
-        return [(path, value)]
-    inner = (_leaves(item, f"{path}.{key}" if path else str(key)) for key, item in value.items())
-    return [leaf for leaves in inner for leaf in leaves]
 
 
 def _short(value: object) -> str:

@@ -74,11 +74,19 @@ def command(
     training failed.
     """
     known = installed(ctx, registry)
-    from plugformer_ablation.declaration import Options, read_study
+    from plugformer_ablation.declaration import read_study
 
-    given = {"design": design, "seeds": seeds, "match": match, "metric": metric, "split": split}
-    options = Options(swaps or (), settings or (), tune or (), tuple(given.items()))
-    declared = read_study(study, options)
+    declared = read_study(
+        study,
+        swaps=swaps or (),
+        settings=settings or (),
+        tune=tune or (),
+        design=design,
+        seeds=seeds,
+        match=match,
+        metric=metric,
+        split=split,
+    )
     folder = out or _folder(study, declared)
     from rich.console import Console
 

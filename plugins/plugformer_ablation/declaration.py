@@ -1,7 +1,6 @@
 """Reading a study: from a file, from a command's options, or both, the options on top."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from plugformer.configuration import (
@@ -24,34 +23,29 @@ _BY_KEY = ("set", "factors", "tune")
 """Keys whose mappings take more keys from options; others are replaced."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """What a command line says about a study; what is not given is empty or None.
-
-    Attributes:
-        swaps: Factors, as `PATH=[VALUE, ...]`.
-        settings: `KEY=VALUE` for all arms.
-        tune: `KEY=[VALUE, ...]`.
-        others: Further keys of a study, such as `seeds`.
-    """
-
-    swaps: Sequence[str] = ()
-    settings: Sequence[str] = ()
-    tune: Sequence[str] = ()
-    others: tuple[tuple[str, str | int | None], ...] = ()
-
-
-def read_study(name_or_file: str, options: Options) -> Study:
+def read_study(
+    name_or_file: str,
+    *,
+    swaps: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    tune: Sequence[str] = (),
+    **keys: str | int | None,
+) -> Study:
     """Reads a study file, or makes a study about a task of a command's options.
+
+    Options go above what a file says.
 
     Args:
         name_or_file: A study file, a task file, or the name of a task.
-        options: Go above what the file says.
+        swaps: Factors, as `PATH=[VALUE, ...]`.
+        settings: `KEY=VALUE` for all arms.
+        tune: `KEY=[VALUE, ...]`.
+        keys: Further keys of a study, such as `seeds`; those that are None are not given.
 
     Raises:
         ConfigurationError: The file cannot be read, or the study is wrong; all problems with their places.
     """
-    above = _from_options(options)
+    above = _from_options({"--swap": swaps, "--set": settings, "--tune": tune}, keys)
     tree = _file(name_or_file)
     if tree is None:
         tree = _about_task(name_or_file, above)
@@ -76,14 +70,10 @@ def _about_task(name: str, options: Mapping) -> Mapping:
     return Mapping({"task": Scalar(name, origin)}, {"task": origin}, origin)
 
 
-def _from_options(options: Options) -> Mapping:
+def _from_options(settings: dict[str, Sequence[str]], keys: dict[str, str | int | None]) -> Mapping:
     """Returns a study's tree of a command's options; every value says which option it is of."""
     tree, messages = Mapping({}, {}, Origin("options", folder=Path.cwd())), []
-    arguments = [
-        *(("--swap", each) for each in options.swaps),
-        *(("--set", each) for each in options.settings),
-        *(("--tune", each) for each in options.tune),
-    ]
+    arguments = [(option, argument) for option, given in settings.items() for argument in given]
     given: dict[tuple[str, tuple[Key, ...]], Origin] = {}
     for option, argument in arguments:
         origin = Origin.of_argument(option, argument)
@@ -102,7 +92,7 @@ def _from_options(options: Options) -> Mapping:
             _put(tree, option.removeprefix("--"), dotted(path), node, origin)
     if messages:
         raise ConfigurationError("\n".join(messages))
-    for key, value in options.others:
+    for key, value in keys.items():
         if value is not None:
             origin = Origin(f"--{key} {value}", folder=Path.cwd())
             tree.items[key], tree.keys[key] = Scalar(value, origin), origin

@@ -1,17 +1,16 @@
 """What follows from a study's results: a summary of each arm, and a verdict on each comparison."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Any
 
 from jaxtyping import Float
 from numpy import ndarray
 from pandas import DataFrame
 
 from plugformer_ablation.comparison import Scores, compare, judge
-from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults
+from plugformer_ablation.results import MEASURED, CellResult, Record, StudyResults, flat
 from plugformer_ablation.statistics import resampled, summarize
 
 LOSS = "validation loss"
@@ -75,19 +74,6 @@ def find(results: StudyResults) -> Findings:
         "made_of": results.made_of,
     }
     return Findings(results, record)
-
-
-def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
-    """Returns nested mappings as one, with dots in the keys; lists become text."""
-    found: Record = {}
-    for key, value in record.items():
-        if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        elif isinstance(value, Sequence) and not isinstance(value, str):
-            found[f"{prefix}{key}"] = "; ".join(map(str, value))
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def _arm(results: StudyResults, arm: Record, metric: str) -> Record:

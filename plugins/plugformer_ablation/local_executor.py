@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plugformer_ablation.cells import Cell
-from plugformer_ablation.executor import Event, Executor
+from plugformer_ablation.executor import Executor
 from plugformer_ablation.training import Message, work_on
 
 _STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
@@ -75,41 +74,20 @@ class LocalExecutor(Executor):
     """
 
     def __init__(self, workers: int, threads: int, gpus: Sequence[str] = ()) -> None:
-        super().__init__(threads)
-        self._workers = workers
+        super().__init__(threads, workers)
         self._gpus = gpus
         self._running: dict[Connection, _Running] = {}
-        self._stopping = False
         self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
         if _STARTED_BY == "forkserver":
             self._context.set_forkserver_preload(_PRELOADED)
 
-    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
-        """Runs cells; see `Executor`."""
-        waiting = deque(cells)
-        try:
-            while self._running or (waiting and not self._stopping):
-                while waiting and len(self._running) < self._workers and not self._stopping:
-                    self._start(waiting.popleft())
-                ready = wait(list(self._running), timeout=_HEARTBEAT)
-                for connection in ready:
-                    yield from self._receive(connection)  # type: ignore[arg-type]  # all are connections
-                if not ready:
-                    yield None
-        finally:
-            for running in self._running.values():
-                _signal(running.process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-                running.process.join()
-            self._running.clear()
+    @property
+    def running(self) -> int:
+        """The number of cells that run."""
+        return len(self._running)
 
-    def stop(self) -> None:
-        """Asks all running cells to save and end."""
-        if not self._stopping:
-            self._stopping = True
-            for running in self._running.values():
-                _signal(running.process, signal.SIGTERM)
-
-    def _start(self, cell: Cell) -> None:
+    def start(self, cell: Cell) -> None:
+        """Starts a process for a cell."""
         ours, theirs = self._context.Pipe()
         taken = [each.gpu for each in self._running.values()]
         gpu = min(self._gpus, key=taken.count, default=None)
@@ -119,18 +97,33 @@ class LocalExecutor(Executor):
         theirs.close()
         self._running[ours] = _Running(cell, process, gpu)
 
-    def _receive(self, connection: Connection) -> Iterator[Event]:
-        running = self._running[connection]
-        try:
-            message: Message = connection.recv()
-        except (EOFError, ConnectionError):
-            del self._running[connection]
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields a message of each cell that has told something, or whose process has ended."""
+        ready: list[Any] = wait(list(self._running), timeout=_HEARTBEAT)
+        for connection in ready:
+            running = self._running[connection]
+            try:
+                message: Message = connection.recv()
+            except (EOFError, ConnectionError):
+                del self._running[connection]
+                running.process.join()
+                if not running.told:
+                    yield running.cell, self._unexplained(running)
+                continue
+            running.told = message.step is None
+            yield running.cell, message
+
+    def interrupt(self) -> None:
+        """Sends SIGTERM, upon which trainings save and end."""
+        for running in self._running.values():
+            _signal(running.process, signal.SIGTERM)
+
+    def end(self) -> None:
+        """Kills the processes, and waits for their end."""
+        for running in self._running.values():
+            _signal(running.process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
             running.process.join()
-            if not running.told:
-                yield running.cell, self._unexplained(running)
-            return
-        running.told = message.step is None
-        yield running.cell, message
+        self._running.clear()
 
     def _unexplained(self, running: _Running) -> Message:
         """Returns what became of a cell whose process has ended without a word."""

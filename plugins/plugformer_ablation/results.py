@@ -4,7 +4,7 @@ Statistics and reports read this and nothing else. It is kept as JSON beside a f
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -157,6 +157,19 @@ class StudyResults:
             "made_of": self.made_of,
         }
         write_json(folder / "results.json", record)
+
+
+def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
+    """Returns nested mappings as one, with dots in the keys; lists become text."""
+    found: Record = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            found[f"{prefix}{key}"] = "; ".join(map(str, value))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def create_metrics(blocks: Mapping[str, Mapping[str, Any]], registry: Registry) -> dict[str, Metric]:

@@ -47,7 +47,7 @@ def test_cells_are_spread_over_the_gpus(gpus, expected, monkeypatch):
     given = Mock()
     monkeypatch.setattr(executor, "_context", Mock(Pipe=lambda: (object(), Mock()), Process=given))
     for number in range(3):
-        executor._start(f"cell {number}")
+        executor.start(f"cell {number}")
     assert [call.kwargs["args"][-1] for call in given.call_args_list] == expected
 
 

@@ -13,7 +13,7 @@ from tests.ablation.studies import SETTINGS, SWAP, declared, run
 from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.declaration import Options, read_study
+from plugformer_ablation.declaration import read_study
 from plugformer_ablation.running import study_lock
 from plugformer_ablation.study import TUNING_SEED
 
@@ -160,17 +160,16 @@ def test_a_task_file_that_changed_under_a_half_finished_study_begins_it_again(
         f"task: mine.yaml\nseeds: 2\nfactors: {{a: {{path: {SWAP.replace('=', ', values: ')}}}}}\n"
     )
     task.write_text("extends: dates\ntraining: {steps: 3}\n")
-    options = Options(settings=chosen)
     with pytest.raises(InterruptedRunError, match="1 of 4 cells are done"):
-        run(read_study(str(study), options), out, registry, console, stop_after=1)
+        run(read_study(str(study), settings=chosen), out, registry, console, stop_after=1)
     task.write_text("extends: dates\ntraining: {steps: 4}\n")
-    results, begun = run(read_study(str(study), options), out, registry, console)
+    results, begun = run(read_study(str(study), settings=chosen), out, registry, console)
     assert begun == [each.replace("attention", "a") for each in ALL]
     assert "task.training.steps: 3 -> 4" in said.getvalue()
     assert [cell.curve[-1]["step"] for cell in results.cells] == [4] * 4
     task.write_text("extends: dates\ntraining: {steps: four}\n")
     with pytest.raises(ConfigurationError, match=r"mine\.yaml:2:19  training\.steps: .*'four'"):
-        run(read_study(str(study), options), out, registry, console)
+        run(read_study(str(study), settings=chosen), out, registry, console)
 
 
 def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, console, said, monkeypatch):

@@ -10,14 +10,14 @@ from typing import Any
 import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
-from pandas import DataFrame
+from pandas import DataFrame, isna
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from plugformer.errors import RunError
 from plugformer_ablation.comparison import Verdict
-from plugformer_ablation.findings import LOSS, Findings, flat
+from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.report.text import (
     MDD,
     NOTHING,
@@ -30,7 +30,7 @@ from plugformer_ablation.report.text import (
     remarks,
     spread_text,
 )
-from plugformer_ablation.results import Record
+from plugformer_ablation.results import Record, flat
 from plugformer_reports.page import Picture, document, figure, table
 
 _COLOURS = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
@@ -238,18 +238,10 @@ def _other_metrics(findings: Findings) -> DataFrame | None:
 
 
 def _cells(findings: Findings) -> DataFrame:
-    names = list(findings.results.metrics)
-    rows = [
-        [
-            cell.arm,
-            str(cell.seed),
-            *(f"{cell.metrics[name]:.4f}" if name in cell.metrics else NOTHING for name in names),
-            NOTHING if cell.failure is not None else f"{cell.loss:.4f}",
-            cell.failure or "",
-        ]
-        for cell in findings.results.cells
-    ]
-    return DataFrame(rows, columns=["arm", "seed", *names, LOSS, "failure"])
+    scores = list(dict.fromkeys([*findings.results.metrics, "loss"]))
+    cells = findings.results.table().reindex(columns=["arm", "seed", *scores, "failure"])
+    cells[scores] = cells[scores].map(lambda score: NOTHING if isna(score) else f"{score:.4f}")
+    return cells.fillna("").astype(str).rename(columns={"loss": LOSS})
 
 
 def _write(file: Path, content: bytes) -> Path:
