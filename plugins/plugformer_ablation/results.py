@@ -123,7 +123,7 @@ class StudyResults:
         return sorted(own, key=lambda cell: cell.seed)
 
     def table(self) -> DataFrame:
-        """Returns a row for each cell, failed ones included; what is no number is missing."""
+        """Returns a row for each cell, failed ones included."""
         kept = ("parameters", *MEASURED, "directory", "failure")
         rows = [
             {
@@ -135,7 +135,7 @@ class StudyResults:
             }
             for cell in self.cells
         ]
-        return DataFrame(rows).replace([math.inf, -math.inf], math.nan)
+        return DataFrame(rows)
 
     def save(self, folder: Path) -> None:
         """Writes `results.json` and `statistics.npz`.

@@ -16,7 +16,7 @@ from pandas import DataFrame, isna
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.report.text import level_text
-from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, looks, rendered
+from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, looks, panels, rendered
 from plugformer_reports.fonts import families_for
 from plugformer_reports.page import Picture
 
@@ -32,6 +32,7 @@ _NAME = 34  # characters on a line
 _WIDTH, _ROW, _REST = 8.4, 0.42, 1.3  # inches of the forest plot
 _CURVE, _COST = (2.9, 2.3), (3.6, 2.7)  # inches of a panel
 _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
+_LEAST = 6.0  # inches: a single panel of cost is so wide, for the legend below
 _ALIKE = 0.01  # relative difference below which a cost is matched
 _LEGEND_ROW = 0.2  # inches
 _MARK, _LETTER = 0.55, 0.075  # inches that an entry of the legend takes
@@ -72,8 +73,7 @@ def _forest(findings: Findings) -> Iterator[Drawing]:
         return
     names = ["\n".join(textwrap.wrap(each["arm"], _NAME)) or each["arm"] for each in shown]
     lines = sum(name.count("\n") for name in names)
-    figure = Figure(figsize=(_WIDTH, _REST + _ROW * len(shown) + 0.15 * lines), layout="constrained")
-    axes = figure.add_subplot()
+    figure, (axes,) = panels(1, 1, (_WIDTH, _REST + _ROW * len(shown) + 0.15 * lines))
     for row, comparison in enumerate(shown):
         _draw_difference(axes, row, comparison)
     axes.axvline(0, color=GRAY, linewidth=0.8, zorder=1)
@@ -82,9 +82,8 @@ def _forest(findings: Findings) -> Iterator[Drawing]:
     axes.tick_params(axis="y", length=0)
     side = "right" if findings.record["higher_is_better"] else "left"
     axes.set_xlabel(f"difference in {findings.metric}; better to the {side}")
-    axes.grid(visible=True, axis="x")
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
     legend: list[Line2D | Patch] = [Line2D([], [], color=GRAY, linewidth=3.5, label="95 %")]
     if len(shown) > 1:
         legend.append(Line2D([], [], color=GRAY, linewidth=1.2, label=level_text(findings)))
@@ -146,23 +145,19 @@ def _curve_figure(findings: Findings, bands: dict[str, DataFrame], title: str) -
     pairs = [(each["arm"], each["baseline"]) for each in findings.comparisons] or [
         (arm, arm) for arm in bands
     ]
-    columns = 2 if len(pairs) == 4 else min(3, len(pairs))
-    rows = math.ceil(len(pairs) / columns)
-    figure = Figure(figsize=(columns * _CURVE[0] + 0.3, rows * _CURVE[1] + 0.3), layout="constrained")
-    panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat)
-    for axes, (arm, baseline) in zip(panels, pairs, strict=False):
+    columns = 2 if len(pairs) == 4 else 3
+    figure, found = panels(len(pairs), columns, _CURVE, (0.3, 0.3), sharex=True, sharey=True)
+    for axes, (arm, baseline) in zip(found, pairs, strict=True):
         for name, colour in ((baseline, GRAY), (arm, BLUE)):
             _draw_band(axes, bands[name], colour)
         axes.set_title("\n".join(textwrap.wrap(arm, _NAME)))
         axes.xaxis.set_tick_params(labelbottom=True)
-    for axes in panels[len(pairs) :]:
-        axes.remove()
     means = [mean for band in bands.values() for mean in band["mean"]]
     if title == LOSS and means and min(means) > 0 and max(means) / min(means) > _DECADES:
-        panels[0].set_yscale("log")  # all panels share it; bands are shown down to half of the lowest mean
-        panels[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        panels[0].set_ylim(bottom=min(means) / 2)
-        panels[0].yaxis.set_major_formatter("{x:g}")
+        found[0].set_yscale("log")  # all panels share it; bands are shown down to half of the lowest mean
+        found[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        found[0].set_ylim(bottom=min(means) / 2)
+        found[0].yaxis.set_major_formatter("{x:g}")
     figure.supxlabel("update", fontsize=9)
     figure.supylabel(title, fontsize=9)
     return figure
@@ -173,8 +168,6 @@ def _draw_band(axes: Axes, band: DataFrame, colour: str) -> None:
     axes.plot(steps, means, color=colour, marker="o", markersize=2.5)
     axes.fill_between(steps, means - deviations, means + deviations, color=colour, alpha=0.2, linewidth=0)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
-    axes.grid(visible=True)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _cost(findings: Findings) -> Iterator[Drawing]:
@@ -201,26 +194,19 @@ def _cost(findings: Findings) -> Iterator[Drawing]:
 
 
 def _cost_figure(arms: DataFrame, shown: Sequence[str], metric: str) -> Figure:
-    columns = min(2, len(shown))
-    rows = math.ceil(len(shown) / columns)
-    width = max(columns * _COST[0], 6)
+    panel = _COST if len(shown) > 1 else (_LEAST, _COST[1])
+    width = panel[0] * min(2, len(shown))
     entries = max(1, int(width / (_MARK + _LETTER * arms["arm"].map(len).max())))
-    height = rows * _COST[1] + 0.4 + _LEGEND_ROW * math.ceil(len(arms) / entries)
-    figure = Figure(figsize=(width, height), layout="constrained")
-    panels = list(figure.subplots(rows, columns, squeeze=False, sharey=True).flat)
-    for axes, name in zip(panels, shown, strict=False):
+    legend = 0.4 + _LEGEND_ROW * math.ceil(len(arms) / entries)
+    figure, found = panels(len(shown), 2, panel, (0, legend), sharey=True)
+    for axes, name in zip(found, shown, strict=True):
         for number, arm in arms.iterrows():
             _draw_cost(axes, arm[f"cost.{name}"], arm, int(number))
         axes.set_xlabel(_COSTS[name])
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-        axes.grid(visible=True)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    for axes in panels[len(shown) :]:
-        axes.remove()
     figure.supylabel(metric, fontsize=9)
-    handles, labels = panels[0].get_legend_handles_labels()
+    handles, labels = found[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(entries, 4))
     return figure
 

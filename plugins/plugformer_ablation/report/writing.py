@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -66,10 +67,11 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
     from plugformer_ablation.report.figures import draw  # imports matplotlib, which takes a second
 
     pictures, files = draw(findings, notify)
+    cells = findings.results.table().replace([math.inf, -math.inf], math.nan)  # nothing, rather than "inf"
     contents = {
         "report.json": json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False).encode(),
         "report.csv": findings.table.to_csv(index=False, lineterminator="\n").encode(),
-        "cells.csv": findings.results.table().to_csv(index=False, lineterminator="\n").encode(),
+        "cells.csv": cells.to_csv(index=False, lineterminator="\n").encode(),
         "report.tex": latex_table(findings).encode(),
         **files,
         "report.html": report_page(findings, pictures).encode(),
