@@ -49,7 +49,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_plugin_keeps_the_contract_of_its_kind(plugin, kind):
     registry = plugin(kind)
-    found = report(Subject.registered(f"{kind}/mine", registry))
+    found = report(Subject.of(f"{kind}/mine", registry))
     checks = found.counts["checks"]
     assert found.summary() == f"{checks} of {checks} checks passed", [str(each) for each in found.outcomes]
 
