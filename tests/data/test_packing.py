@@ -4,8 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from plugformer.data.columns import TokenColumn
-from plugformer.data.packing import Packed
+from plugformer.data.arrow import Packed, TokenColumn
 from plugformer.interfaces import BEGIN, END
 
 

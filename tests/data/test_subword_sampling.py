@@ -8,8 +8,7 @@ from datasets import Dataset
 
 from plugformer.configuration.task import Task
 from plugformer.data.length import limited
-from plugformer.data.tokenizing import encode
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import Vocabularies, encode
 from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder

@@ -9,10 +9,9 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Length, Task
-from plugformer.data.columns import TokenColumn
+from plugformer.data.arrow import TokenColumn
 from plugformer.data.encoding import EncodedSplit, token_columns
-from plugformer.data.subword_sampling import SubwordSampling
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import SubwordSampling, Vocabularies
 from plugformer.errors import DataError
 from plugformer.interfaces import Architecture, Limits, TaskType
 

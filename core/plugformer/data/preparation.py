@@ -13,15 +13,19 @@ from datasets import Dataset, DatasetDict, IterableDataset
 
 from plugformer.configuration.task import Streaming, Task
 from plugformer.creation import create_architecture, create_task_type
-from plugformer.data.cache_key import cache_key, data_version
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.fingerprints import fingerprint
+from plugformer.data.files import fingerprint
 from plugformer.data.length import LengthCount, limited
-from plugformer.data.prepared_entry import PreparedEntry, fingerprints, remove
+from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
 from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
-from plugformer.data.tokenizing import create_tokenizers, learn_tokenizers, load_tokenizers, tokenizers_of_run
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import (
+    Vocabularies,
+    create_tokenizers,
+    learn_tokenizers,
+    load_tokenizers,
+    tokenizers_of_run,
+)
 from plugformer.errors import DataError, RegistryError, RunError
 from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data

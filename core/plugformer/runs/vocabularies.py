@@ -6,8 +6,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_task_type
-from plugformer.data.tokenizing import create_tokenizers
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import Vocabularies, create_tokenizers
 from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory

@@ -1,7 +1,6 @@
 """Tasks, looked at from all sides before they are trained."""
 
 from plugformer.configuration import ResolvedTask, check_components
-from plugformer.configuration.resolving import located
 from plugformer.runs.initialization import misfits
 from plugformer.validation.components import check, data_problems
 
@@ -20,12 +19,12 @@ def validate(resolved: ResolvedTask) -> ResolvedTask:
     found += [] if found else misfits(checked.task, checked.registry)
     known = {path for path, _ in found}
     if ("type",) in known:  # it says which columns the data are to serve
-        return located(checked, found)
+        return checked.raise_for(found)
     more = [each for each in data_problems(checked.task, checked.registry) if each[0] not in known]
-    return located(checked, [*found, *more])
+    return checked.raise_for([*found, *more])
 
 
 def validate_model(resolved: ResolvedTask) -> ResolvedTask:
     """Does what `validate` does, wherever the data may be: for looking at a task's model."""
     checked = check_components(resolved)
-    return located(checked, check(checked.task, checked.registry))
+    return checked.raise_for(check(checked.task, checked.registry))
