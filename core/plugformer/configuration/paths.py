@@ -1,4 +1,4 @@
-"""Paths in task files: relative to the file that wrote them, with `~` and `${VARIABLE}`; other runs among them."""
+"""Paths in task files: relative to the file that wrote them, with `~` and `${VARIABLE}`; other runs too."""
 
 import os
 import re
