@@ -9,7 +9,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.interfaces.batch import Batch, Encoded, Side
-from plugformer.interfaces.level import Level
+from plugformer.interfaces.prediction import Level
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model

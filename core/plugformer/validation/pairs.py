@@ -1,4 +1,4 @@
-"""Parts of a model that must fit each other: attentions and encodings, residual connections and sublayers."""
+"""Parts of a model that must fit each other, and what each is told where it stands."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -9,14 +9,57 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task
 from plugformer.errors import ConfigurationError, PlugformerError
-from plugformer.interfaces import Attention, ModelContext, Padding, PositionalEncoding, Positions, Scope
+from plugformer.interfaces import (
+    Attention,
+    ModelContext,
+    Norm,
+    Padding,
+    PositionalEncoding,
+    Positions,
+    ResidualContext,
+    Scope,
+)
 from plugformer.kinds import Kind
 from plugformer.model.assembly import context
 from plugformer.model.initialization import residual_matrices
-from plugformer.model.plan import Choice, Path, StackPlan, state_owner
+from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, state_owner
 from plugformer.registry import Registry
-from plugformer.validation.places import across, residual_context
 from plugformer.validation.trial import MODERATE, Problem, Trial, problem_of, require_like, size_of
+
+
+def choices_of(task: Task, plan: StackPlan) -> Iterator[tuple[Kind, Choice, ModelContext]]:
+    """Yields what is chosen for each place of a stack, and what it is told there."""
+
+    def told(kind: Kind, choice: Choice) -> tuple[Kind, Choice, ModelContext]:
+        return kind, choice, context(task.model, choice.place)
+
+    yield told(Kind.POSITION, plan.position)
+    yield told(Kind.NORM, plan.norm)
+    if plan.cross_position is not None:
+        yield told(Kind.POSITION, plan.cross_position)
+    for layer in plan.layers:
+        for name, choice in layer.sublayers.items():
+            yield told(Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION, choice)
+        yield told(Kind.NORM, layer.norm)
+        yield Kind.RESIDUAL, layer.residual, residual_context(task, layer)
+
+
+class _Unchanged(Norm):
+    """Stands for any norm."""
+
+    def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
+        return x
+
+
+def residual_context(task: Task, layer: LayerPlan) -> ResidualContext:
+    """Returns what a residual connection is told; its norms are tried by themselves."""
+    model = context(task.model, layer.residual.place)
+    return ResidualContext(**vars(model), sublayers=tuple(layer.sublayers), norm=_Unchanged)
+
+
+def across(plan: StackPlan, name: str) -> list[Choice]:
+    """Returns one of the two attentions of every layer, as far as layers have it."""
+    return [layer.sublayers[name] for layer in plan.layers if name in layer.sublayers]
 
 
 def mismatches(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
