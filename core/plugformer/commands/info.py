@@ -14,7 +14,6 @@ from plugformer.commands.printing import print_table, print_text
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
-from plugformer.registry.options import options_model
 
 if TYPE_CHECKING:
     from plugformer.model.summary import Row
@@ -55,8 +54,6 @@ def command(
 
 
 def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) -> None:
-    from plugformer.commands.info import describe_options
-
     entry = registry.find(kind, name)
     options = describe_options(registry.load(kind, name))
     if as_json:
@@ -157,6 +154,8 @@ def describe_options(component: type) -> list[Option]:
     Raises:
         RegistryError: They cannot be checked, because of how the constructor is annotated.
     """
+    from plugformer.registry import options_model  # imports pydantic, which `list` does without
+
     schema = options_model(component).model_json_schema()
     definitions = schema.get("$defs", {})
     required = schema.get("required", [])

@@ -64,7 +64,7 @@ class Plugin:
     @property
     def entry(self) -> Entry:
         """The plugin itself; its summary counts what it offers."""
-        words = {Other.TASK: "task", Other.COMMAND: "command", Other.HOOKS: "hook module"}
+        words: dict[str, str] = {Other.TASK: "task", Other.COMMAND: "command", Other.HOOKS: "hook module"}
         counts = Counter(words.get(entry.kind, "component") for entry in self.manifest.entries)
         return Entry(
             Other.PLUGIN,

@@ -5,14 +5,13 @@ from functools import partial
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from plugformer.configuration.task import Task
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import (
     Attention,
     ModelContext,
-    Norm,
     Padding,
     PositionalEncoding,
     Positions,
@@ -44,17 +43,10 @@ def choices_of(task: Task, plan: StackPlan) -> Iterator[tuple[Kind, Choice, Mode
         yield Kind.RESIDUAL, layer.residual, residual_context(task, layer)
 
 
-class _Unchanged(Norm):
-    """Stands for any norm."""
-
-    def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
-        return x
-
-
 def residual_context(task: Task, layer: LayerPlan) -> ResidualContext:
     """Returns what a residual connection is told; its norms are tried by themselves."""
     model = context(task.model, layer.residual.place)
-    return ResidualContext(**vars(model), sublayers=tuple(layer.sublayers), norm=_Unchanged)
+    return ResidualContext(**vars(model), sublayers=tuple(layer.sublayers), norm=nn.Identity)
 
 
 def across(plan: StackPlan, name: str) -> list[Choice]:
