@@ -20,6 +20,7 @@ PACKAGES = {
             "evaluation",
             "hooks",
             "interfaces",
+            "lazy",
             "model",
             "registry",
         ),
