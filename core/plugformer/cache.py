@@ -3,10 +3,11 @@
 import atexit
 import os
 import shutil
-import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from plugformer.errors import ConfigurationError
 
@@ -18,13 +19,7 @@ def cache_folder() -> Path:
             return Path(given).expanduser().absolute()
         except RuntimeError as error:
             raise ConfigurationError(f"PLUGFORMER_CACHE={given}: {error}; write the path out") from error
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given, "plugformer")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "plugformer"
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local, "plugformer", "Cache")
-    return Path.home() / ".cache" / "plugformer"
+    return user_cache_path("plugformer", appauthor=False)
 
 
 def scratch_folder(place: str) -> Path:

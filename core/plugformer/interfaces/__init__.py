@@ -13,6 +13,7 @@ from plugformer.interfaces.batch import (
     Tokens,
     pad,
     pad_targets,
+    take_tokens,
 )
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns, require_one_text
@@ -29,7 +30,6 @@ from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, as_text
-from plugformer.interfaces.real_tokens import take_tokens
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
