@@ -200,7 +200,9 @@ def read_files(
             return f"{name}, example {row + 1}"
 
         encoded = _encoded(examples, vocabularies, place)
-    split, count = limited(encoded, task, vocabularies, create_architecture(task, registry), place)
+    split, count = limited(
+        encoded, task.data, task.model.max_length, vocabularies, create_architecture(task, registry), place
+    )
     if len(split) == 0:
         raise DataError(f"{name}: all examples are longer than the limit of the run's task")
     return split, count, data.notices()

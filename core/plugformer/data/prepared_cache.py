@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 
 from plugformer.cache import cache_folder, scratch_folder
 from plugformer.configuration.task import Component, DataBlock, Task
+from plugformer.creation import create_task_type
 from plugformer.data.arrow import PLACE
 from plugformer.data.files import content_hash, files_version, fingerprint, sampled_version
 from plugformer.data.vocabularies import Vocabularies, encode_to_file, has_one, learned_by, save_tokenizers
@@ -204,7 +205,9 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
         version: Of the data, as `data_version` gives it.
     """
     tokenizers = [task.tokenizer.source]
-    tokenizers += [] if has_one(task, registry) else [task.tokenizer.target]
+    tokenizers += (
+        [] if has_one(task.tokenizer, create_task_type(task, registry).columns) else [task.tokenizer.target]
+    )
     parts = {
         "core": _core(),
         "python": platform.python_version(),

@@ -10,7 +10,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDataset
 from datasets.distributed import split_dataset_by_node
 from pydantic import ConfigDict, Field
 
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import DataBlock
 from plugformer.data.arrow import on_disk
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import LengthCount, limited
@@ -116,18 +116,18 @@ def open_streams(component: Data, columns: Sequence[Column]) -> dict[str, Iterab
 
 
 def stored(
-    streams: Mapping[str, IterableDataset], columns: Sequence[Column], task: Task
+    streams: Mapping[str, IterableDataset], columns: Sequence[Column], source: str
 ) -> tuple[DatasetDict, list[str]]:
     """Returns all splits but `train`, read to their ends and memory-mapped, and notices of bad rows."""
     counts = {name: ReadCount() for name in streams if name != "train"}
     splits = {
-        name: _on_disk(name, streams[name], streams[name], columns, task, counts[name]) for name in counts
+        name: _on_disk(name, streams[name], streams[name], columns, source, counts[name]) for name in counts
     }
     notices = chain.from_iterable(count.notices(name) for name, count in counts.items())
     return DatasetDict(splits), list(notices)
 
 
-def first_examples(train: IterableDataset, count: int, columns: Sequence[Column], task: Task) -> Dataset:
+def first_examples(train: IterableDataset, count: int, columns: Sequence[Column], source: str) -> Dataset:
     """Returns the first examples of all shards alike, memory-mapped: what tokenizers learn from.
 
     Files often hold a domain or a language each; the first of them alone would mislead.
@@ -136,12 +136,12 @@ def first_examples(train: IterableDataset, count: int, columns: Sequence[Column]
         train: The stream.
         count: Number of examples; a few more where it is no multiple of the shards.
         columns: Of the task's type.
-        task: Fully resolved.
+        source: Name of the data component.
     """
     shards = train.num_shards
     parts = [train.shard(shards, number) for number in range(shards)] if shards > 1 else [train]
     rows = chain.from_iterable(islice(part, -(-count // shards)) for part in parts)
-    return _on_disk("train", rows, train, columns, task, ReadCount())
+    return _on_disk("train", rows, train, columns, source, ReadCount())
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,16 @@ class StreamedExamples:
 
     Attributes:
         stream: The examples as text.
-        task: Says how long they may be.
+        block: Says how long they may be.
+        max_length: Longest sequence that the model takes.
         vocabularies: Of the task.
         architecture: Arranges examples.
         buffer: Rows of each share that are read at a time.
     """
 
     stream: IterableDataset
-    task: Task
+    block: DataBlock
+    max_length: int
     vocabularies: Vocabularies
     architecture: Architecture
     buffer: int
@@ -202,7 +204,9 @@ class StreamedExamples:
         table = data.data.table
         for name, array in encoded.items():
             table = table.append_column(name, array)
-        split, lengths = limited(Dataset(table), self.task, self.vocabularies, self.architecture, place)
+        split, lengths = limited(
+            Dataset(table), self.block, self.max_length, self.vocabularies, self.architecture, place
+        )
         count.limited(lengths)
         return split
 
@@ -221,7 +225,7 @@ def _on_disk(
     rows: Iterable[Row],
     stream: IterableDataset,
     columns: Sequence[Column],
-    task: Task,
+    source: str,
     count: ReadCount,
 ) -> Dataset:
     features = _features(stream, columns)
@@ -230,14 +234,13 @@ def _on_disk(
         data = on_disk(values, Features(features))
     except KeyError as error:
         raise RegistryError(
-            f"data {task.data.name!r} gave an example of split {name!r} without the column {error}; a "
-            f"{task.type.name} task needs {[column.name for column in columns if not column.optional]}"
+            f"data {source!r} gave an example of split {name!r} without the column {error}; the "
+            f"task needs {[column.name for column in columns if not column.optional]}"
         ) from error
     if len(data) == 0:
         faults = "".join(f"\n  {fault}" for fault in count.faults)
         raise DataError(
-            f"data {task.data.name!r}: split {name!r} has no examples of {count.rows} rows; check its files"
-            f"{faults}"
+            f"data {source!r}: split {name!r} has no examples of {count.rows} rows; check its files{faults}"
         )
     return data
 

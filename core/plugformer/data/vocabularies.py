@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, Dataset, Features
 
-from plugformer.configuration.task import Task
-from plugformer.creation import create_task_type
+from plugformer.configuration.task import Tokenizers as Blocks
 from plugformer.data.arrow import ENCODED, ROWS, Texts, write_arrow
 from plugformer.data.files import files_version
 from plugformer.errors import DataError, ExampleError
 from plugformer.interfaces import (
     Answer,
+    Column,
     Encoded,
     Example,
     Examples,
@@ -131,57 +131,42 @@ def _rows(ragged: Ragged) -> list[list[int]]:
     return [row.tolist() for row in np.split(ragged.values, np.cumsum(ragged.lengths)[:-1])]
 
 
-def create_tokenizers(task: Task, registry: Registry) -> Tokenizers:
-    """Returns new tokenizers of source and target, neither trained nor loaded."""
-    blocks = task.tokenizer
+def create_tokenizers(blocks: Blocks, columns: Sequence[Column], registry: Registry) -> Tokenizers:
+    """Returns new tokenizers of source and target, neither trained nor loaded.
+
+    Args:
+        blocks: A task's `tokenizer:`.
+        columns: Of the task's type.
+        registry: Creates them.
+    """
     source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
-    if has_one(task, registry):
+    if has_one(blocks, columns):
         return Tokenizers(source, source)
     target: Tokenizer = registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
     return Tokenizers(source, target)
 
 
-def has_one(task: Task, registry: Registry) -> bool:
+def has_one(blocks: Blocks, columns: Sequence[Column]) -> bool:
     """Returns whether one tokenizer serves all of a task: it is shared, or there is only one side."""
-    sides = {column.tokenizer for column in create_task_type(task, registry).columns}
-    return task.tokenizer.shared or "target" not in sides
+    return blocks.shared or all(column.tokenizer != "target" for column in columns)
 
 
-def learn_tokenizers(task: Task, registry: Registry, train: Dataset) -> Tokenizers:
-    """Returns tokenizers of source and target, trained on the training examples."""
-    tokenizers = create_tokenizers(task, registry)
-    columns = create_task_type(task, registry).columns
-    of = {
-        side: [column.name for column in columns if column.tokenizer == side] for side in ("source", "target")
-    }
+def train_tokenizers(tokenizers: Tokenizers, columns: Sequence[Column], train: Dataset) -> None:
+    """Lets tokenizers of source and target learn from the training examples."""
+    source, target = (
+        [column.name for column in columns if column.tokenizer == side] for side in ("source", "target")
+    )
     if tokenizers.target is tokenizers.source:
-        tokenizers.source.train(Texts(train, *of["source"], *of["target"]))
+        tokenizers.source.train(Texts(train, *source, *target))
     else:
-        tokenizers.source.train(Texts(train, *of["source"]))
-        tokenizers.target.train(Texts(train, *of["target"]))
-    return tokenizers
+        tokenizers.source.train(Texts(train, *source))
+        tokenizers.target.train(Texts(train, *target))
 
 
-def tokenizers_of_run(task: Task, registry: Registry) -> Tokenizers | None:
-    """Returns tokenizers with what those of another run have learned; None if the task names none.
-
-    Raises:
-        RunError: A file is missing or damaged.
-    """
-    if task.tokenizer.run is None:
-        return None
-    run = Path(task.tokenizer.run)
-    tokenizers = create_tokenizers(task, registry)
-    tokenizers.source.load(learned_by(run, "source"))
-    if tokenizers.target is not tokenizers.source:
-        tokenizers.target.load(learned_by(run, "target"))
-    return tokenizers
-
-
-def learned_by(run: Path, side: str) -> Path:
-    """Returns the file with what a run's tokenizer of one side has learned."""
-    own = run / f"tokenizer-{side}.json"
-    return own if own.exists() else run / "tokenizer-shared.json"
+def learned_by(folder: Path, side: str) -> Path:
+    """Returns the file with what the tokenizer of one side has learned, in a run or among prepared examples."""
+    own = folder / f"tokenizer-{side}.json"
+    return own if own.exists() else folder / "tokenizer-shared.json"
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
@@ -189,21 +174,20 @@ def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
     source, target = tokenizers
     sides = {"source": source} if source is target else {"source": source, "target": target}
     for side, tokenizer in sides.items():
-        tokenizer.save(_file(folder, side))
-    return {side: files_version([_file(folder, side)]) for side in sides}
+        tokenizer.save(folder / f"tokenizer-{side}.json")
+    return {side: files_version([folder / f"tokenizer-{side}.json"]) for side in sides}
 
 
-def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> Tokenizers:
-    """Reads what `save_tokenizers` wrote into tokenizers that have learned nothing yet, and returns them.
+def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
+    """Reads what tokenizers have learned, from a run or from what `save_tokenizers` wrote.
 
     Raises:
         RunError: A file is missing or damaged.
     """
     source, target = tokenizers
-    source.load(_file(folder, "source"))
+    source.load(learned_by(folder, "source"))
     if target is not source:
-        target.load(_file(folder, "target"))
-    return tokenizers
+        target.load(learned_by(folder, "target"))
 
 
 def encode_to_file(
@@ -273,7 +257,3 @@ def _array(values: Sequence[Any]) -> pa.Array:
     if pa.types.is_list(found.type) and pa.types.is_integer(found.type.value_type):
         return found.cast(pa.list_(pa.int32()))
     return found
-
-
-def _file(folder: Path, side: str) -> Path:
-    return folder / f"tokenizer-{side}.json"
