@@ -61,12 +61,10 @@ def limited(
         DataError: An example is too long and the task refuses it.
     """
     columns, task_type = token_columns(data, {}), vocabularies.task_type
-    if task_type.packed:
-        return _packed(
-            data, min(block.length.max or max_length, max_length), task_type, architecture, columns["output"]
-        )
-    room = architecture.limits(max_length, task_type.level)
     longest = block.length.max or max_length
+    if task_type.packed:
+        return _packed(data, min(longest, max_length), task_type, architecture, columns["output"])
+    room = architecture.limits(max_length, task_type.level)
     most = Limits(min(room.input, longest), min(room.output, longest), room.together)
     limits = {name: getattr(most, name) for name in columns}
     lengths = {name: each.lengths for name, each in columns.items()}

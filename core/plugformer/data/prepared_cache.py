@@ -204,10 +204,8 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
         registry: Knows the data and tokenizer components.
         version: Of the data, as `data_version` gives it.
     """
-    tokenizers = [task.tokenizer.source]
-    tokenizers += (
-        [] if has_one(task.tokenizer, create_task_type(task, registry).columns) else [task.tokenizer.target]
-    )
+    one = has_one(task.tokenizer, create_task_type(task, registry).columns)
+    tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
     parts = {
         "core": _core(),
         "python": platform.python_version(),

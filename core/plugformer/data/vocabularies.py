@@ -164,7 +164,7 @@ def train_tokenizers(tokenizers: Tokenizers, columns: Sequence[Column], train: D
 
 
 def learned_by(folder: Path, side: str) -> Path:
-    """Returns the file with what the tokenizer of one side has learned, in a run or among prepared examples."""
+    """Returns the file with what a tokenizer of a run, or of prepared examples, has learned."""
     own = folder / f"tokenizer-{side}.json"
     return own if own.exists() else folder / "tokenizer-shared.json"
 
