@@ -190,9 +190,8 @@ def read_files(
         options[_CLASSES] = vocabularies.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
     with quiet():
-        splits = data.load(task_type.columns)
-        examples = splits[_SPLIT]
-        refuse_other_order(splits[_SPLIT].features, task_type.columns, vocabularies.classes)
+        examples = data.load(task_type.columns)[_SPLIT]
+        refuse_other_order(examples.features, task_type.columns, vocabularies.classes)
         if len(examples) == 0:
             raise DataError(f"{name}: no examples; check the file")
 
