@@ -77,7 +77,7 @@ def check(task: Task, registry: Registry) -> list[Problem]:
         found = (problem_of(path, build) for path, build in builds if path not in unfit)
         problems += [problem for problem in found if problem is not None]
         for compared in (ownerless, mismatches, without_a_path):
-            problems = problems or [each for plan in plans for each in compared(task, plan, registry)]
+            problems = problems or [each for plan in plans for each in compared(task.model, plan, registry)]
         problems = problems or list(_refused_by_architecture(task, registry))
         return problems or list(_refused_by_hooks(task, registry))
 
@@ -131,7 +131,7 @@ def _neural_builds(
     """Yields how to build and run what the task file says of the parts of the model."""
     chosen: dict[tuple[Kind, Path], list[tuple[Choice, ModelContext]]] = {}
     for plan in plans:
-        for kind, choice, told in choices_of(task, plan):
+        for kind, choice, told in choices_of(task.model, plan):
             chosen.setdefault((kind, choice.path), []).append((choice, told))
     for (kind, path), choices in chosen.items():
         yield path, partial(_try_places, registry, kind, choices)
