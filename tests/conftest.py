@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from jaxtyping import config, install_import_hook
+from tests.forking import one_fork_server
 
 TESTS = Path(__file__).parent
 
@@ -94,6 +95,13 @@ Contract tests have to find wrong shapes by themselves; and no compiler traces t
 MakeTask = Callable[..., Task]
 MakeModel = Callable[..., Model]
 Train = Callable[..., Report]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server() -> Iterator[None]:
+    """The one that processes of these tests are forked from, started when the first one is."""
+    with one_fork_server():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
