@@ -89,7 +89,8 @@ UNCHECKED = {
 }
 """Folders whose tests call what those of others call with its shapes checked.
 
-Contract tests have to find wrong shapes by themselves; and no compiler traces these checks.
+Contract tests have to find wrong shapes by themselves; and no compiler traces these checks, which double the
+time of a training. Tests marked long call what others call, too.
 """
 
 MakeTask = Callable[..., Task]
@@ -116,7 +117,13 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Has calls check their shapes where tests compute; before fixtures, which may train."""
-    config.update("jaxtyping_disable", item.path.relative_to(TESTS).parts[0] in UNCHECKED)
+    long = item.get_closest_marker("long") is not None
+    config.update("jaxtyping_disable", long or item.path.relative_to(TESTS).parts[0] in UNCHECKED)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lets long tests begin first, so that no process is left with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -4,22 +4,24 @@ import atexit
 import os
 import runpy
 import sys
+from pathlib import Path
 
-arguments: list[str]
-environment: dict[str, str]
-files: list[str]
-
+arguments, environment, files = (globals()[name] for name in ("arguments", "environment", "files"))
 os.environ.update(environment)
 for descriptor, file in enumerate([os.devnull, *files]):
     opened = os.open(file, os.O_RDWR | os.O_CREAT)
     os.dup2(opened, descriptor)
     os.close(opened)
-flag, what, *rest = arguments
-sys.argv = [flag, *rest]
 try:
-    if flag == "-m":
-        runpy.run_module(what, run_name="__main__", alter_sys=True)
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        exec(compile(arguments[1], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 (as python -c does)
     else:
-        exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 (as python -c does)
+        sys.argv = arguments
+        sys.path.insert(0, str(Path(arguments[0]).parent))
+        runpy.run_path(arguments[0], run_name="__main__")
 finally:
     atexit._run_exitfuncs()  # which processes of multiprocessing leave out

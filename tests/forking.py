@@ -1,7 +1,7 @@
 """Processes forked from one that has imported what takes seconds to import, and has computed nothing.
 
-What is tested in processes of its own starts several dozen of them: each would import PyTorch again. Processes
-that have to start as users start them are begun by `subprocess`.
+What is tested in processes of its own starts several dozen of them: each would import PyTorch again. What has
+to start as users start it is begun by `subprocess`.
 """
 
 import multiprocessing
@@ -9,6 +9,7 @@ import os
 import runpy
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -76,14 +77,14 @@ class Forked:
     """Does what `python ARGUMENTS` does; to be used like a `subprocess.Popen` whose output is captured.
 
     Args:
-        arguments: `-m MODULE ...` or `-c CODE ...`.
+        arguments: `-m MODULE ...`, `-c CODE ...` or `FILE ...`.
         environment: Variables on top of those of this process.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._folder = Path(tempfile.mkdtemp())
         self._files = [self._folder / name for name in ("output", "messages")]
-        given = {"arguments": list(arguments), "environment": dict(environment), "files": self._files}
+        given = {"arguments": list(arguments), "environment": dict(environment or {}), "files": self._files}
         context = multiprocessing.get_context("forkserver")
         self._process = context.Process(target=runpy.run_path, args=(str(PROGRAM), given, "forked"))
         self._process.start()
@@ -114,3 +115,13 @@ class Forked:
             self._said = [file.read_text(encoding="utf-8") if file.exists() else "" for file in self._files]
             shutil.rmtree(self._folder)
         return self._said
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Does what `python ARGUMENTS` does, and waits for its end."""
+    process = Forked(arguments)
+    try:
+        said = process.communicate()
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode or 0, *said)

@@ -205,9 +205,7 @@ def _run_here(arguments: list[str], given: bytes) -> tuple[object, str, str]:
 
 
 @pytest.fixture
-def do_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_data: Path
-) -> Callable[[str], int]:
+def do_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_data: Path) -> Callable[[str], int]:
     """Does a page in a folder that has the repository's examples, and no plugins installed."""
     for variable in ("PLUGFORMER_REGISTRY", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)

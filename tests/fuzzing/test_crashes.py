@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forking import run
 
 PROGRAM = Path(__file__).with_name("crashes.py")
 
@@ -14,8 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the program for
 
 
 def killed(what, folder, kills):
-    program = [sys.executable, str(PROGRAM), what, str(folder / "runs"), str(kills)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    done = run(str(PROGRAM), what, str(folder / "runs"), str(kills))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["kills"] == sum(found["moments"].values()) == kills

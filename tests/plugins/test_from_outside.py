@@ -89,7 +89,8 @@ def test_a_command_and_a_hook(tmp_path: Path) -> None:
     shown = plugformer("--help").stdout
     assert "slowest  Show the slowest update of a run. (plugformer-outside 1.0)" in shown
     assert "    plugformer slowest runs/dates" in plugformer("slowest", "--help").stdout
-    trained = plugformer("train", "copying", "--set", "training.steps=3", "--out", "run")
+    short = ["--set=training.steps=3", "--set=data.size=100", "--set=data.held_out=20"]
+    trained = plugformer("train", "copying", *short, "--out", "run")
     assert trained.returncode == 0, trained.stderr
     done = plugformer("slowest", "run")
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ SMOOTH = (
 
 
 def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path):
-    """Each is started by itself: what they share is not the seed of Python's hashes, nor what was imported."""
+    """Each is started by itself, and has another seed of Python's hashes."""
     one, two = tmp_path / "one", tmp_path / "two"
     report = train_tiny(one, EXPERTS, STILL, "training.accumulation=2")
     command = train_command(short_settings(EXPERTS, STILL), two, "--json")
