@@ -85,6 +85,7 @@ UNCHECKED = {
     "runs",
     "tasks",
     "testing",
+    "training",
     "verification",
 }
 """Folders whose tests call what those of others call with its shapes checked.
@@ -121,9 +122,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     config.update("jaxtyping_disable", long or item.path.relative_to(TESTS).parts[0] in UNCHECKED)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets long tests begin first, so that no process is left with one at the end."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Lets long tests begin first, so that no process is left with one at the end, and replace brief ones."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    replaced = {item.function for item in items if item.get_closest_marker("long")}
+    brief = [item for item in items if item.get_closest_marker("brief") and item.function in replaced]
+    items[:] = [item for item in items if item not in brief]
+    config.hook.pytest_deselected(items=brief)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

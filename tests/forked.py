@@ -4,14 +4,43 @@ import atexit
 import os
 import runpy
 import sys
+from contextlib import suppress
+from multiprocessing import forkserver, util
 from pathlib import Path
 
-arguments, environment, files = (globals()[name] for name in ("arguments", "environment", "files"))
+arguments, environment, files, own_session = (
+    globals()[name] for name in ("arguments", "environment", "files", "own_session")
+)
+
+
+def fork_a_server():
+    """Starts the fork server of this process as a copy of it, which has imported all that is needed."""
+
+    def forked(program, words, passed):
+        if child := os.fork():
+            return child
+        try:
+            for descriptor in set(map(int, os.listdir("/dev/fd"))) - {0, 1, 2, *passed}:
+                with suppress(OSError):  # the one of the folder itself
+                    os.close(descriptor)
+            exec(words[-1])  # noqa: S102 (as python -c does)
+        finally:
+            os._exit(0)
+
+    start, util.spawnv_passfds = util.spawnv_passfds, forked
+    forkserver.set_forkserver_preload([])
+    forkserver.ensure_running()
+    util.spawnv_passfds = start
+
+
 os.environ.update(environment)
 for descriptor, file in enumerate([os.devnull, *files]):
     opened = os.open(file, os.O_RDWR | os.O_CREAT)
     os.dup2(opened, descriptor)
     os.close(opened)
+if own_session:
+    os.setsid()
+    fork_a_server()
 try:
     if arguments[0] == "-m":
         sys.argv = arguments[1:]

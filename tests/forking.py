@@ -79,12 +79,25 @@ class Forked:
     Args:
         arguments: `-m MODULE ...`, `-c CODE ...` or `FILE ...`.
         environment: Variables on top of those of this process.
+        own_session: Whether it begins a session, in which all that it starts is found; its workers are then
+            forked as quickly.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        own_session: bool = False,
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp())
         self._files = [self._folder / name for name in ("output", "messages")]
-        given = {"arguments": list(arguments), "environment": dict(environment or {}), "files": self._files}
+        given = {
+            "arguments": list(arguments),
+            "environment": dict(environment or {}),
+            "files": self._files,
+            "own_session": own_session,
+        }
         context = multiprocessing.get_context("forkserver")
         self._process = context.Process(target=runpy.run_path, args=(str(PROGRAM), given, "forked"))
         self._process.start()
