@@ -3,10 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from datasets import Dataset
 
 from plugformer.data.columns import TokenColumn
+from plugformer.data.encoding import EncodedSplit
 from plugformer.data.packing import Packed
 from plugformer.interfaces import BEGIN, END
+from plugformer_plugins.architecture.decoder_only import DecoderOnly
+from plugformer_plugins.task_type.language_modelling import LanguageModelling
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 100])
@@ -28,3 +32,42 @@ def test_pieces_come_in_the_order_asked_for():
     packed = Packed(texts, np.arange(1), 2)
     assert packed.take(np.array([2, 0])).values.tolist() == [END, 10, 11]
     assert packed.before(np.array([2, 0])).values.tolist() == [13, BEGIN]
+
+
+@pytest.mark.parametrize("offset", range(4))
+def test_with_an_offset_pieces_begin_later_and_are_as_long(offset):
+    texts = TokenColumn(pa.chunked_array([[list(range(10, 23))]], pa.list_(pa.int32())))
+    packed = Packed(texts, np.arange(1), 4)
+    every = np.arange(len(packed))
+    pieces, before = packed.take(every, offset), packed.before(every, offset)
+    assert pieces.lengths.tolist() == packed.lengths.tolist() == [4, 4, 4, 2]
+    stream = [BEGIN, *range(10, 23), END]
+    starts = [min(1 + 4 * piece + offset, len(stream) - length) for piece, length in enumerate([4, 4, 4, 2])]
+    wanted = [
+        token
+        for start, length in zip(starts, packed.lengths, strict=True)
+        for token in stream[start : start + length]
+    ]
+    assert pieces.values.tolist() == wanted
+    assert before.values.tolist() == [stream[start - 1] for start in starts]
+
+
+def test_each_epoch_has_an_offset_of_its_own_and_evaluation_has_none():
+    data = Dataset.from_dict({"text": ["..."], "encoded_output": [list(range(10, 110))]})
+    split = EncodedSplit(data, LanguageModelling(), DecoderOnly(), piece=16)
+    rows = range(len(split))
+
+    def read(*epoch):
+        return split.batch(rows, epoch=epoch or None).target.ids
+
+    assert read()[0].tolist() == [BEGIN, *range(10, 26)]
+    assert read(1, 5).equal(read(1, 5))
+    first = {int(read(1, epoch)[0, 0]) for epoch in range(50)}
+    assert first <= {BEGIN, *range(10, 25)}
+    assert len(first) > 12
+    assert {int(read(2, epoch)[0, 0]) for epoch in range(3)} != {
+        int(read(1, epoch)[0, 0]) for epoch in range(3)
+    }
+    for epoch in range(3):  # the same offset for all of an epoch: no token twice but at the end
+        later = read(1, epoch)[:-2]
+        assert later[1:, 0].equal(later[:-1, -1])

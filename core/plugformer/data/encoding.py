@@ -106,7 +106,7 @@ class EncodedSplit:
             padding: Length that the batch is padded to at least; that of the split's batches if None.
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
-        encoded = self._encoded(chosen)
+        encoded = self._encoded(chosen, epoch)
         if self._sampling is not None and epoch is not None:
             generators = [np.random.default_rng([2, *epoch, row]) for row in chosen]
             encoded = self._sampling.encode(encoded, [self.example(row) for row in rows], generators)
@@ -119,12 +119,13 @@ class EncodedSplit:
         batch = self._architecture.arrange(encoded, self._type.level, side=side, length=length)
         return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows)))
 
-    def _encoded(self, chosen: Int[ndarray, " chosen"]) -> Encoded:
-        """Returns some rows as their task type has encoded them."""
+    def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:
+        """Returns some rows as their task type has encoded them; pieces begin elsewhere in every epoch."""
         if self._packed is not None:
-            return Encoded(
-                output=self._packed.take(chosen), start=self._packed.before(chosen), complete=False
-            )
+            draw = None if epoch is None else np.random.default_rng([3, *epoch])
+            offset = 0 if draw is None else int(draw.integers(self._packed.length))
+            pieces, before = self._packed.take(chosen, offset), self._packed.before(chosen, offset)
+            return Encoded(output=pieces, start=before, complete=False)
         columns = {name: column.take(chosen) for name, column in self._columns.items()}
         if self._asking and "output" in columns:  # a prompt
             columns["start"] = Ragged.repeated(BEGIN, len(chosen)).followed_by(columns.pop("output"))

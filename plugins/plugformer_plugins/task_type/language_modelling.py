@@ -10,7 +10,8 @@ class LanguageModelling(TaskType):
     """Predicts texts token by token, and continues prompts.
 
     Texts are joined, END behind each, and cut into pieces of `model.max_length` tokens; each token is
-    predicted once, from those before it in its piece and the last token of the piece before.
+    predicted once, from those before it in its piece and the last token of the piece before. In training,
+    pieces begin at another place in every epoch.
     """
 
     level = Level.NEXT_TOKEN
