@@ -20,9 +20,10 @@ def fork_a_server():
         if child := os.fork():
             return child
         try:
-            for descriptor in set(map(int, os.listdir("/dev/fd"))) - {0, 1, 2, *passed}:
-                with suppress(OSError):  # the one of the folder itself
-                    os.close(descriptor)
+            for opened in list(Path("/dev/fd").iterdir()):
+                with suppress(OSError):  # what listed them is closed
+                    if int(opened.name) not in (0, 1, 2, *passed):
+                        os.close(int(opened.name))
             exec(words[-1])  # noqa: S102 (as python -c does)
         finally:
             os._exit(0)

@@ -204,8 +204,16 @@ def _run_here(arguments: list[str], given: bytes) -> tuple[object, str, str]:
     return status or 0, out.getvalue(), err.getvalue()
 
 
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pages find the examples that another has prepared: some show commands that read all dates."""
+    return tmp_path_factory.mktemp("prepared")
+
+
 @pytest.fixture
-def do_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_data: Path) -> Callable[[str], int]:
+def do_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_data: Path, prepared: Path
+) -> Callable[[str], int]:
     """Does a page in a folder that has the repository's examples, and no plugins installed."""
     for variable in ("PLUGFORMER_REGISTRY", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
