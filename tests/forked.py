@@ -8,8 +8,8 @@ from contextlib import suppress
 from multiprocessing import forkserver, util
 from pathlib import Path
 
-arguments, environment, files, own_session = (
-    globals()[name] for name in ("arguments", "environment", "files", "own_session")
+arguments, environment, files, path, own_session = (
+    globals()[name] for name in ("arguments", "environment", "files", "path", "own_session")
 )
 
 
@@ -35,6 +35,7 @@ def fork_a_server():
 
 
 os.environ.update(environment)
+sys.path[:] = path
 for descriptor, file in enumerate([os.devnull, *files]):
     opened = os.open(file, os.O_RDWR | os.O_CREAT)
     os.dup2(opened, descriptor)

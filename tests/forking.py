@@ -10,6 +10,7 @@ import runpy
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ PRELOADED = [
     "torch.distributed.tensor",
 ]
 PROGRAM = Path(__file__).with_name("forked.py")
+PATH = [*sys.path]
+"""Before tests put folders of their own there."""
 
 
 class _Environment:
@@ -96,6 +99,7 @@ class Forked:
             "arguments": list(arguments),
             "environment": dict(environment or {}),
             "files": self._files,
+            "path": PATH,
             "own_session": own_session,
         }
         context = multiprocessing.get_context("forkserver")
