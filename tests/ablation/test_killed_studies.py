@@ -68,7 +68,7 @@ def test_killed_at_random_moments_a_study_ends_as_if_it_had_not_been(whole, kill
         deadline = time.monotonic() + 60
         while not list(killed.glob("cells/*/metrics.jsonl")) and time.monotonic() < deadline:
             time.sleep(0.1)
-        time.sleep(random.SystemRandom().uniform(0, 0.8 * seconds))
+        time.sleep(random.SystemRandom().uniform(0, 1.5 * seconds / kills))
         if whole:
             kill_all(process)
         else:
