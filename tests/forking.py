@@ -54,6 +54,9 @@ def one_fork_server() -> Iterator[None]:
     start, prepare = forkserver._forkserver.ensure_running, spawn.get_preparation_data
 
     def start_as_then() -> None:
+        if forkserver._forkserver._forkserver_pid is not None:
+            start()
+            return
         now = dict(os.environ)
         _become({**then, "TORCH_CPP_LOG_LEVEL": "ERROR"})  # which `train` sets
         try:
