@@ -98,7 +98,8 @@ def test_a_command_and_a_hook(tmp_path: Path) -> None:
     (tmp_path / "run/seconds.txt").unlink()
     missing = plugformer("slowest", "run")
     assert (missing.returncode, missing.stdout) == (2, "")
-    assert missing.stderr == "Error: run/seconds.txt is missing: train with this plugin installed\n"
+    said = "Error: run/seconds.txt is missing: train with this plugin installed\n"
+    assert missing.stderr.endswith(said)  # behind that it is still importing, where much else runs
 
 
 def test_they_use_documented_names_alone() -> None:
