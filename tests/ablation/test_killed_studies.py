@@ -17,7 +17,7 @@ MEASURED = ("peak_memory_mb", "tokens_per_second", "seconds", "directory")
 
 
 def begin(out):
-    changed = ["training.steps=400", "training.evaluate_every=20"]
+    changed = ["training.steps=200", "training.evaluate_every=10"]
     settings = [each for each in SETTINGS if not each.startswith(("training.steps", "training.eval"))]
     chosen = [word for each in (*settings, *changed) for word in ("--set", each)]
     command = ["ablate", "dates", "--swap", "model.attention=[mha, gqa]", "--seeds", "2", "--workers", "2"]
