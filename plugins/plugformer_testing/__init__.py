@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plugformer_testing.result import Outcome, Report, Status
-    from plugformer_testing.runner import run
-    from plugformer_testing.tests import contract_tests
+    from plugformer_testing.runner import contract_tests, run
 
 __all__ = ["Outcome", "Report", "Status", "contract_tests", "run"]
 
-_MODULES = {"contract_tests": "tests", "run": "runner"}
+_MODULES = {"contract_tests": "runner", "run": "runner"}
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
 

@@ -43,8 +43,8 @@ from plugformer.commands.main import main
 from plugformer.configuration import resolve
 from plugformer.registry import Registry, parse
 from plugformer.validation import validate_model
-from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.declaration import read_study
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = r'^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$'
@@ -148,7 +148,7 @@ class Page:
         """Checks a task, a manifest, a study, or a part of a task."""
         keys = yaml.safe_load(text).keys()
         if "factors" in keys:
-            resolve_variants(read_study(str(title), Options()), Registry.discover())
+            resolve_arms(read_study(str(title)), Registry.discover())
             return
         if keys & _MANIFEST:
             assert parse(text.encode(), "block").problems == ()

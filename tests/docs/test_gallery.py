@@ -5,6 +5,7 @@ Its own tests are run by `.ci/plugins`, from its wheel.
 
 import ast
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -126,7 +127,8 @@ def test_every_component_of_the_gallery_has_a_row(installed: Registry) -> None:
 def test_a_file_is_as_long_as_the_page_says(row: Row, installed: Registry) -> None:
     file = ROOT / row.file
     text = file.read_text(encoding="utf-8")
-    assert Path(Subject.registered(row.name, installed).file).read_text(encoding="utf-8") == text
+    component = Subject.of(row.name, installed).component
+    assert Path(inspect.getfile(component)).read_text(encoding="utf-8") == text
     lines = len(text.splitlines())
     assert str(lines) == row.lines
     assert row not in OUTSIDE or lines <= LONGEST
@@ -170,7 +172,7 @@ def test_a_component_keeps_its_contract_as_the_page_says(row: Row, installed: Re
         count = len(checks_of(Kind(row.name.partition("/")[0])))
         assert row.check == f"{count} of {count} checks passed"
         return
-    found = report(Subject.registered(row.name, installed))
+    found = report(Subject.of(row.name, installed))
     assert found.passed, [str(each) for each in found.outcomes]
     assert found.summary() == row.check
 
