@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from plugformer.configuration import resolve
-from plugformer.configuration.resolved import ResolvedTask
+from plugformer.configuration.resolving import ResolvedTask
 from plugformer.data.preparation import prepare
 from plugformer.training.fitting import order_of
 from plugformer.validation import validate

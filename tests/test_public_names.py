@@ -22,6 +22,7 @@ PACKAGES = {
             "evaluation",
             "hooks",
             "interfaces",
+            "lazy",
             "model",
             "registry",
         ),

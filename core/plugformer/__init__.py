@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.installed import components, create
+    from plugformer.registry.catalog import components, create
     from plugformer.runs.loading import load
     from plugformer.training.train import resume, train
 
@@ -22,8 +22,8 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "components", "create", "load", "resume", "train"]
 
 _MODULES = {
-    "components": "installed",
-    "create": "installed",
+    "components": "registry.catalog",
+    "create": "registry.catalog",
     "load": "runs.loading",
     "resume": "training.train",
     "train": "training.train",

@@ -9,7 +9,11 @@ from plugformer.threads import limit_spinning
 
 
 def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Returns a package's `__getattr__`.
+    """Returns a package's `__getattr__`, which imports a name when it is first used.
+
+    Example:
+        `if not TYPE_CHECKING: __getattr__ = lazily(__name__, {"Inspection": "attention"})`, beside imports
+        for type checkers.
 
     Args:
         package: Its name.

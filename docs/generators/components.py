@@ -4,7 +4,7 @@ import json
 from itertools import groupby
 
 from generators.markdown import code, first_sentence, prose, table
-from plugformer.commands.options import Option, describe_options
+from plugformer.commands.info import Option, describe_options
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry import Entry, Registry
 from plugformer.registry.loading import load_attribute

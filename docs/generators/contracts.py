@@ -31,10 +31,10 @@ from plugformer.kinds import INTERFACES
 from plugformer.registry.loading import load_attribute
 
 _TOPICS = {
-    "Task types and heads": ("level", "prediction", "task_type", "batch", "model", "head"),
-    "Models": ("architecture", "context", "position", "scope", "state", "residual", "initialization"),
-    "Data, metrics and decoding": ("data", "metric", "decoding", "tokenizer", "fast_tokenizer", "byte_level"),
-    "Computation": ("softmax_attention", "linear_cross_entropy", "real_tokens"),
+    "Task types and heads": ("prediction", "task_type", "batch", "model", "head"),
+    "Models": ("architecture", "context", "position", "scope", "attention", "residual", "initialization"),
+    "Data, metrics and decoding": ("data", "metric", "decoding", "tokenizer", "fast_tokenizer"),
+    "Computation": ("softmax_attention", "linear_cross_entropy"),
 }
 """The modules of `plugformer.interfaces` in the order of the page."""
 

@@ -3,15 +3,17 @@
 import ast
 
 from generators.markdown import definition, methods, prose, signature
-from plugformer.hooks.specification import Evaluation, Hooks, Run, Sample, TrainingHooks, Update
+from plugformer.hooks.specification import Comparison, Evaluation, Hooks, Run, Sample, TrainingHooks, Update
 
 
 def hook_reference() -> str:
     """Returns a section for each hook, in the order of a run's life, then one for each argument's type."""
-    given = [f"### {cls.__name__}\n\n{prose(cls.__doc__)}" for cls in (Run, Update, Evaluation, Sample)]
+    given = [
+        f"### {cls.__name__}\n\n{prose(cls.__doc__)}" for cls in (Run, Update, Evaluation, Sample, Comparison)
+    ]
     looking, taking_part = _sections(Hooks), _sections(TrainingHooks)
     training = ["## Hooks of a training", prose(TrainingHooks.__doc__), *taking_part]
-    return "\n\n".join(["## Hooks", *looking, *training, "## What hooks receive", *given])
+    return "\n\n".join(["## Hooks", *looking, *training, "## What hooks receive and return", *given])
 
 
 def _sections(specification: type) -> list[str]:

@@ -21,6 +21,7 @@ PACKAGES = (
     "plugformer.runs",
     "plugformer.hooks",
     "plugformer.commands",
+    "plugformer.lazy",
 )
 """What may be imported, without the modules inside."""
 

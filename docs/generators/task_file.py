@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from generators.markdown import code, prose, table
-from plugformer.commands.options import in_words
+from plugformer.commands.info import in_words
 from plugformer.configuration.blocks import kind_at
 from plugformer.configuration.task import Component, Task, Tokenizers
 from plugformer.explanations import model_at

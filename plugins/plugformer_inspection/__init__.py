@@ -7,8 +7,9 @@ In Python::
     from plugformer_inspection import inspect_attention, observing
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
@@ -24,11 +25,15 @@ __all__ = [
     "observing",
 ]
 
-if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
+_MODULES = {
+    "AttentionView": "attention",
+    "Inspection": "attention",
+    "Place": "observation",
+    "Record": "observation",
+    "attentions": "observation",
+    "inspect_attention": "attention",
+    "observing": "observation",
+}
 
-    def __getattr__(name: str) -> Any:
-        """Imports a name when it is first used: `plot --help` needs no torch."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = "observation" if name in ("Place", "Record", "attentions", "observing") else "attention"
-        return getattr(import_module(f"{__name__}.{home}"), name)
+if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
+    __getattr__ = lazily(__name__, _MODULES)

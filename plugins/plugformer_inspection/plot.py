@@ -1,6 +1,8 @@
 """All figures of a run, as files and as one page."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from plugformer.data import prepare
@@ -9,15 +11,47 @@ from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
 from plugformer_inspection.figures.attention import chosen, draw_attention, label, place_name
 from plugformer_inspection.figures.curves import draw_history
-from plugformer_inspection.figures.positions import draw_positions
 from plugformer_inspection.history import History, read_history
-from plugformer_inspection.page import Section, page
-from plugformer_inspection.positions import view_positions
+from plugformer_inspection.positions import draw_positions, view_positions
 from plugformer_reports.drawing import Drawing, looks, rendered
 from plugformer_reports.fonts import families_for
-from plugformer_reports.page import Picture, Rows
+from plugformer_reports.page import Picture, Rows, document, figure, table
 
 Notify = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        title: A heading.
+        paragraphs: What stands before the pictures, as plain text.
+        pictures: The figures.
+    """
+
+    title: str
+    paragraphs: Sequence[str]
+    pictures: Sequence[Picture] = ()
+
+
+def page(title: str, facts: Rows, scores: Rows, sections: Sequence[Section]) -> str:
+    """Returns the page.
+
+    Args:
+        title: What the run is.
+        facts: Names and values.
+        scores: A row of headings, then split, metric, value and interval of each score; empty if none.
+        sections: In their order.
+    """
+    header = table((), facts) + (table(scores[0], scores[1:]) if scores else "")
+    return document(title, header, [(section.title, _content(section)) for section in sections])
+
+
+def _content(section: Section) -> str:
+    return "\n".join(
+        [*(f"<p>{escape(text)}</p>" for text in section.paragraphs), *map(figure, section.pictures)]
+    )
 
 
 def plot(

@@ -1,4 +1,4 @@
-"""A new plugin: its names, and its files."""
+"""A new plugin: its names, what its kind asks for, and its files."""
 
 import builtins
 import keyword
@@ -6,17 +6,144 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from packaging.utils import canonicalize_name
 
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Kind, Other, parse
-from plugformer_scaffolding.samples import SAMPLES
 from plugformer_scaffolding.templates import Files, filled, template
 
 _NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)  # PEP 508
+
 _PREFIX = "plugformer-"
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The component or command that a new plugin of a kind starts with.
+
+    Attributes:
+        summary: What it does, in one sentence.
+        source: A link to the paper, or to documentation.
+        imports: The distributions that its file imports, besides Plugformer.
+        setting: What gives it to the task `dates`, a stand-in for its name included; empty for a command.
+    """
+
+    summary: str
+    source: str
+    imports: tuple[str, ...]
+    setting: str
+
+
+_MODULE = ("jaxtyping", "pydantic", "torch")
+
+
+OUTLINES: Mapping[Kind | Other, Outline] = {
+    Kind.TASK_TYPE: Outline(
+        "A text that answers a text.",
+        "https://arxiv.org/abs/1409.3215",
+        ("pydantic",),
+        "type=new_component",
+    ),
+    Kind.ARCHITECTURE: Outline(
+        "An encoder reads the input, a decoder continues the output with it in view.",
+        "https://arxiv.org/abs/1706.03762",
+        ("jaxtyping", "numpy", "torch"),
+        "model.architecture=new_component",
+    ),
+    Kind.TOKENIZER: Outline(
+        "One token for each character that occurs often enough.",
+        "https://huggingface.co/docs/tokenizers/api/models",
+        ("pydantic", "tokenizers"),
+        "tokenizer=new_component",
+    ),
+    Kind.POSITION: Outline(
+        "Sines and cosines of geometrically growing wavelengths, added to the embeddings.",
+        "https://arxiv.org/abs/1706.03762",
+        _MODULE,
+        "model.position=new_component",
+    ),
+    Kind.ATTENTION: Outline(
+        "Multi-head attention.",
+        "https://arxiv.org/abs/1706.03762",
+        _MODULE,
+        "model.attention=new_component",
+    ),
+    Kind.FEED_FORWARD: Outline(
+        "Two linear maps with a rectified linear unit between.",
+        "https://arxiv.org/abs/1706.03762",
+        _MODULE,
+        "model.feed_forward=new_component",
+    ),
+    Kind.NORM: Outline(
+        "Root mean square normalisation.",
+        "https://arxiv.org/abs/1910.07467",
+        _MODULE,
+        "model.norm=new_component",
+    ),
+    Kind.RESIDUAL: Outline(
+        "Pre-norm with a learned number for each sublayer.",
+        "https://arxiv.org/abs/2002.10444",
+        _MODULE,
+        "model.residual=new_component",
+    ),
+    Kind.HEAD: Outline(
+        "The next token at every position.",
+        "https://arxiv.org/abs/1608.05859",
+        _MODULE,
+        "model.head=new_component",
+    ),
+    Kind.INITIALIZATION: Outline(
+        "Every matrix normal, with a deviation by its number of inputs.",
+        "https://arxiv.org/abs/1502.01852",
+        _MODULE,
+        "model.initialization=new_component",
+    ),
+    Kind.DATA: Outline(
+        "Random sequences of numbers to be reversed.",
+        "https://huggingface.co/docs/datasets/create_dataset",
+        ("datasets", "pydantic"),
+        "data=new_component",
+    ),
+    Kind.METRIC: Outline(
+        "The share of outputs that equal one of their references, letter case aside.",
+        "https://arxiv.org/abs/1606.05250",
+        ("jaxtyping", "numpy", "pydantic"),
+        "evaluation.metrics=[exact_match,new_component]",
+    ),
+    Kind.SCHEDULE: Outline(
+        "A straight line from the full learning rate to none, or to a share of it.",
+        "https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LinearLR.html",
+        ("pydantic",),
+        "training.schedule=new_component",
+    ),
+    Kind.OPTIMIZER: Outline(
+        "Stochastic gradient descent with momentum.",
+        "https://proceedings.mlr.press/v28/sutskever13.html",
+        ("pydantic", "torch"),
+        "training.optimizer=new_component",
+    ),
+    Kind.DECODING: Outline(
+        "Always takes the most probable token.",
+        "https://docs.pytorch.org/docs/stable/generated/torch.argmax.html",
+        (),
+        "decoding=new_component",
+    ),
+    Kind.HOOK: Outline(
+        "Noise on the gradients, less at each update.",
+        "https://arxiv.org/abs/1511.06807",
+        ("pydantic", "torch"),
+        "training.hooks=[new_component]",
+    ),
+    Other.COMMAND: Outline(
+        "How many parameters each part of a trained model has.",
+        "",
+        ("typer",),
+        "",
+    ),
+}
 
 
 def plugin_files(name: str, kind: Kind | Other, taken: Iterable[str] = ()) -> tuple[Mapping[str, str], Files]:
@@ -41,7 +168,7 @@ def plugin_files(name: str, kind: Kind | Other, taken: Iterable[str] = ()) -> tu
     texts = {
         "pyproject.toml": template("plugin/pyproject.toml"),
         "README.md": template(f"{stencils}/README.md"),
-        f"{package}/__init__.py": f'"""{SAMPLES[kind].summary}"""\n',
+        f"{package}/__init__.py": f'"""{OUTLINES[kind].summary}"""\n',
         f"{package}/py.typed": "",
         f"{package}/registry.yaml": template(f"{stencils}/registry.yaml"),
         f"{package}/{kind}.py": component,
@@ -59,7 +186,7 @@ def _names(name: str, kind: Kind | Other, component: str) -> dict[str, str]:
             f"{name!r} is not the name of a distribution; "
             "expected letters, digits, -, _ and ., a letter or digit at either end, such as plugformer-mine"
         )
-    sample, distribution = SAMPLES[kind], canonicalize_name(name)
+    sample, distribution = OUTLINES[kind], canonicalize_name(name)
     own = distribution.removeprefix(_PREFIX).replace("-", "_")
     names = {
         "new-plugin": distribution,

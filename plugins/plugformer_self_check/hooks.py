@@ -9,8 +9,8 @@ import numpy as np
 
 from plugformer import load
 from plugformer.data import EncodedSplit
-from plugformer.evaluation import Comparison, Generator
-from plugformer.hooks import hookimpl
+from plugformer.evaluation import Generator
+from plugformer.hooks import Comparison, hookimpl
 from plugformer.interfaces import Batch, Generative, Hypothesis, Level, Model, evaluating
 from plugformer.registry import Kind
 from plugformer.runs import TrainedModel

@@ -7,8 +7,9 @@
     test_contract = contract_tests("attention/differential")
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer_testing.result import Outcome, Report, Status
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "Report", "Status", "contract_tests", "run"]
 
-_MODULES = {"contract_tests": "runner", "run": "runner"}
+_MODULES = {
+    "Outcome": "result",
+    "Report": "result",
+    "Status": "result",
+    "contract_tests": "runner",
+    "run": "runner",
+}
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-
-    def __getattr__(name: str) -> Any:
-        """Imports a name when it is first used: `check --help` needs no torch."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'result')}"), name)
+    __getattr__ = lazily(__name__, _MODULES)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.commands import listing, table
+from plugformer.commands import listing, printing
 
 PART = """
 from plugformer.interfaces import Schedule
@@ -87,7 +87,7 @@ def test_a_pipe_has_a_column(run, local, tmp_path):
 
 
 def test_a_terminal_has_a_column_where_something_was_checked(run, local, monkeypatch):
-    for module in (table, listing):
+    for module in (printing, listing):
         monkeypatch.setattr(module, "terminal_width", lambda: 80)
     lines = run("list", "schedule", "--registry", local).out.splitlines()
     assert next(line for line in lines if " faulty " in line).endswith(

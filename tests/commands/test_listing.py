@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from plugformer.commands import listing, table
+from plugformer.commands import listing, printing
 
 CONFLICT = """
 components:
@@ -18,7 +18,7 @@ LONG = "A summary that is a good deal longer than what is left of a line on a te
 @pytest.fixture
 def terminal(monkeypatch):
     """Makes standard output look like a terminal of 80 columns."""
-    monkeypatch.setattr(table, "terminal_width", lambda: 80)
+    monkeypatch.setattr(printing, "terminal_width", lambda: 80)
     monkeypatch.setattr(listing, "terminal_width", lambda: 80)
 
 

@@ -7,7 +7,7 @@ import typer
 
 from plugformer.commands.main import app
 from plugformer.registry import Registry
-from plugformer.registry.entry import CORE_COMMANDS
+from plugformer.registry.catalog import CORE_COMMANDS
 
 PROBE = """
 from typing import Annotated

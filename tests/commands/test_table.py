@@ -2,19 +2,19 @@
 
 import pytest
 
-from plugformer.commands import table
-from plugformer.commands.model_table import branch, print_model, rounded
+from plugformer.commands import printing
+from plugformer.commands.info import branch, print_model, rounded
 from plugformer.terminal import clipped
 
 
 def test_columns_are_aligned(capsys):
-    table.print_table(("a", "number"), [("longer", "1"), ("b", "1,000")], right=("number",))
+    printing.print_table(("a", "number"), [("longer", "1"), ("b", "1,000")], right=("number",))
     assert capsys.readouterr().out == "a       number\nlonger       1\nb        1,000\n"
 
 
 def test_columns_with_chinese_are_aligned_on_a_terminal(capsys):
     """A terminal gives each of these characters two columns, and an accent of its own none."""
-    table.print_table(
+    printing.print_table(
         ("class", "text", "number"), [("财经", "cafe\u0301", "1"), ("a", "茶", "1,000")], right=("number",)
     )
     header, *rows = capsys.readouterr().out.splitlines()
@@ -30,13 +30,13 @@ def test_a_chinese_line_is_cut_where_the_terminal_ends():
 
 
 def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
-    monkeypatch.setattr(table, "terminal_width", lambda: 24)
-    table.print_table(("a",), [("x" * 30,)])
-    table.print_text("some words that do not fit on one line", indent=2)
+    monkeypatch.setattr(printing, "terminal_width", lambda: 24)
+    printing.print_table(("a",), [("x" * 30,)])
+    printing.print_text("some words that do not fit on one line", indent=2)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "x" * 23 + "…"
     assert lines[2:] == ["  some words that do not", "  fit on one line"]
-    table.print_text("what is wrong\nwhat to do", indent=2)
+    printing.print_text("what is wrong\nwhat to do", indent=2)
     assert capsys.readouterr().out == "  what is wrong\n  what to do\n"
 
 

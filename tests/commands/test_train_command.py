@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.commands import scores
-from plugformer.commands.scores import print_report
-from plugformer.evaluation.report import Comparison, Report, SelfCheck
+from plugformer.commands import printing
+from plugformer.commands.printing import print_report
+from plugformer.evaluation.report import Report, SelfCheck
+from plugformer.hooks import Comparison
 from plugformer.registry import Registry
 from plugformer.training import train as training
 
@@ -127,7 +128,7 @@ def test_signatures_and_tables_stand_below_the_scores(capsys):
 
 
 def test_columns_that_are_wider_than_the_terminal_are_numbered(capsys, monkeypatch):
-    monkeypatch.setattr(scores, "terminal_width", lambda: 50)
+    monkeypatch.setattr(printing, "terminal_width", lambda: 50)
     print_report(Report(Path("runs/a"), "test", MANY, 20, 2.0), as_json=False)
     assert capsys.readouterr().out.splitlines()[-3:] == [
         "                          1   2",

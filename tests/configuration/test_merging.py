@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from plugformer.configuration.blocks import default_blocks
-from plugformer.configuration.merging import merge_layers
+from plugformer.configuration.layers import merge_layers
 from plugformer.configuration.overrides import read_overrides
 from plugformer.documents import Mapping, plain, read_mapping
 

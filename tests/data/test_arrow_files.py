@@ -9,7 +9,7 @@ from datasets import ClassLabel, Features, Value
 
 from plugformer.cache import scratch_folder
 from plugformer.configuration.task import Task
-from plugformer.data.arrow_files import PLACE, ROWS, on_disk, write_arrow
+from plugformer.data.arrow import PLACE, ROWS, on_disk, write_arrow
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError
 from plugformer.registry import Registry

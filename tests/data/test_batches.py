@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.batches import labelled, pairs
 
-from plugformer.data.columns import TokenColumn
+from plugformer.data.arrow import TokenColumn
 from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side, pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small_tasks import SmallTask

@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 from datasets import Dataset
 
-from plugformer.data.columns import TokenColumn
+from plugformer.data.arrow import Packed, TokenColumn
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.packing import Packed
 from plugformer.interfaces import BEGIN, END
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.task_type.language_modelling import LanguageModelling

@@ -13,9 +13,9 @@ from datasets import DatasetDict
 
 from plugformer.cache import cache_folder
 from plugformer.configuration.task import Component, Task
-from plugformer.data import preparation, prepared_entry
-from plugformer.data.cache_key import cache_key
+from plugformer.data import preparation, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
+from plugformer.data.prepared_cache import cache_key
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
@@ -283,10 +283,10 @@ def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tm
     prepare(task(file), registry)
     (old,) = entries()
     used = shutil.copytree(old, old.with_name("used"))
-    month = time.time() - (prepared_entry.UNUSED_DAYS + 1) * 86400
+    month = time.time() - (prepared_cache.UNUSED_DAYS + 1) * 86400
     for entry in (old, used):
         os.utime(entry, (month, month))
-    assert prepared_entry.PreparedEntry.find("used") is not None  # counts as use
+    assert prepared_cache.PreparedEntry.find("used") is not None  # counts as use
     prepare(task(file, split={"validation": 0.2}), registry)
     assert not old.exists()
     assert used.exists()

@@ -19,7 +19,7 @@ from tests.columns import LABELS
 from plugformer.configuration.task import Task
 from plugformer.data.blocks import BlockReader, Place
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.fingerprints import sampled_version
+from plugformer.data.files import sampled_version
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import ConfigurationError, DataError, RunError
 from plugformer.registry import Registry

@@ -7,10 +7,9 @@ import pytest
 from datasets import Dataset
 from tests.pieces import Pieces
 
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import DataBlock
 from plugformer.data.length import limited
-from plugformer.data.tokenizing import encode
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import Vocabularies, encode
 from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
@@ -46,17 +45,9 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
     texts = [text for values in examples.values() for text in values if isinstance(text, str)]
     tokenizer = drawing([*SOURCES, *TARGETS, *texts])
     known = Vocabularies(tokenizer, tokenizer, task_type)
-    block = {"name": "-"}
-    task = Task.model_validate(
-        {
-            "type": block,
-            "data": block | {"length": length or {}},
-            "tokenizer": block,
-            "model": {"architecture": block, "head": block, "max_length": max_length},
-        }
-    )
+    block = DataBlock.model_validate({"name": "-", "length": length or {}})
     data = Dataset(pa.table({**examples, **encode(examples, known)}))
-    return limited(data, task, known, architecture, str)[0]
+    return limited(data, block, max_length, known, architecture, str)[0]
 
 
 def rows(tokens):

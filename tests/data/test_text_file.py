@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.data.text_file import read_lines
+from plugformer.data.files import read_lines
 from plugformer.errors import DataError
 
 CONTENT = "\ufefferste Zeile\r\n zweite\u2028noch immer \n\nletzte".encode()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.columns import LABELS, PAIRS
 from tests.fuzzing.mutation import BYTES, JSON_TOKENS, SCALARS, as_json, damaged, documents
 
-from plugformer.data.text_file import read_lines
+from plugformer.data.files import read_lines
 from plugformer.errors import DataError
 from plugformer_plugins.data.lines import Lines
 from plugformer_plugins.data.table import Table

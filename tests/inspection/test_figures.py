@@ -14,11 +14,10 @@ from plugformer.interfaces import ModelContext
 from plugformer_inspection.attention import AttentionView
 from plugformer_inspection.figures.attention import MOST_TOKENS, chosen, draw_attention, label
 from plugformer_inspection.figures.curves import draw_history
-from plugformer_inspection.figures.positions import draw_positions
 from plugformer_inspection.history import History
 from plugformer_inspection.observation import Place
-from plugformer_inspection.page import Section, page
-from plugformer_inspection.positions import EncodingView, view_encoding
+from plugformer_inspection.plot import Section, page
+from plugformer_inspection.positions import EncodingView, draw_positions, view_encoding
 from plugformer_reports import fonts
 from plugformer_reports.drawing import looks, rendered
 from plugformer_reports.fonts import families_for

@@ -14,7 +14,7 @@ import pytest
 from plugformer.commands.main import main
 from plugformer.errors import RegistryError
 from plugformer.interfaces import ModelContext
-from plugformer.registry import Registry, import_timer
+from plugformer.registry import Registry, loading
 
 MODEL = ModelContext(width=8, heads=2, hidden_width=8)
 _SPEC = importlib.util.spec_from_file_location(
@@ -136,7 +136,7 @@ def test_using_one_that_sleeps_says_for_whom_one_waits(here, monkeypatch, capsys
         raise KeyboardInterrupt  # of somebody who has read the line
 
     monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(import_timer, "PATIENCE", 0.1)
+    monkeypatch.setattr(loading, "PATIENCE", 0.1)
     with pytest.raises(SystemExit, match="130"):
         main(["validate", "dates", "--set", "model.norm=norm-sleeps"])
     line = "still importing plugin_sleeps.part after 0.1 s, for norm 'norm-sleeps' (plugin-sleeps 1.0)"

@@ -26,7 +26,7 @@ def test_an_installed_plugin_is_found_and_not_imported(install) -> None:
     plugin = plugins()["plug-one"]
     assert plugin.cause == ""
     assert plugin.owner.version == "2.3"
-    assert [entry.name for entry in plugin.manifest.components] == ["mine"]
+    assert [entry.name for entry in plugin.manifest.entries] == ["mine"]
     assert "plug_one" not in sys.modules
 
 

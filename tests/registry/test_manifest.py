@@ -3,7 +3,7 @@
 import pytest
 
 from plugformer.kinds import Kind
-from plugformer.registry.manifest import CommandEntry, ComponentEntry, TaskEntry, parse
+from plugformer.registry.manifest import Entry, Other, parse
 
 SOUND = """
 plugformer: ">=0.1"
@@ -24,23 +24,23 @@ def test_a_sound_manifest_says_what_is_written() -> None:
     manifest = parse(SOUND.encode(), "registry.yaml")
     assert manifest.problems == ()
     assert manifest.requires == ">=0.1"
-    assert manifest.components == (
-        ComponentEntry(
+    assert manifest.entries == (
+        Entry(
             Kind.ATTENTION,
             "differential",
             "plug_diff.attention:Differential",
             "The difference of two softmax maps.",
             "https://arxiv.org/abs/2410.05258",
         ),
+        Entry(Other.TASK, "toy", "plug_diff:toy/task.yaml", "A toy."),
+        Entry(Other.COMMAND, "probe", "plug_diff.probe:command", "Probes."),
+        Entry(Other.HOOKS, "plug_diff.hooks", "plug_diff.hooks"),
     )
-    assert manifest.tasks == (TaskEntry("toy", "plug_diff:toy/task.yaml", "A toy."),)
-    assert manifest.hooks == ("plug_diff.hooks",)
-    assert manifest.commands == (CommandEntry("probe", "plug_diff.probe:command", "Probes."),)
 
 
 def test_expected_failures_have_their_reasons() -> None:
     text = "components: {norm: {a: {class: 'm:A', expected_failures: {shapes: No odd widths.}}}}"
-    (entry,) = parse(text.encode(), "registry.yaml").components
+    (entry,) = parse(text.encode(), "registry.yaml").entries
     assert entry.expected_failures == (("shapes", "No odd widths."),)
 
 
@@ -105,7 +105,7 @@ def test_all_problems_come_together_and_sound_entries_stay() -> None:
     text = "compnents: {}\ncomponents: {norm: {a: {class: x}, b: {class: 'm:B'}}}\nhooks: 3\n"
     manifest = parse(text.encode(), "registry.yaml")
     assert len(manifest.problems) == 3
-    assert [entry.name for entry in manifest.components] == ["b"]
+    assert [entry.name for entry in manifest.entries] == ["b"]
 
 
 def test_the_built_in_manifest_is_sound_and_complete() -> None:
@@ -114,5 +114,5 @@ def test_the_built_in_manifest_is_sound_and_complete() -> None:
     file, content = _built_in_manifest()
     manifest = parse(content, file)
     assert manifest.problems == ()
-    assert all(entry.summary and entry.source for entry in manifest.components)
-    assert all(entry.summary for entry in manifest.tasks)
+    assert all(entry.summary for entry in manifest.entries)
+    assert all(entry.source for entry in manifest.entries if entry.kind in list(Kind))

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from plugformer.commands.scores import print_report
+from plugformer.commands.printing import print_report
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
 

@@ -11,7 +11,7 @@ import torch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.errors import RegistryError
-from plugformer.evaluation import Comparison
+from plugformer.hooks import Comparison
 from plugformer.interfaces import END, Hypothesis, Padding, PerPosition, Positions, Scope, evaluating
 from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
@@ -24,8 +24,7 @@ from plugformer_self_check.agreement import outputs_apart
 SEQUENCES = ["cached = uncached", "batch = single", "beam of 1 = greedy", "saved = loaded"]
 LABELS = ["batch = single", "padded = unpadded", "saved = loaded"]
 COMPARING = """
-from plugformer.evaluation import Comparison
-from plugformer.hooks import hookimpl
+from plugformer.hooks import Comparison, hookimpl
 
 @hookimpl
 def self_check(rows):

@@ -6,7 +6,7 @@ and manifests it imports when it runs. What the commands of other packages take 
 
 from typing import TYPE_CHECKING
 
-from plugformer.commands.last_check import save_check
+from plugformer.commands.listing import save_check
 from plugformer.commands.parameters import (
     AsJson,
     LocalManifest,
@@ -16,7 +16,7 @@ from plugformer.commands.parameters import (
     examples,
     installed,
 )
-from plugformer.commands.table import print_text
+from plugformer.commands.printing import print_text
 from plugformer.faults import cause_of
 from plugformer.lazy import lazily
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, RunSettings, installed
-from plugformer.commands.scores import print_report, print_self_check
+from plugformer.commands.printing import print_report, print_self_check
 from plugformer.errors import ConfigurationError
 
 if TYPE_CHECKING:

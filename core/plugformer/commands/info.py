@@ -1,20 +1,23 @@
 """`plugformer info`: one component with its options, or one task with its model."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.commands.last_check import last_check
-from plugformer.commands.listing import as_record, print_entries
-from plugformer.commands.model_table import print_model
+from plugformer.commands.listing import as_record, last_check, print_entries
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
-from plugformer.commands.table import print_text
+from plugformer.commands.printing import print_table, print_text
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
+
+if TYPE_CHECKING:
+    from plugformer.model.summary import Row
+
 
 EXAMPLES = (
     "plugformer info attention/gqa",
@@ -51,8 +54,6 @@ def command(
 
 
 def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) -> None:
-    from plugformer.commands.options import describe_options
-
     entry = registry.find(kind, name)
     options = describe_options(registry.load(kind, name))
     if as_json:
@@ -126,3 +127,130 @@ def _refuse_component(name: str, registry: Registry) -> None:
     if kinds := [entry.kind for entry in registry.entries() if entry.name == name]:
         choices = " or ".join(f"`plugformer info {kind}/{name}`" for kind in kinds)
         raise RegistryError(f"{name!r} is a component, not a task\nwrite {choices}")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: Its key in a task file.
+        type: What it may be, such as `integer >= 1`.
+        required: Whether it must be given.
+        default: Its value otherwise.
+        description: What it is for.
+    """
+
+    name: str
+    type: str
+    required: bool
+    default: Any
+    description: str
+
+
+def describe_options(component: type) -> list[Option]:
+    """Returns a component's options in the order of its constructor.
+
+    Raises:
+        RegistryError: They cannot be checked, because of how the constructor is annotated.
+    """
+    from plugformer.registry import options_model  # imports pydantic, which `list` does without
+
+    schema = options_model(component).model_json_schema()
+    definitions = schema.get("$defs", {})
+    required = schema.get("required", [])
+    return [
+        Option(
+            name=name,
+            type=in_words(field, definitions),
+            required=name in required,
+            default=field.get("default"),
+            description=field.get("description", ""),
+        )
+        for name, field in schema["properties"].items()
+    ]
+
+
+def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
+    """Returns what a JSON Schema allows, in words.
+
+    Args:
+        schema: Of one value.
+        definitions: What its references refer to.
+    """
+    definitions = definitions or {}
+    if "$ref" in schema:
+        return in_words(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if "anyOf" in schema:
+        return " or ".join(in_words(member, definitions) for member in schema["anyOf"])
+    if "enum" in schema:
+        return " | ".join(str(choice) for choice in schema["enum"])
+    if "const" in schema:
+        return str(schema["const"])
+    kind = schema.get("type", "any value")
+    if kind == "array":
+        return _list_in_words(schema, definitions)
+    far = {"maximum"} if schema.get("maximum", 0) >= _FAR else set()
+    bounds = [f"{sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema.keys() - far]
+    return " ".join([_WORDS.get(kind, kind), ", ".join(bounds)]).rstrip()
+
+
+def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    if "prefixItems" not in schema:
+        return f"list of {in_words(schema['items'], definitions)}" if "items" in schema else "list"
+    members = [in_words(item, definitions) for item in schema["prefixItems"]]
+    alike = len(set(members)) == 1
+    return f"list of {len(members)}: {members[0] if alike else '; '.join(members)}"
+
+
+_WORDS = {"string": "text", "object": "mapping", "null": "null", "boolean": "true | false"}
+
+
+_FAR = 2**31 - 1
+"""An upper bound that only computers care about."""
+
+
+_BOUNDS = {
+    "minimum": ">=",
+    "exclusiveMinimum": ">",
+    "maximum": "<=",
+    "exclusiveMaximum": "<",
+    "pattern": "matching",
+}
+
+
+def print_model(rows: Sequence["Row"]) -> None:
+    """Prints the modules, each indented below the one it belongs to, and the totals of the whole model."""
+    paths = [row.path for row in rows]
+    cells = [
+        (
+            branch(row.path, paths),
+            row.module,
+            " × ".join(map(str, row.shape)),
+            f"{row.parameters:,}",
+            rounded(row.flops) if row.flops else "",
+        )
+        for row in rows
+        if row.path
+    ]
+    header = ("module", "class", "output", "parameters", "FLOPs")
+    print_table(header, cells, right=("parameters", "FLOPs"))
+    for whole in (row for row in rows if not row.path):
+        typer.echo(f"\n{whole.module}: {whole.parameters:,} parameters, {rounded(whole.flops)} FLOPs forward")
+
+
+def branch(path: str, paths: Sequence[str]) -> str:
+    """Returns a module's path without those of the modules around it, indented by their number."""
+    around = [other for other in paths if other and path.startswith(f"{other}.")]
+    nearest = max(around, key=len, default="")
+    return "  " * len(around) + path.removeprefix(f"{nearest}.")
+
+
+def rounded(number: int) -> str:
+    """Returns a large number with three digits and its SI prefix: `1.23 M`."""
+    value = float(number)
+    for prefix in ("", " k", " M", " G", " T"):
+        if value < 999.5:
+            return f"{value:.3g}{prefix}"
+        value /= 1000
+    return f"{value:.0f} P"

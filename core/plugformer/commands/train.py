@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
-from plugformer.commands.scores import print_next_steps, print_report, print_self_check
+from plugformer.commands.printing import print_next_steps, print_report, print_self_check
 from plugformer.errors import ConfigurationError
 
 if TYPE_CHECKING:

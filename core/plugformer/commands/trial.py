@@ -9,11 +9,11 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from torch import Tensor
+from torch import nn
 
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.hooks.manager import HookManager
-from plugformer.interfaces import HeadContext, ModelContext, Norm, Place, ResidualContext
+from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Other
 from plugformer.registry.loading import (
@@ -35,13 +35,6 @@ _PLACES = (
     Place(stack="decoder", layer=1, layers=2, cross=True),
 )
 _NEURAL = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM)
-
-
-class _Unchanged(Norm):
-    """Stands for the norm of a task."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
 
 
 def try_entries(entries: Iterable[Entry], results: Connection, *, construct: bool) -> None:
@@ -106,7 +99,7 @@ def _contexts(kind: Kind) -> Iterator[tuple[ModelContext, ...]]:
             yield (HeadContext(outputs=7, place=place, **_SIZES),)
         elif kind is Kind.RESIDUAL:
             sublayers = ("attention", "cross_attention", "feed_forward")
-            yield (ResidualContext(sublayers=sublayers, norm=_Unchanged, place=place, **_SIZES),)
+            yield (ResidualContext(sublayers=sublayers, norm=nn.Identity, place=place, **_SIZES),)
         elif kind in _NEURAL:
             yield (ModelContext(place=place, **_SIZES),)
         else:

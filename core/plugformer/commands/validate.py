@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, TaskName, installed
-from plugformer.commands.table import print_text
+from plugformer.commands.printing import print_text
 from plugformer.errors import PlugformerError
 from plugformer.registry import Registry
 

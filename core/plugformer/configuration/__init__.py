@@ -4,15 +4,13 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 `check_settings` compares it with a form derived from `Settings`, and `report` says what is wrong, and where.
 """
 
-from plugformer.configuration.components import check_components
 from plugformer.configuration.layers import is_file, short_name
 from plugformer.configuration.overrides import nested, read_overrides, read_setting
 from plugformer.configuration.paths import expand
-from plugformer.configuration.resolved import ResolvedTask, origin_of
-from plugformer.configuration.resolving import resolve, resolve_changed
+from plugformer.configuration.resolving import ResolvedTask, check_components, resolve, resolve_changed
 from plugformer.configuration.saving import as_dict, dump
 from plugformer.configuration.schema import schema
-from plugformer.configuration.structure import check_settings
+from plugformer.configuration.structure import check_settings, origin_of
 from plugformer.configuration.task import Component, Settings, Task, Training
 from plugformer.documents import Mapping, Node, Scalar, plain, read_file
 from plugformer.explanations import InWords, shown

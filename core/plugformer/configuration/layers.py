@@ -1,17 +1,32 @@
-"""The files that make up a task: the file itself and what it extends, with the local manifests they name."""
+"""The files that make up a task, with the local manifests that they name, and how they are merged.
+
+A component's block with a name replaces the one below it whole, except settings that belong to the core, so
+that no option of the old component leaks into the new one; without a name it merges. Plain mappings merge,
+lists and single values replace. Two rules keep a later layer in charge: a key clears the inherited keys that
+it excludes (`steps`, `epochs`), and a part of the whole model clears inherited settings of single stacks and
+layers.
+"""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
+from plugformer.configuration.blocks import DEFAULT, core_keys, names_sides
 from plugformer.configuration.paths import expand
+from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
 from plugformer.documents import Mapping, Node, Scalar, read_file
 from plugformer.errors import ConfigurationError, PlugformerError
-from plugformer.problems import Problem, report
+from plugformer.explanations import model_at
+from plugformer.problems import Key, Origin, Problem, dotted, report
 from plugformer.registry import Registry
 
 MAX_FILES = 100
 """Files that extend one another: real tasks have a few."""
+
+KeyPath: TypeAlias = tuple[Key, ...]
+"""The keys that lead to a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +132,127 @@ def _display(file: Path) -> str:
     """Returns the path as it is shortest from the current folder."""
     absolute = file.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)
+
+
+def merge_layers(layers: Iterable[Mapping]) -> tuple[Mapping, list[str]]:
+    """Merges layers, the lowest first.
+
+    Returns:
+        The merged tree, whose nodes keep the origins of the layers that wrote them, and a notice for each
+        setting that a later layer cleared.
+    """
+    first, *rest = layers
+    merger = _Merger()
+    for layer in rest:
+        first = merger.mappings(first, layer, ())
+    return first, merger.notices
+
+
+class _Merger:
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def merge(self, base: Node | None, over: Node, path: KeyPath) -> Node:
+        model = model_at(Task, path)
+        if base is None:
+            return over
+        if model is not None and issubclass(model, Tokenizers):
+            return self._tokenizers(base, over, path)
+        if model is not None and issubclass(model, Component):
+            return self._component(base, over, path)
+        if isinstance(base, Mapping) and isinstance(over, Mapping):
+            return self.mappings(base, over, path)
+        return over
+
+    def mappings(self, base: Mapping, over: Mapping, path: KeyPath) -> Mapping:
+        for key, node in over.items.items():
+            base = self._without_excluded(base, over, key, path)
+            if names_all(node):
+                base = self._without_specific(base, (*path, key), path, node)
+        merged = Mapping(dict(base.items), base.keys | over.keys, _outermost(base, over))
+        for key, node in over.items.items():
+            merged.items[key] = self.merge(base.items.get(key), node, (*path, key))
+        return merged
+
+    def _component(self, base: Node, over: Node, path: KeyPath) -> Node:
+        replacing = isinstance(over, Scalar) or (isinstance(over, Mapping) and "name" in over.items)
+        below = block_of(base)
+        if below is None or (isinstance(over, Scalar) and not isinstance(over.value, str)):
+            return over
+        if replacing:
+            below = _only(below, core_keys(model_at(Task, path)))
+            if isinstance(over, Scalar) and not below.items:
+                return over
+        block = block_of(over)
+        return over if block is None else self.mappings(below, block, path)
+
+    def _tokenizers(self, base: Node, over: Node, path: KeyPath) -> Node:
+        """Merges tokenizers; one for both sides, extended on one side, becomes one for each."""
+        below = block_of(base)
+        named = names_all(over) or (isinstance(over, Mapping) and names_sides(over))
+        if isinstance(over, Mapping) and "run" in over.items and not named:
+            return over  # the run says which ones
+        if below is not None and "run" in below.items and named:
+            base = below = _only(below, below.items.keys() - {"run"})
+        if below is not None and isinstance(over, Mapping) and names_sides(over):
+            if not names_sides(below):
+                both = _only(below, below.items.keys() - core_keys(Tokenizers))
+                sides: dict[Key, Node] = {"source": both, "target": both}
+                below = Mapping(sides, dict.fromkeys(sides, below.origin), below.origin)
+            return self.mappings(below, over, path)
+        return self._component(base, over, path)
+
+    def _without_excluded(self, base: Mapping, over: Mapping, key: Key, path: KeyPath) -> Mapping:
+        """Drops inherited keys that a newly given one excludes."""
+        model = model_at(Task, path)
+        given = over.items[key]
+        if model is None or not issubclass(model, Settings) or given == Scalar(None, given.origin):
+            return base
+        partners = {other for pair in model.exclusive if key in pair for other in pair if other != key}
+        return _only(base, base.items.keys() - partners)
+
+    def _without_specific(self, base: Mapping, general: KeyPath, path: KeyPath, by: Node) -> Mapping:
+        """Drops the inherited settings of stacks and layers that a setting further out replaces."""
+        items = dict(base.items)
+        for key, child in base.items.items():
+            if not isinstance(child, Mapping):
+                continue
+            model = model_at(Task, (*path, key))
+            if model is not None and issubclass(model, Overrides) and general[-1] not in model.independent:
+                child = self._cleared(child, general, (*path, key), by)
+                items[key] = self._without_specific(child, general, (*path, key), by)
+            elif key == "per_layer":
+                items[key] = self._without_specific(child, general, (*path, key), by)
+        return replace(base, items=items)
+
+    def _cleared(self, child: Mapping, general: KeyPath, path: KeyPath, by: Node) -> Mapping:
+        old = child.items.get(general[-1])
+        if old is None:
+            return child
+        here = dotted((*path, general[-1]))
+        self.notices.append(f"{by.origin}  {dotted(general)}: clears {here}, written at {old.origin}")
+        return _only(child, child.items.keys() - {general[-1]})
+
+
+def names_all(node: Node) -> bool:
+    """Whether the node says which component (or how many layers) there shall be, not just an option more."""
+    return not isinstance(node, Mapping) or "name" in node.items
+
+
+def block_of(node: Node) -> Mapping | None:
+    """Returns a component's block; a name alone counts as a block with a name."""
+    if isinstance(node, Mapping):
+        return node
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        return Mapping({"name": node}, {"name": node.origin}, node.origin)
+    return None
+
+
+def _outermost(base: Mapping, over: Mapping) -> Origin:
+    """Returns the place of a merged mapping: where the latest file wrote it, which --set did not."""
+    return base.origin if over.origin.line is None and base.origin != DEFAULT else over.origin
+
+
+def _only(mapping: Mapping, keys: Iterable[Key]) -> Mapping:
+    kept = set(keys)
+    return replace(mapping, items={key: item for key, item in mapping.items.items() if key in kept})

@@ -1,19 +1,66 @@
 """From a task's name or file to settings that have been checked, in two passes."""
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from plugformer.configuration.blocks import default_blocks
-from plugformer.configuration.layers import Layers, read_layers, with_manifest
-from plugformer.configuration.merging import merge_layers
-from plugformer.configuration.other_runs import with_other_runs
+from pydantic import BaseModel, ValidationError
+
+from plugformer.configuration.blocks import Block, blocks, default_blocks
+from plugformer.configuration.layers import Layers, merge_layers, read_layers, with_manifest
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.resolved import ResolvedTask
-from plugformer.configuration.structure import check_structure
-from plugformer.documents import Mapping
-from plugformer.errors import ConfigurationError
+from plugformer.configuration.paths import resolve_paths, with_other_runs
+from plugformer.configuration.structure import check_structure, located, origin_of
+from plugformer.configuration.task import Task
+from plugformer.documents import Mapping, plain
+from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.explanations import explain
 from plugformer.kinds import Kind
-from plugformer.problems import Key, report
+from plugformer.problems import Key, Origin, Problem, report
 from plugformer.registry import Registry
+from plugformer.registry.options import options_model
+
+
+@dataclass(frozen=True)
+class ResolvedTask:
+    """A task, ready to be used.
+
+    Attributes:
+        task: The settings.
+        registry: The registry with the local manifests that the task names.
+        notices: What a user should know about how layers were merged.
+        tree: The merged layers, as they were written.
+    """
+
+    task: Task
+    registry: Registry
+    notices: list[str]
+    tree: Mapping
+
+    def origin(self, path: tuple[Key, ...]) -> Origin | None:
+        """Returns where the value at a path was written, or else the mapping that it is missing from."""
+        return origin_of(self.tree, path)
+
+    def problem(self, path: tuple[Key, ...], message: str, hint: str = "") -> Problem:
+        """Returns a problem with the value at a path, located where it was written."""
+        return Problem(self.origin(path), path, message, hint)
+
+    def raise_for(self, found: Iterable[tuple[tuple[Key, ...], str]]) -> Self:
+        """Returns this task if nothing is found to be wrong with it.
+
+        Args:
+            found: The path of each problem, and a sentence; a hint may follow on lines of its own.
+
+        Raises:
+            ConfigurationError: Something is; all problems together, each with its place.
+        """
+        problems = []
+        for path, message in found:
+            sentence, _, hint = message.partition("\n")
+            problems.append(self.problem(path, sentence, hint))
+        if problems:
+            raise ConfigurationError(report(problems))
+        return self
 
 
 def resolve(
@@ -76,12 +123,78 @@ def resolve_layers(
     return ResolvedTask(check_structure(tree, known, kinds), known, notices, tree)
 
 
-def located(checked: ResolvedTask, found: Iterable[tuple[tuple[Key, ...], str]]) -> ResolvedTask:
-    """Returns a task that has no problem; raises all of them otherwise."""
-    problems = []
-    for path, message in found:
-        sentence, _, hint = message.partition("\n")
-        problems.append(checked.problem(path, sentence, hint))
+def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
+    """Imports the components that a task names and checks their options.
+
+    Args:
+        resolved: The task.
+        kinds: Those of the components that are needed; the others stay as they are written.
+
+    Returns:
+        The task with the defaults of all options filled in and its paths made absolute.
+
+    Raises:
+        ConfigurationError: A component cannot be imported, or an option is unknown, missing, of the wrong
+            type or out of range; every problem with its place.
+    """
+    problems: list[Problem] = []
+    complete = plain(resolved.tree)
+    for block in blocks(resolved.tree):
+        if block.kind not in kinds:
+            continue
+        options, found = _check(block, resolved)
+        problems += found
+        _put(complete, block.path, _plain_block(block, options))
     if problems:
         raise ConfigurationError(report(problems))
-    return checked
+    return replace(resolved, task=Task.model_validate(complete))
+
+
+def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
+    """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
+    try:
+        model = _model(block, resolved.registry)
+        checked = model.model_validate(plain(block.options))
+    except RegistryError as error:
+        message, _, hint = str(error).partition("\n")
+        return {}, [resolved.problem(block.name_path, message, hint)]
+    except ValidationError as error:
+        return {}, _problems(block, error, model, resolved)
+    options, problems = resolve_paths(block.options, checked, block.path)
+    complete = model.model_validate(plain(options))
+    return complete.model_dump(mode="json", warnings=False), problems
+
+
+def _model(block: Block, registry: Registry) -> type[BaseModel]:
+    name = block.name
+    if name is None:
+        raise RegistryError(f"the {block.kind} has no name")
+    model = options_model(registry.load(block.kind, str(name.value)))
+    if taken := sorted(model.model_fields.keys() & {"name", *block.core}):
+        raise RegistryError(
+            f"{block.kind} {name.value!r} has an option {taken[0]!r}, which is a setting of the core there\n"
+            "its author must give the option another name"
+        )
+    return model
+
+
+def _problems(
+    block: Block, error: ValidationError, model: type[BaseModel], resolved: ResolvedTask
+) -> list[Problem]:
+    found = explain(error, model, plain(block.options), also=("name", *block.core))
+    problems = [replace(problem, path=(*block.path, *problem.path)) for problem in found]
+    return [located(problem, resolved.tree) for problem in problems]
+
+
+def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
+    """Returns a component's block with its core settings as written and its options complete."""
+    written = plain(block.node) if isinstance(block.node, Mapping) else {}
+    core = {key: written[key] for key in written if key in block.core}
+    name = None if block.name is None else block.name.value
+    return {"name": name, **complete, **core}
+
+
+def _put(tree: Any, path: tuple[Key, ...], value: object) -> None:
+    for key in path[:-1]:
+        tree = tree[key]
+    tree[path[-1]] = value

@@ -6,18 +6,22 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from plugformer.configuration.blocks import blocks
-from plugformer.configuration.consistency import contradictions
-from plugformer.configuration.resolved import origin_of
+from plugformer.configuration.blocks import DEFAULT, blocks
 from plugformer.configuration.task import Settings, Task
-from plugformer.documents import Mapping, plain
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.documents import Mapping, Node, Sequence, plain
+from plugformer.errors import ConfigurationError, RegistryError, nearest
 from plugformer.explanations import explain
 from plugformer.kinds import Kind
-from plugformer.problems import Problem, report
+from plugformer.problems import Key, Origin, Problem, report
 from plugformer.registry import Registry
 
 S = TypeVar("S", bound=Settings)
+
+Finding = tuple[tuple[Key, ...], str]
+"""A place in the task, and what is wrong there."""
+
+_LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
+"""What a line of metrics.jsonl holds beside the metrics and `token_accuracy`, which may be both."""
 
 
 def check_structure(tree: Mapping, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
@@ -78,3 +82,106 @@ def _unknown_names(tree: Mapping, registry: Registry, kinds: Container[str]) -> 
             except RegistryError as error:
                 message, _, hint = str(error).partition("\n")
                 yield Problem(origin_of(tree, block.name_path), block.name_path, message, hint)
+
+
+def contradictions(task: Task) -> Iterator[Finding]:
+    """Yields every contradiction in a task whose single values are all right."""
+    yield from _streaming(task)
+    yield from _layers(task)
+    yield from _scores(task)
+    yield from _monitor(task)
+    yield from _embeddings(task)
+    yield from _decoding(task)
+
+
+def _streaming(task: Task) -> Iterator[Finding]:
+    if task.data.streaming is None:
+        return
+    if task.training.steps is None:
+        yield (
+            ("data", "streaming"),
+            "a stream has no length that epochs could be counted by; give training.steps",
+        )
+    if task.data.split is not None:
+        yield (
+            ("data", "split"),
+            "of what is streamed nothing can be taken out; name files for validation and test instead",
+        )
+
+
+def _embeddings(task: Task) -> Iterator[Finding]:
+    embeddings = task.model.embeddings
+    if embeddings.shared and not task.tokenizer.shared:
+        yield (
+            ("model", "embeddings", "shared"),
+            "a shared embedding needs a shared tokenizer: give one tokenizer, or shared: false here",
+        )
+
+
+def _decoding(task: Task) -> Iterator[Finding]:
+    settings, longest = task.decoding, task.model.max_length - 1
+    if isinstance(settings.length, int):
+        if isinstance(settings.max_length, int) and settings.length > settings.max_length:
+            yield ("decoding", "length"), f"{settings.length} is more than max_length {settings.max_length}"
+        elif settings.length > longest:
+            yield (
+                ("decoding", "length"),
+                f"{settings.length} is more than the {longest} that model.max_length leaves room for",
+            )
+
+
+def _layers(task: Task) -> Iterator[Finding]:
+    for name, stack in (("encoder", task.model.encoder), ("decoder", task.model.decoder)):
+        layers = stack.layers or task.model.layers
+        for index in stack.per_layer:
+            if index >= layers:
+                yield (
+                    ("model", name, "per_layer", index),
+                    f"there is no layer {index}: the {name} has {layers}, numbered 0 to {layers - 1}",
+                )
+
+
+def _scores(task: Task) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, metric in enumerate(task.evaluation.metrics):
+        name, advice = metric.score_name, f"give this one another name: {{name: {metric.name}, as: NAME}}"
+        if name in seen:
+            yield ("evaluation", "metrics", index), f"two scores are called {name!r}; {advice}"
+        elif name in _LOGGED or (name == "token_accuracy" != metric.name):
+            message = f"{name!r} is a figure that every evaluation has; {advice}"
+            yield ("evaluation", "metrics", index), message
+        seen.add(name)
+
+
+def _monitor(task: Task) -> Iterator[Finding]:
+    known = ["loss", *(metric.score_name for metric in task.evaluation.metrics)]
+    monitor = task.training.monitor
+    if monitor not in known:
+        yield (
+            ("training", "monitor"),
+            f"unknown metric {monitor!r}{nearest(monitor, known)}; expected {' or '.join(map(repr, known))}, "
+            "or add it to evaluation.metrics",
+        )
+
+
+def origin_of(tree: Mapping, path: tuple[Key, ...], *, key: bool = False) -> Origin | None:
+    """Returns where the value at a path was written, or the innermost mapping around it that somebody wrote.
+
+    Args:
+        tree: The merged layers.
+        path: The keys that lead to the value; the sides of a tokenizer given once for both are skipped.
+        key: Return the place of the value's key instead of the value's.
+    """
+    node: Node = tree
+    found = tree.origin
+    for part in path:
+        if isinstance(node, Mapping) and part in node.items:
+            place = node.keys[part] if key and part == path[-1] else node.items[part].origin
+            node = node.items[part]
+        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+            node = node.items[part]
+            place = node.origin
+        else:
+            continue
+        found = found if place == DEFAULT else place
+    return None if found == DEFAULT else found

@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.data.arrow_files import on_disk
+    from plugformer.data.arrow import on_disk
     from plugformer.data.encoding import EncodedSplit
-    from plugformer.data.fingerprints import fingerprint
+    from plugformer.data.files import check_file, fingerprint, open_bytes, read_lines
     from plugformer.data.preparation import PreparedData, prepare
-    from plugformer.data.read_count import ReadCount
-    from plugformer.data.text_file import check_file, open_bytes, read_lines
-    from plugformer.data.tokenizing import encode
-    from plugformer.data.vocabularies import Vocabularies
+    from plugformer.data.streaming import ReadCount
+    from plugformer.data.vocabularies import Vocabularies, encode
 
 __all__ = [
     "EncodedSplit",
@@ -31,15 +29,15 @@ __all__ = [
 _MODULES = {
     "EncodedSplit": "encoding",
     "PreparedData": "preparation",
-    "ReadCount": "read_count",
+    "ReadCount": "streaming",
     "Vocabularies": "vocabularies",
-    "check_file": "text_file",
-    "encode": "tokenizing",
-    "fingerprint": "fingerprints",
-    "on_disk": "arrow_files",
-    "open_bytes": "text_file",
+    "check_file": "files",
+    "encode": "vocabularies",
+    "fingerprint": "files",
+    "on_disk": "arrow",
+    "open_bytes": "files",
     "prepare": "preparation",
-    "read_lines": "text_file",
+    "read_lines": "files",
 }
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name

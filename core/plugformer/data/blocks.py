@@ -16,8 +16,7 @@ from numpy import ndarray
 from pydantic import ConfigDict
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.read_count import Natural, ReadCount
-from plugformer.data.streaming import StreamedExamples
+from plugformer.data.streaming import Natural, ReadCount, StreamedExamples
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces.batch import Batch
 

@@ -12,9 +12,8 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from plugformer.data.columns import Texts, TokenColumn
-from plugformer.data.packing import Packed
-from plugformer.data.subword_sampling import SubwordSampling
+from plugformer.data.arrow import ENCODED, Packed, Texts, TokenColumn
+from plugformer.data.vocabularies import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
     IGNORED,
@@ -28,9 +27,6 @@ from plugformer.interfaces import (
     TaskType,
     as_text,
 )
-
-ENCODED = "encoded_"
-"""Prefix of the columns with what a task type has encoded: input, output, targets."""
 
 Targets = TokenColumn | NDArray[Any] | None
 

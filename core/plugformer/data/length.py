@@ -8,11 +8,10 @@ from datasets import Dataset
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from plugformer.configuration.task import Length, Task
-from plugformer.data.columns import TokenColumn
+from plugformer.configuration.task import DataBlock, Length
+from plugformer.data.arrow import TokenColumn
 from plugformer.data.encoding import EncodedSplit, token_columns
-from plugformer.data.subword_sampling import SubwordSampling
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import SubwordSampling, Vocabularies
 from plugformer.errors import DataError
 from plugformer.interfaces import Architecture, Limits, TaskType
 
@@ -42,7 +41,8 @@ class LengthCount:
 
 def limited(
     data: Dataset,
-    task: Task,
+    block: DataBlock,
+    max_length: int,
     vocabularies: Vocabularies,
     architecture: Architecture,
     place: Callable[[int], str],
@@ -51,7 +51,8 @@ def limited(
 
     Args:
         data: As for `EncodedSplit`.
-        task: Says how long a side may be, and what is done with longer ones.
+        block: Says how long a side may be, and what is done with longer ones.
+        max_length: Longest sequence that the model takes.
         vocabularies: Of the task.
         architecture: Of the task.
         place: Returns where a row stands.
@@ -60,16 +61,16 @@ def limited(
         DataError: An example is too long and the task refuses it.
     """
     columns, task_type = token_columns(data, {}), vocabularies.task_type
+    longest = block.length.max or max_length
     if task_type.packed:
-        return _packed(data, task, task_type, architecture, columns["output"])
-    room = architecture.limits(task.model.max_length, task_type.level)
-    longest = task.data.length.max or task.model.max_length
+        return _packed(data, min(longest, max_length), task_type, architecture, columns["output"])
+    room = architecture.limits(max_length, task_type.level)
     most = Limits(min(room.input, longest), min(room.output, longest), room.together)
     limits = {name: getattr(most, name) for name in columns}
     lengths = {name: each.lengths for name, each in columns.items()}
-    kept, count = _limit(lengths, limits, room.together, task.data.length, place)
-    padding = None if task.data.padding == "batch" else task.data.padding
-    sampling = SubwordSampling(vocabularies, most, truncate=task.data.length.over == "truncate")
+    kept, count = _limit(lengths, limits, room.together, block.length, place)
+    padding = None if block.padding == "batch" else block.padding
+    sampling = SubwordSampling(vocabularies, most, truncate=block.length.over == "truncate")
     split = EncodedSplit(
         data,
         task_type,
@@ -83,10 +84,9 @@ def limited(
 
 
 def _packed(
-    data: Dataset, task: Task, task_type: TaskType, architecture: Architecture, texts: TokenColumn
+    data: Dataset, length: int, task_type: TaskType, architecture: Architecture, texts: TokenColumn
 ) -> tuple[EncodedSplit, LengthCount]:
     """Returns pieces as long as the model reads; no text is too long for them."""
-    length = min(task.data.length.max or task.model.max_length, task.model.max_length)
     split = EncodedSplit(data, task_type, architecture, piece=length)
     return split, LengthCount(len(data), dropped=0, truncated=0, longest=int(texts.lengths.max(initial=0)))
 

@@ -13,15 +13,13 @@ from datasets import Dataset, DatasetDict, IterableDataset
 
 from plugformer.configuration.task import Streaming, Task
 from plugformer.creation import create_architecture, create_task_type
-from plugformer.data.cache_key import cache_key, data_version
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.fingerprints import fingerprint
+from plugformer.data.files import fingerprint
 from plugformer.data.length import LengthCount, limited
-from plugformer.data.prepared_entry import PreparedEntry, fingerprints, remove
+from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
 from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
-from plugformer.data.tokenizing import create_tokenizers, learn_tokenizers, load_tokenizers, tokenizers_of_run
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import Vocabularies, create_tokenizers, load_tokenizers, train_tokenizers
 from plugformer.errors import DataError, RegistryError, RunError
 from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data
@@ -91,7 +89,9 @@ def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = 
     )
     if streaming is None:
         return prepared
-    streamed = StreamedExamples(streams["train"], task, learned, architecture, streaming.buffer)
+    streamed = StreamedExamples(
+        streams["train"], task.data, task.model.max_length, learned, architecture, streaming.buffer
+    )
     return replace(prepared, streamed=streamed, hashes={**entry.hashes, "train": version()})
 
 
@@ -147,13 +147,19 @@ def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabu
     """Returns what tokenizers and the task's type learn of training examples."""
     task_type = create_task_type(task, registry)
     task_type.learned = task_type.learn(train)
-    tokenizers = tokenizers_of_run(task, registry) or learn_tokenizers(task, registry, train)
+    tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
+    if task.tokenizer.run is None:
+        train_tokenizers(tokenizers, task_type.columns, train)
+    else:
+        load_tokenizers(tokenizers, Path(task.tokenizer.run))
     return Vocabularies(*tokenizers, task_type)
 
 
 def _loaded(task: Task, registry: Registry, entry: PreparedEntry) -> Vocabularies:
-    tokenizers = load_tokenizers(create_tokenizers(task, registry), entry.folder)
-    return Vocabularies(*tokenizers, create_task_type(task, registry, entry.task_type))
+    task_type = create_task_type(task, registry, entry.task_type)
+    tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
+    load_tokenizers(tokenizers, entry.folder)
+    return Vocabularies(*tokenizers, task_type)
 
 
 def _learned(vocabularies: Vocabularies) -> dict[str, str]:
@@ -164,8 +170,8 @@ def _learned(vocabularies: Vocabularies) -> dict[str, str]:
 def _read_streams(streams: Mapping[str, IterableDataset], columns: Sequence[Column], task: Task) -> _Texts:
     """Returns all that is not streamed of a task's examples, and the first ones of those that are."""
     streaming = task.data.streaming or Streaming()
-    splits, notices = stored(streams, columns, task)
-    first = partial(first_examples, streams["train"], streaming.tokenizer_examples, columns, task)
+    splits, notices = stored(streams, columns, task.data.name)
+    first = partial(first_examples, streams["train"], streaming.tokenizer_examples, columns, task.data.name)
     return _Texts(splits, first, notices)
 
 
@@ -200,7 +206,7 @@ def _limited(
         beginning = as_text(data[row][vocabularies.task_type.columns[0].name])[:40]
         return f"{name}, example {row + 1} ({beginning!r})"
 
-    split, count = limited(data, task, vocabularies, architecture, place)
+    split, count = limited(data, task.data, task.model.max_length, vocabularies, architecture, place)
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Split
-from plugformer.data.columns import Texts
+from plugformer.data.arrow import Texts
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.interfaces import Column
 

@@ -1,9 +1,35 @@
-"""What turns examples into numbers, and numbers into answers."""
+"""What turns examples into numbers: tokenizers, made, trained, kept and applied, and the task's type."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from plugformer.interfaces import Answer, Sizes, TaskType, Tokenizer, Tokenizers
+import numpy as np
+import pyarrow as pa
+from datasets import ClassLabel, Dataset, Features
+
+from plugformer.configuration.task import Tokenizers as Blocks
+from plugformer.data.arrow import ENCODED, ROWS, Texts, write_arrow
+from plugformer.data.files import files_version
+from plugformer.errors import DataError, ExampleError
+from plugformer.interfaces import (
+    Answer,
+    Column,
+    Encoded,
+    Example,
+    Examples,
+    Level,
+    Limits,
+    Ragged,
+    Sizes,
+    TaskType,
+    Tokenizer,
+    Tokenizers,
+)
+from plugformer.kinds import Kind
+from plugformer.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -40,3 +66,194 @@ class Vocabularies:
         """What a model must know of them."""
         own = self.task_type.outputs
         return Sizes(source=self.source.size, outputs=self.target.size if own is None else own)
+
+
+class SubwordSampling:
+    """Encodes examples with tokenizers that draw how they cut texts.
+
+    Args:
+        vocabularies: Of the task.
+        limits: Most tokens of an example.
+        truncate: Whether longer texts are cut; if not, an example whose draw is too long is left as it is.
+    """
+
+    def __init__(self, vocabularies: Vocabularies, limits: Limits, *, truncate: bool) -> None:
+        self._tokenizers = vocabularies.tokenizers
+        self._type = vocabularies.task_type
+        self._limits = limits
+        self._truncate = truncate
+
+    @property
+    def active(self) -> bool:
+        """Whether a tokenizer draws anything."""
+        return any(type(each).sampling is not Tokenizer.sampling for each in self._tokenizers)
+
+    def encode(
+        self, encoded: Encoded, examples: Sequence[Example], generators: Sequence[np.random.Generator]
+    ) -> Encoded:
+        """Returns examples with the tokens that have been drawn.
+
+        Args:
+            encoded: The examples without anything drawn.
+            examples: What they say.
+            generators: One for each.
+        """
+        drawn = [self._drawn(*each) for each in zip(examples, generators, strict=True)]
+        parts: dict[str, Any] = {
+            name: Ragged.of(
+                [
+                    old if new is None else new[name]
+                    for new, old in zip(drawn, _rows(getattr(encoded, name)), strict=True)
+                ]
+            )
+            for name in ("input", "output", "targets")
+            if isinstance(getattr(encoded, name), Ragged)
+        }
+        return replace(encoded, **parts)
+
+    def _drawn(self, example: Example, generator: np.random.Generator) -> Mapping[str, Any] | None:
+        """Returns the numbers of an example; None if they are too many."""
+        tokenizers = Tokenizers(*(each.sampling(generator) for each in self._tokenizers))
+        found = self._type.encode({name: [value] for name, value in example.items()}, tokenizers)
+        rows = {name: values[0] for name, values in found.items()}
+        sides = {name: getattr(self._limits, name) for name in ("input", "output") if name in rows}
+        if self._truncate:
+            rows |= {name: rows[name][:limit] for name, limit in sides.items()}
+            if self._type.level is Level.TOKEN:
+                rows["targets"] = rows["targets"][: sides["input"]]
+        lengths = {name: len(rows[name]) for name in sides}
+        fits = all(lengths[name] <= limit for name, limit in sides.items())
+        together = len(lengths) < 2 or sum(lengths.values()) <= self._limits.together
+        return rows if fits and together else None
+
+
+def _rows(ragged: Ragged) -> list[list[int]]:
+    return [row.tolist() for row in np.split(ragged.values, np.cumsum(ragged.lengths)[:-1])]
+
+
+def create_tokenizers(blocks: Blocks, columns: Sequence[Column], registry: Registry) -> Tokenizers:
+    """Returns new tokenizers of source and target, neither trained nor loaded.
+
+    Args:
+        blocks: A task's `tokenizer:`.
+        columns: Of the task's type.
+        registry: Creates them.
+    """
+    source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
+    if has_one(blocks, columns):
+        return Tokenizers(source, source)
+    target: Tokenizer = registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
+    return Tokenizers(source, target)
+
+
+def has_one(blocks: Blocks, columns: Sequence[Column]) -> bool:
+    """Returns whether one tokenizer serves all of a task: it is shared, or there is only one side."""
+    return blocks.shared or all(column.tokenizer != "target" for column in columns)
+
+
+def train_tokenizers(tokenizers: Tokenizers, columns: Sequence[Column], train: Dataset) -> None:
+    """Lets tokenizers of source and target learn from the training examples."""
+    source, target = (
+        [column.name for column in columns if column.tokenizer == side] for side in ("source", "target")
+    )
+    if tokenizers.target is tokenizers.source:
+        tokenizers.source.train(Texts(train, *source, *target))
+    else:
+        tokenizers.source.train(Texts(train, *source))
+        tokenizers.target.train(Texts(train, *target))
+
+
+def learned_by(folder: Path, side: str) -> Path:
+    """Returns the file with what a tokenizer of a run, or of prepared examples, has learned."""
+    own = folder / f"tokenizer-{side}.json"
+    return own if own.exists() else folder / "tokenizer-shared.json"
+
+
+def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
+    """Writes what tokenizers have learned into a folder and returns a hash of it for each side."""
+    source, target = tokenizers
+    sides = {"source": source} if source is target else {"source": source, "target": target}
+    for side, tokenizer in sides.items():
+        tokenizer.save(folder / f"tokenizer-{side}.json")
+    return {side: files_version([folder / f"tokenizer-{side}.json"]) for side in sides}
+
+
+def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
+    """Reads what tokenizers have learned, from a run or from what `save_tokenizers` wrote.
+
+    Raises:
+        RunError: A file is missing or damaged.
+    """
+    source, target = tokenizers
+    source.load(learned_by(folder, "source"))
+    if target is not source:
+        target.load(learned_by(folder, "target"))
+
+
+def encode_to_file(
+    file: Path, data: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]
+) -> Dataset:
+    """Writes examples to an Arrow file, with what the task's type makes of them.
+
+    Args:
+        file: Where to.
+        data: The examples.
+        vocabularies: Of the task.
+        place: Returns where a row stands, if the examples do not say so themselves.
+
+    Returns:
+        What was written without its numbers: the columns that the task has.
+
+    Raises:
+        DataError: An example cannot be encoded.
+    """
+    named = [column.name for column in vocabularies.task_type.columns]
+    kept = data.select_columns([name for name in named if name in data.column_names])
+    tables = _encoded(data, kept, vocabularies, place)
+    first = next(tables)
+    numbers = {
+        name: feature
+        for name, feature in Features.from_arrow_schema(first.schema).items()
+        if name.startswith(ENCODED)
+    }
+    write_arrow(file, chain([first], tables), Features({**kept.features, **numbers}))
+    return kept
+
+
+def encode(examples: Examples, vocabularies: Vocabularies) -> dict[str, pa.Array]:
+    """Returns the columns of what a task's type makes of examples."""
+    encoded = vocabularies.task_type.encode(examples, vocabularies.tokenizers)
+    return {ENCODED + name: _array(values) for name, values in encoded.items()}
+
+
+def _encoded(
+    data: Dataset, kept: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]
+) -> Iterator[pa.Table]:
+    classes = {
+        name: feature.names for name, feature in kept.features.items() if isinstance(feature, ClassLabel)
+    }
+    for number, table in enumerate(kept.with_format("arrow").iter(ROWS)):
+        examples = {name: table.column(name).to_pylist() for name in table.column_names}
+        for name, names in classes.items():
+            examples[name] = [names[each] for each in examples[name]]
+        try:
+            columns = encode(examples, vocabularies)
+        except ExampleError as error:
+            row = number * ROWS + error.row
+            where = data[row]["place"] if "place" in data.column_names else place(row)
+            raise DataError(f"{where}: {error}") from error
+        for name, array in columns.items():
+            table = table.append_column(name, array)
+        yield table
+
+
+def _array(values: Sequence[Any]) -> pa.Array:
+    """Returns numbers, or lists of them, as narrow as tokens allow."""
+    found = pa.array(values)
+    if pa.types.is_null(found.type) or (
+        pa.types.is_list(found.type) and pa.types.is_null(found.type.value_type)
+    ):
+        return found.cast(pa.list_(pa.int32()))  # no tokens at all
+    if pa.types.is_list(found.type) and pa.types.is_integer(found.type.value_type):
+        return found.cast(pa.list_(pa.int32()))
+    return found

@@ -7,12 +7,11 @@ from plugformer.lazy import lazily
 if TYPE_CHECKING:
     from plugformer.evaluation.evaluator import measure
     from plugformer.evaluation.predictor import Generator
-    from plugformer.evaluation.report import Comparison, Report, Score
+    from plugformer.evaluation.report import Report, Score
 
-__all__ = ["Comparison", "Generator", "Report", "Score", "measure"]
+__all__ = ["Generator", "Report", "Score", "measure"]
 
 _MODULES = {
-    "Comparison": "report",
     "Generator": "predictor",
     "Report": "report",
     "Score": "report",

@@ -1,6 +1,5 @@
 """The results of evaluations and self-checks, as people and scripts read them."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -8,13 +7,8 @@ from typing import Any, NotRequired, TypedDict
 
 from numpy import ndarray
 
+from plugformer.hooks.specification import TOLERANCE, Comparison
 from plugformer.interfaces import Metric, Table
-
-TOLERANCE = 1e-3
-"""Difference of log-probabilities, in nats, up to which two computations agree.
-
-Rounding in float32 stays a hundred times below it; what is computed wrongly is a hundred times above it.
-"""
 
 
 class Score(TypedDict):
@@ -54,47 +48,6 @@ def in_class_order(score: Score, classes: Sequence[str]) -> Score:
         for name in sorted(table["rows"], key=place.__getitem__)
     }
     return {**score, "table": {**table, "columns": columns, "rows": rows}}
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One way to compute answers against another.
-
-    Attributes:
-        name: Of both ways.
-        difference: The largest, in nats; not a number where the model computes none.
-        example: The input that shows it.
-        likely: What is probably wrong if they differ.
-        error: What a component raised; then there is no difference.
-    """
-
-    name: str
-    difference: float
-    example: str
-    likely: str
-    error: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether both ways agree; what is not a number agrees with nothing."""
-        return not self.error and self.difference <= TOLERANCE
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the form in `self_check.json`; what a failure needs stands there only if it is one."""
-        record = {
-            "check": self.name,
-            "passed": self.passed,
-            "difference": self.difference if math.isfinite(self.difference) else None,
-        }
-        if self.passed:
-            return record
-        return {**record, "error": self.error or None, "input": self.example, "likely": self.likely}
-
-    def __str__(self) -> str:
-        """Returns what went wrong, for people."""
-        if self.error:
-            return f"{self.name}: {self.error}"
-        return f"{self.name}: log-probabilities differ by {self.difference:.3g}, more than {TOLERANCE}"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from plugformer.hooks.specification import (
+    Comparison,
     Evaluation,
     Hooks,
     Run,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HOOKS",
     "TRAINING_HOOKS",
+    "Comparison",
     "Evaluation",
     "HookManager",
     "Hooks",

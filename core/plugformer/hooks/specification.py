@@ -3,25 +3,21 @@
 Any of them can be implemented, with any of their arguments.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pluggy
 import torch
 from torch import Tensor
 
 from plugformer.configuration.task import Task, Training
+from plugformer.data.encoding import EncodedSplit
+from plugformer.decoding import OutputPattern
 from plugformer.distributed import Processes
 from plugformer.interfaces import Batch, Loss, Model
-
-if TYPE_CHECKING:
-    from plugformer.data.encoding import EncodedSplit
-    from plugformer.decoding import OutputPattern
-    from plugformer.evaluation.report import Comparison
-    from plugformer.runs.loading import TrainedModel
-    from plugformer.training.parallel import Parallel
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -124,21 +120,70 @@ class Evaluation:
     final: bool = False
 
 
+TOLERANCE = 1e-3
+"""Difference of log-probabilities, in nats, up to which two computations agree.
+
+Rounding in float32 stays a hundred times below it; what is computed wrongly is a hundred times above it.
+"""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One way to compute answers against another.
+
+    Attributes:
+        name: Of both ways.
+        difference: The largest, in nats; not a number where the model computes none.
+        example: The input that shows it.
+        likely: What is probably wrong if they differ.
+        error: What a component raised; then there is no difference.
+    """
+
+    name: str
+    difference: float
+    example: str
+    likely: str
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether both ways agree; what is not a number agrees with nothing."""
+        return not self.error and self.difference <= TOLERANCE
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the form in `self_check.json`; what a failure needs stands there only if it is one."""
+        record = {
+            "check": self.name,
+            "passed": self.passed,
+            "difference": self.difference if math.isfinite(self.difference) else None,
+        }
+        if self.passed:
+            return record
+        return {**record, "error": self.error or None, "input": self.example, "likely": self.likely}
+
+    def __str__(self) -> str:
+        """Returns what went wrong, for people."""
+        if self.error:
+            return f"{self.name}: {self.error}"
+        return f"{self.name}: log-probabilities differ by {self.difference:.3g}, more than {TOLERANCE}"
+
+
 class Hooks:
     """What a plugin may implement."""
 
     @hookspec
-    def output_pattern(self, expression: str) -> "OutputPattern | None":
+    def output_pattern(self, expression: str) -> OutputPattern | None:
         """Returns the texts that a task's `decoding.pattern` allows, or None to leave it to other plugins.
 
         Mark the implementation `must_not_fail`, and raise ConfigurationError for what is no pattern.
         """
 
     @hookspec
-    def parallel(self, model: Model, settings: Training, processes: Processes) -> "Parallel | None":
+    def parallel(self, model: Model, settings: Training, processes: Processes) -> Any:
         """Returns how several processes hold the model that they train, or None to leave it to others.
 
-        All processes ask, whose components have built the model. Where nobody answers, each has all of it.
+        What is returned is a `plugformer.training.Parallel`. All processes ask, when the model has been built
+        and has its initial values. Where nobody answers, each has all of it.
         """
 
     @hookspec
@@ -177,11 +222,12 @@ class Hooks:
 
     @hookspec
     def self_check(
-        self, trained: "TrainedModel", split: "EncodedSplit", rows: Sequence[int]
-    ) -> "Sequence[Comparison] | None":
+        self, trained: Any, split: EncodedSplit, rows: Sequence[int]
+    ) -> Sequence[Comparison] | None:
         """Compares ways to compute the same answers with a saved model: after training, or when asked to.
 
-        `rows` are a few examples of `split`, the validation split. What all plugins return is the self-check.
+        `trained` is a `plugformer.runs.TrainedModel`; `rows` are a few examples of `split`, the validation
+        split. What all plugins return is the self-check.
         """
 
     @hookspec

@@ -1,7 +1,7 @@
 """The interfaces that components implement, one file for each kind, and the objects that they exchange."""
 
 from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
-from plugformer.interfaces.attention import Attention
+from plugformer.interfaces.attention import Attention, PerPosition, Recurrent, State
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -13,25 +13,23 @@ from plugformer.interfaces.batch import (
     Tokens,
     pad,
     pad_targets,
+    take_tokens,
 )
-from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
-from plugformer.interfaces.fast_tokenizer import FastTokenizer, read_pipeline
+from plugformer.interfaces.fast_tokenizer import FastTokenizer, byte_piece, read_pipeline
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.hook import Hook
 from plugformer.interfaces.initialization import Initialization, ParameterContext
-from plugformer.interfaces.level import Level
 from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluating, next_tokens
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
-from plugformer.interfaces.prediction import Answer, Prediction, Value, as_text
-from plugformer.interfaces.real_tokens import take_tokens
+from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, as_text
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
@@ -40,7 +38,6 @@ from plugformer.interfaces.softmax_attention import (
     attention_weights,
     softmax_attention,
 )
-from plugformer.interfaces.state import PerPosition, Recurrent, State
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 

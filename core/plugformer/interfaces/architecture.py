@@ -2,18 +2,17 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.interfaces.batch import Batch, Encoded, Side
-from plugformer.interfaces.level import Level
+from plugformer.interfaces.prediction import Level
 
 if TYPE_CHECKING:
     from plugformer.interfaces.model import Model
-    from plugformer.model.assembly import Builder
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,14 @@ class Architecture(ABC):
         """Returns how many tokens fit into a model whose sequences have at most `max_length` positions."""
 
     @abstractmethod
-    def build(self, builder: "Builder", sizes: Sizes, level: Level) -> "Model":
-        """Returns a model; its parameters get their initial values afterwards."""
+    def build(self, builder: Any, sizes: Sizes, level: Level) -> "Model":
+        """Returns a model; its parameters get their initial values afterwards.
+
+        Args:
+            builder: A `plugformer.model.Builder`, which makes embeddings, stacks and heads as the task says.
+            sizes: Of the vocabularies.
+            level: What the task predicts from, one of `levels`.
+        """
 
     @staticmethod
     def unlimited() -> int:

@@ -1,4 +1,4 @@
-"""Examples as numbers: encoded, and as the batches that models read."""
+"""Examples as numbers: encoded, and as the batches that models read, with padding and without."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -50,6 +50,7 @@ class Tokens:
 
 NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool), Padding.NONE)
 """No examples: what a stack reads that has nothing to read."""
+
 
 NO_TARGETS = torch.zeros(0, dtype=torch.int64)
 """The targets of a batch that has none besides the next tokens."""
@@ -211,3 +212,32 @@ def _columns(
     start = np.zeros_like(whole) if side == "right" else length - whole
     column: NDArray[np.int64] = np.arange(length) - start[:, None]
     return column, whole
+
+
+def take_tokens(
+    x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]
+) -> Float[Tensor, "tokens width"]:
+    """Returns some rows of `x`, none of them twice, which makes the gradient cheap: each has one place."""
+    taken: Tensor = _Taken.apply(x, rows)
+    return taken
+
+
+class _Taken(torch.autograd.Function):
+    """`index_select`, whose own gradient would add up what falls on one row."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, rows: Tensor) -> Tensor:
+        return x.index_select(0, rows)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG004
+        ctx.positions = len(inputs[0])
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        zeros = gradient.new_zeros(ctx.positions, *gradient.shape[1:])
+        return zeros.index_copy(0, rows, gradient), None

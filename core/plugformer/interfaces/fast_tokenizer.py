@@ -12,10 +12,10 @@ from tokenizers.models import Model
 from tokenizers.trainers import Trainer
 
 from plugformer.errors import DataError, RunError
-from plugformer.interfaces.byte_level import byte_piece
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
+
 _MOST_GROWTH = 10_000
 """Characters that the rules of a tokenizer.json may make of one; real ones make three."""
 
@@ -24,6 +24,13 @@ _MOST_GAPS = 1_000_000
 
 _NEVER_SEEN = "\U0010ffff"
 """A character that Unicode will never assign: whether unknown ones have a token is seen only as one comes."""
+
+_VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+
+_HIDDEN = [byte for byte in range(0x100) if byte not in _VISIBLE]
+
+_BYTES = {chr(byte): byte for byte in _VISIBLE} | {chr(0x100 + n): byte for n, byte in enumerate(_HIDDEN)}
+"""GPT-2's alphabet: visible characters of Latin-1 stand for their bytes, those from U+0100 for the others."""
 
 
 class FastTokenizer(Tokenizer):
@@ -210,3 +217,13 @@ def _without_special(ids: list[int]) -> list[int]:
     if _NEVER_FROM_TEXT.isdisjoint(ids):
         return ids
     return [UNKNOWN if number in _NEVER_FROM_TEXT else number for number in ids]
+
+
+def byte_piece(token: str) -> bytes:
+    """Returns the bytes that a token of a byte-level vocabulary stands for.
+
+    One with a character outside the alphabet, as added tokens have, stands for its own text.
+    """
+    if _BYTES.keys() >= set(token):
+        return bytes(_BYTES[character] for character in token)
+    return token.encode()

@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces.level import Level
-from plugformer.interfaces.prediction import Answer
+from plugformer.interfaces.prediction import Answer, Level
 
 _POSITIONS = 1024
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from plugformer.interfaces.batch import Batch, Tokens
 from plugformer.interfaces.head import Best, Head, Likelihoods
-from plugformer.interfaces.level import Level
+from plugformer.interfaces.prediction import Level
 
 
 class Loss(NamedTuple):

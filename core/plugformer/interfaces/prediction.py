@@ -1,4 +1,4 @@
-"""What a model answers."""
+"""What a model predicts from and what it answers: where task types, architectures, heads and metrics meet."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,6 +8,25 @@ from typing import Any
 
 Value = str | float | Sequence[str] | Mapping[str, Any]
 """An answer: a text or the name of a class, a number, a list of names, or several of these by name."""
+
+
+class Level(StrEnum):
+    """What a task predicts from.
+
+    A task type has one, architectures and heads serve some: what is combined must have it in common.
+    """
+
+    NEXT_TOKEN = "next-token"  # noqa: S105 (no password)
+    """One state for each position of the output, which sees what stands before and predicts what follows.
+
+    Translation, language modelling.
+    """
+
+    TOKEN = "token"  # noqa: S105
+    """One state for each token of the input, which sees all of it: tagging, masked language modelling."""
+
+    SEQUENCE = "sequence"
+    """All states of the input together: classification, regression."""
 
 
 class Answer(StrEnum):

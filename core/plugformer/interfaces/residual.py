@@ -8,7 +8,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.interfaces.context import ModelContext
-from plugformer.interfaces.norm import Norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class ResidualContext(ModelContext):
     """
 
     sublayers: tuple[str, ...]
-    norm: Callable[[], Norm]
+    norm: Callable[[], nn.Module]
 
 
 class Sublayer(ABC):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.interfaces.batch import Encoded
-from plugformer.interfaces.level import Level
-from plugformer.interfaces.prediction import Prediction, Value
+from plugformer.interfaces.prediction import Level, Prediction, Value
 from plugformer.interfaces.tokenizer import Tokenizer
 
 if TYPE_CHECKING:

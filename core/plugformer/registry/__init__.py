@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from plugformer.kinds import Kind
 from plugformer.lazy import lazily
 from plugformer.registry.catalog import Registry
-from plugformer.registry.discovery import Owner, Plugin
-from plugformer.registry.entry import Entry, Other, State
+from plugformer.registry.discovery import Plugin
 from plugformer.registry.loading import interface_of
-from plugformer.registry.manifest import Manifest, parse
+from plugformer.registry.manifest import Entry, Manifest, Other, Owner, State, parse
 
 if TYPE_CHECKING:
     from plugformer.registry.options import checked_options, options_model

@@ -12,7 +12,6 @@ from plugformer.errors import RegistryError, nearest
 from plugformer.kinds import Kind
 from plugformer.registry.discovery import (
     BUILT_IN,
-    Owner,
     Plugin,
     absolute,
     discover_built_in,
@@ -21,8 +20,11 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-from plugformer.registry.entry import CORE_COMMANDS, Entry, Other, State, entries_of, plugin_entry
 from plugformer.registry.loading import advice, guarded, label, load_component
+from plugformer.registry.manifest import Entry, Other, Owner, State
+
+CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
+"""The commands that no manifest names."""
 
 
 class Registry:
@@ -38,7 +40,7 @@ class Registry:
     def __init__(self, plugins: Iterable[Plugin], local: Sequence[Path] = ()) -> None:
         self._plugins = tuple(plugins)
         self.local = tuple(local)
-        merged = _without_repeats(entry for plugin in self._plugins for entry in entries_of(plugin))
+        merged = _without_repeats(entry for plugin in self._plugins for entry in plugin.entries)
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
         for entry in _with_conflicts(merged):
             self._by_kind[entry.kind].append(entry)
@@ -109,7 +111,7 @@ class Registry:
 
     def plugins(self) -> list[Entry]:
         """Returns the installed plugins and local manifests, by name; their summaries say what they offer."""
-        return [plugin_entry(plugin) for plugin in self._plugins if plugin.owner != BUILT_IN]
+        return [plugin.entry for plugin in self._plugins if plugin.owner != BUILT_IN]
 
     def offered_by(self, distribution: str) -> list[Entry]:
         """Returns everything that a distribution offers, its plugin first; nothing if there is none."""
@@ -274,3 +276,37 @@ def _kind(kind: Kind | str) -> Kind:
         raise RegistryError(
             f"unknown kind {str(kind)!r}{nearest(str(kind), known)}\nknown: {', '.join(known)}"
         ) from None
+
+
+def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
+    """Constructs an installed component, for use in any PyTorch program.
+
+    Example:
+        `create("attention", "gqa", ModelContext(width=128, heads=4, hidden_width=512), kv_heads=2)`
+
+    Args:
+        kind: Its kind, such as "attention".
+        name: Its name, or `distribution:name`.
+        *context: What the kind's constructors take first, such as a ModelContext.
+        **options: The component's own options.
+
+    Returns:
+        The component.
+
+    Raises:
+        ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
+        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported or
+            constructed.
+    """
+    return Registry.discover().create(kind, name, *context, **options)
+
+
+def components(kind: Kind | str) -> list[Entry]:
+    """Returns the installed components of a kind by name, each with its distribution, state and summary.
+
+    Nothing is imported.
+
+    Raises:
+        RegistryError: The kind is unknown.
+    """
+    return Registry.discover().entries(kind)

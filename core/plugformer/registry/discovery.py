@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import plugformer
 from plugformer.errors import RegistryError
-from plugformer.registry.manifest import Manifest, parse
+from plugformer.registry.manifest import Entry, Manifest, Other, Owner, State, parse
 
 GROUP = "plugformer"
 MANIFEST = "registry.yaml"
@@ -26,17 +27,6 @@ LOCAL = "local"
 
 MAX_BYTES = 1_000_000
 """Size of the largest manifest that is read; Plugformer's own has 12 kB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who offers something: a distribution and its version; `local` has no version."""
-
-    distribution: str
-    version: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.distribution} {self.version}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +44,40 @@ class Plugin:
     manifest: Manifest
     cause: str = ""
     file: str = ""
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Everything that it offers, and itself where it is quarantined; names are not yet compared."""
+        found = [
+            replace(
+                entry,
+                distribution=self.owner.distribution,
+                version=self.owner.version,
+                state=State.QUARANTINED if self.cause else State.READY,
+                cause=self.cause,
+                file=self.file,
+            )
+            for entry in self.manifest.entries
+        ]
+        return [*found, self.entry] if self.cause else found
+
+    @property
+    def entry(self) -> Entry:
+        """The plugin itself; its summary counts what it offers."""
+        words: dict[str, str] = {Other.TASK: "task", Other.COMMAND: "command", Other.HOOKS: "hook module"}
+        counts = Counter(words.get(entry.kind, "component") for entry in self.manifest.entries)
+        return Entry(
+            Other.PLUGIN,
+            self.owner.distribution,
+            "",
+            ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items()),
+            "",
+            self.owner.distribution,
+            self.owner.version,
+            State.QUARANTINED if self.cause else State.READY,
+            self.cause,
+            file=self.file,
+        )
 
 
 BUILT_IN = Owner("plugformer", plugformer.__version__)
@@ -112,13 +136,7 @@ def _is_beside(file: Path, name: str) -> bool:
 
 
 def _top_level_names(manifest: Manifest) -> list[str]:
-    targets = [
-        *(entry.target for entry in manifest.components),
-        *(entry.target for entry in manifest.commands),
-        *(entry.target for entry in manifest.tasks),
-        *manifest.hooks,
-    ]
-    return sorted({re.split("[.:]", target)[0] for target in targets})
+    return sorted({re.split("[.:]", entry.target)[0] for entry in manifest.entries})
 
 
 def _refuse_shadowed(file: Path, names: Iterable[str]) -> None:

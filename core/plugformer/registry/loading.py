@@ -3,19 +3,24 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from threading import Timer
 from types import ModuleType
 from typing import Any, ClassVar, get_origin
 
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.kinds import INTERFACES, Kind
-from plugformer.registry.discovery import Owner, import_folder
-from plugformer.registry.entry import Entry
+from plugformer.registry.discovery import import_folder
+from plugformer.registry.manifest import Entry, Owner
 
 LOADED: dict[type | str, Entry] = {}
 """The entries of classes of components; and, by their targets, of commands and modules with hooks."""
+
+PATIENCE = 10.0
+"""Seconds before an import that takes long is named, so that who waits knows for whom."""
 
 _REPAIR = "update, repair or uninstall that distribution; everything else works without it"
 
@@ -84,9 +89,7 @@ def load_module(name: str, what: str, advice: str = _REPAIR) -> ModuleType:
     """
     if isinstance(loaded := sys.modules.get(name), ModuleType):
         return loaded
-    from plugformer.registry.import_timer import named_when_slow  # has threads, which `--help` does without
-
-    with named_when_slow(name, what):
+    with _named_when_slow(name, what):
         try:
             module: ModuleType = guarded(what, f"importing {name}", lambda: import_module(name), advice)
         except RegistryError:
@@ -94,6 +97,28 @@ def load_module(name: str, what: str, advice: str = _REPAIR) -> ModuleType:
         except PlugformerError as error:  # such as of a column that cannot be
             raise RegistryError(f"{what}: importing {name} failed: {error}\n{advice}") from error
     return module
+
+
+@contextmanager
+def _named_when_slow(module: str, what: str) -> Iterator[None]:
+    """Inside, a module is imported; one that is not done in time gets a line on standard error.
+
+    Args:
+        module: Its name.
+        what: What needs it, with its distribution.
+    """
+    timer = Timer(PATIENCE, _tell, [f"still importing {module} after {PATIENCE:g} s, for {what}"])
+    timer.daemon = True  # it keeps no process from ending
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # what comes next may fork, which a thread must not see
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 (whoever waits reads it there)
 
 
 def guarded(what: str, doing: str, action: Callable[[], Any], advice: str = _REPAIR) -> Any:

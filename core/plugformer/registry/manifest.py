@@ -1,56 +1,89 @@
-"""The manifest: what a distribution offers, written in its `registry.yaml`.
+"""The manifest: what a distribution offers, written in its `registry.yaml`; an entry for each thing.
 
 Read into plain dataclasses, so that `list` and `--help` need neither torch nor pydantic, and so that nothing
 that a manifest names is imported.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
-from plugformer.documents import Mapping, Node, Scalar, Sequence, read_mapping
+from plugformer.documents import Mapping, Scalar, Sequence, read_mapping
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.kinds import Kind
 from plugformer.problems import Key, Problem, report
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
-E = TypeVar("E")
+
+class State(StrEnum):
+    """Whether something can be used.
+
+    BROKEN is what only trying shows: manifests look sound, but loading fails.
+    """
+
+    READY = "ready"
+    CONFLICT = "in conflict"
+    QUARANTINED = "quarantined"
+    BROKEN = "broken"
+
+
+class Other(StrEnum):
+    """What a manifest offers besides components, and the plugin itself."""
+
+    TASK = "task"
+    COMMAND = "command"
+    HOOKS = "hooks"
+    PLUGIN = "plugin"
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentEntry:
-    """A component: its class as `module:Class`, one sentence about it, and where it comes from.
+class Owner:
+    """Who offers something: a distribution and its version; `local` has no version."""
 
-    Its author may name contract checks that it is known to fail, each with the reason.
+    distribution: str
+    version: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.distribution} {self.version}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A component, a task, a command or a module with hooks; or a plugin itself.
+
+    Attributes:
+        kind: What it is.
+        name: The name in its manifest; a plugin's is that of its distribution.
+        target: Where it is, as `module:Class`; of a task `package:path/in/it.yaml`, of hooks `module`.
+        summary: One sentence about it.
+        source: Paper or documentation.
+        distribution: The distribution that offers it, or `local`.
+        version: That distribution's version; empty for `local`.
+        state: Whether it can be used.
+        cause: Why it cannot; empty if it can.
+        expected_failures: Names of contract checks that its author knows to fail, with the reasons.
+        file: Of what a local manifest offers, that manifest's path; else empty.
     """
 
-    kind: Kind
+    kind: Kind | Other
     name: str
     target: str
     summary: str = ""
     source: str = ""
+    distribution: str = ""
+    version: str = ""
+    state: State = State.READY
+    cause: str = ""
     expected_failures: tuple[tuple[str, str], ...] = ()
+    file: str = ""
 
-
-@dataclass(frozen=True, slots=True)
-class TaskEntry:
-    """A task: its file as `package:path/in/it.yaml`."""
-
-    name: str
-    target: str
-    summary: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """A command: its function as `module:function`, imported when the command is called."""
-
-    name: str
-    target: str
-    summary: str = ""
+    @property
+    def owner(self) -> Owner:
+        """The distribution and version that offer it."""
+        return Owner(self.distribution, self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +92,12 @@ class Manifest:
 
     Attributes:
         requires: Versions of Plugformer that it works with, as a version specifier; empty for any.
-        components: Components of all kinds.
-        tasks: Tasks.
-        hooks: Modules with hook implementations.
-        commands: Commands.
+        entries: Components, tasks, commands and modules with hook implementations, in this order.
         problems: Everything that is wrong with it; nothing in it may be used unless this is empty.
     """
 
     requires: str = ""
-    components: tuple[ComponentEntry, ...] = ()
-    tasks: tuple[TaskEntry, ...] = ()
-    hooks: tuple[str, ...] = ()
-    commands: tuple[CommandEntry, ...] = ()
+    entries: tuple[Entry, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -101,51 +128,37 @@ class _Checker:
     def manifest(self, root: Mapping) -> Manifest:
         self._known(root, (), ("plugformer", "components", "tasks", "hooks", "commands"))
         requires = self._text(root, (), "plugformer")
-        components = [
-            replace(entry, expected_failures=self._expected_failures(block, entry))
-            for key, kind, block in self._kinds(root)
-            for entry in self._entries(block, ("components", key), "class", _as_component(kind), is_attribute)
+        entries = [
+            *(
+                entry
+                for kind, block in self._kinds(root)
+                for entry in self._entries(block, ("components", kind.value), "class", kind, is_attribute)
+            ),
+            *self._entries(self._mapping(root, (), "tasks"), ("tasks",), "file", Other.TASK, is_task_file),
+            *self._entries(
+                self._mapping(root, (), "commands"), ("commands",), "function", Other.COMMAND, is_attribute
+            ),
+            *self._hooks(root),
         ]
-        tasks = self._section(root, "tasks", "file", TaskEntry, is_task_file)
-        commands = self._section(root, "commands", "function", CommandEntry, is_attribute)
-        hooks = self._modules(root)
-        return Manifest(
-            requires=requires,
-            components=tuple(components),
-            tasks=tuple(tasks),
-            hooks=hooks,
-            commands=tuple(commands),
-            problems=tuple(report([problem]) for problem in self.problems),
-        )
+        return Manifest(requires, tuple(entries), tuple(report([problem]) for problem in self.problems))
 
-    def _kinds(self, root: Mapping) -> Iterable[tuple[str, Kind, Mapping]]:
+    def _kinds(self, root: Mapping) -> Iterator[tuple[Kind, Mapping]]:
         section = self._mapping(root, (), "components")
         self._known(section, ("components",), [kind.value for kind in Kind], what="kind")
         for kind in Kind:
             if kind.value in section.items:
-                yield kind.value, kind, self._mapping(section, ("components",), kind.value)
-
-    def _section(
-        self,
-        root: Mapping,
-        key: str,
-        target: str,
-        make: Callable[[str, str, str], E],
-        valid: Callable[[str], bool],
-    ) -> list[E]:
-        block = self._mapping(root, (), key)
-        return self._entries(block, (key,), target, lambda name, to, text, _: make(name, to, text), valid)
+                yield kind, self._mapping(section, ("components",), kind.value)
 
     def _entries(
         self,
         block: Mapping,
         path: tuple[Key, ...],
         target_key: str,
-        make: Callable[[str, str, str, str], E],
+        kind: Kind | Other,
         valid: Callable[[str], bool],
-    ) -> list[E]:
+    ) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
-        found: list[E] = []
+        found: list[Entry] = []
         keys = [target_key, "summary", *(["source", "expected_failures"] if target_key == "class" else [])]
         for name in block.items:
             before = len(self.problems)
@@ -157,21 +170,19 @@ class _Checker:
             self._known(entry, here, keys)
             target = self._target(entry, here, target_key, valid)
             summary, source = self._text(entry, here, "summary"), self._text(entry, here, "source")
+            failures = self._expected_failures(entry, here) if target_key == "class" else ()
             if len(self.problems) == before:
-                found.append(make(str(name), target, summary, source))
+                found.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
         return found
 
-    def _expected_failures(self, block: Mapping, entry: ComponentEntry) -> tuple[tuple[str, str], ...]:
+    def _expected_failures(self, entry: Mapping, path: tuple[Key, ...]) -> tuple[tuple[str, str], ...]:
         """Reads `expected_failures: {check: reason}`; each needs its reason."""
-        path = ("components", entry.kind.value, entry.name)
-        reasons = self._mapping(self._mapping(block, path[:2], entry.name), path, "expected_failures")
-        found = {
-            str(name): self._text(reasons, (*path, "expected_failures"), str(name)) for name in reasons.items
-        }
+        path = (*path, "expected_failures")
+        reasons = self._mapping(entry, path[:-1], "expected_failures")
+        found = {str(name): self._text(reasons, path, str(name)) for name in reasons.items}
         for name, reason in found.items():
             if not reason.strip():
-                place = (*path, "expected_failures", name)
-                self.problems.append(Problem(reasons.origin, place, "expected the reason, as text"))
+                self.problems.append(Problem(reasons.origin, (*path, name), "expected the reason, as text"))
         return tuple(found.items())
 
     def _target(self, entry: Mapping, path: tuple[Key, ...], key: str, valid: Callable[[str], bool]) -> str:
@@ -184,15 +195,16 @@ class _Checker:
             self.problems.append(Problem(entry.items[key].origin, (*path, key), message))
         return target
 
-    def _modules(self, root: Mapping) -> tuple[str, ...]:
+    def _hooks(self, root: Mapping) -> list[Entry]:
         node = root.items.get("hooks")
         if node is None:
-            return ()
-        values = [item.value if isinstance(item, Scalar) else None for item in _items(node)]
+            return []
+        items = node.items if isinstance(node, Sequence) else ()
+        values = [item.value if isinstance(item, Scalar) else None for item in items]
         names = [value for value in values if isinstance(value, str) and is_module(value)]
         if not isinstance(node, Sequence) or len(names) != len(values):
             self.problems.append(Problem(node.origin, ("hooks",), "expected a list of module names"))
-        return tuple(names)
+        return [Entry(Other.HOOKS, name, name) for name in names]
 
     def _mapping(self, parent: Mapping, path: tuple[Key, ...], key: Key) -> Mapping:
         """Returns the mapping under a key; an empty one if there is nothing."""
@@ -249,11 +261,3 @@ def is_task_file(text: str) -> bool:
 def _names_a_file(text: str) -> bool:
     """Whether no part of the text has more bytes than file systems allow in a name (`NAME_MAX`)."""
     return len(text.encode(errors="surrogatepass")) <= _LONGEST
-
-
-def _items(node: Node) -> tuple[Node, ...]:
-    return node.items if isinstance(node, Sequence) else ()
-
-
-def _as_component(kind: Kind) -> Callable[[str, str, str, str], ComponentEntry]:
-    return lambda name, target, summary, source: ComponentEntry(kind, name, target, summary, source)

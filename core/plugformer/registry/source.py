@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
-from plugformer.registry.entry import State
+from plugformer.registry.manifest import State
 
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:

@@ -10,12 +10,11 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from plugformer.configuration.other_runs import tokenizer_of
-from plugformer.configuration.resolved import ResolvedTask
+from plugformer.configuration.paths import tokenizer_of
+from plugformer.configuration.resolving import ResolvedTask
 from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
-from plugformer.data.fingerprints import files_version
-from plugformer.data.tokenizing import learned_by
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.files import files_version
+from plugformer.data.vocabularies import Vocabularies, learned_by
 from plugformer.documents import plain
 from plugformer.errors import ConfigurationError, PlugformerError, nearest
 from plugformer.interfaces import SPECIAL_TOKENS, Model, Sizes, Tokenizer

@@ -7,11 +7,10 @@ from typing import cast, overload
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
-from plugformer.data.cache_key import missing_files
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.further_files import read_files
-from plugformer.data.inputs import Inputs
+from plugformer.data.inputs import Inputs, read_files
 from plugformer.data.preparation import prepare
+from plugformer.data.prepared_cache import missing_files
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.distributed import ALONE, Processes

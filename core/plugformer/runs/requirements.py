@@ -9,7 +9,7 @@ from typing import Any
 from plugformer.configuration import ResolvedTask, Task, check_components
 from plugformer.configuration.layers import Layers
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.resolving import located, resolve_layers
+from plugformer.configuration.resolving import resolve_layers
 from plugformer.documents import Mapping, Node, read_file
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.kinds import Kind
@@ -129,7 +129,7 @@ def resolve_run(
         found = list(unfit_decoding(resolved.task, known)) if "decoding" in last.items else []
         if "evaluation" in last.items and Kind.METRIC in kinds:
             found += unfit_metrics(resolved.task, known)
-        return sized(located(resolved, found), _UNSAID_BATCH_TOKENS)
+        return sized(resolved.raise_for(found), _UNSAID_BATCH_TOKENS)
     except ConfigurationError:
         if absent := _absent(directory.lock()["components"], known, kinds):
             raise RunError(_message(directory, absent)) from None

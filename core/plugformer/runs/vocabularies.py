@@ -6,8 +6,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_task_type
-from plugformer.data.tokenizing import create_tokenizers
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.vocabularies import Vocabularies, create_tokenizers
 from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
@@ -32,11 +31,11 @@ def load_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -
     Raises:
         RunError: A file is missing or damaged.
     """
-    source, target = create_tokenizers(task, registry)
+    task_type = create_task_type(task, registry)
+    source, target = create_tokenizers(task.tokenizer, task_type.columns, registry)
     source.load(directory.tokenizer("shared" if source is target else "source"))
     if target is not source:
         target.load(directory.tokenizer("target"))
-    task_type = create_task_type(task, registry)
     task_type.learned = read_learned(directory, task_type)
     return Vocabularies(source, target, task_type)
 

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from plugformer.data.blocks import BlockReader, Order, Place
-from plugformer.data.read_count import ReadCount
-from plugformer.data.streaming import StreamedExamples
+from plugformer.data.streaming import ReadCount, StreamedExamples
 from plugformer.distributed import Processes
 from plugformer.errors import RunError
 from plugformer.interfaces.batch import Batch

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve
 from plugformer.configuration.layers import short_name
-from plugformer.configuration.resolving import located
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
@@ -87,7 +86,7 @@ def train(
     data = _prepare(resolved, None, notify, processes)
     vocabularies = data.vocabularies
     with processes.together():
-        located(resolved, unscored(resolved.task, resolved.registry, data.splits["validation"]))
+        resolved.raise_for(unscored(resolved.task, resolved.registry, data.splits["validation"]))
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
     with processes.together():
         taken = take_over(resolved, model, vocabularies)

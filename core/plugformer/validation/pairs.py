@@ -1,39 +1,74 @@
-"""Parts of a model that must fit each other: attentions and encodings, residual connections and sublayers."""
+"""Parts of a model that must fit each other, and what each is told where it stands."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from plugformer.configuration.task import Task
+from plugformer.configuration.task import Model as Settings
 from plugformer.errors import ConfigurationError, PlugformerError
-from plugformer.interfaces import Attention, ModelContext, Padding, PositionalEncoding, Positions, Scope
+from plugformer.interfaces import (
+    Attention,
+    ModelContext,
+    Padding,
+    PositionalEncoding,
+    Positions,
+    ResidualContext,
+    Scope,
+)
 from plugformer.kinds import Kind
 from plugformer.model.assembly import context
 from plugformer.model.initialization import residual_matrices
-from plugformer.model.plan import Choice, Path, StackPlan, state_owner
+from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, state_owner
 from plugformer.registry import Registry
-from plugformer.validation.places import across, residual_context
 from plugformer.validation.trial import MODERATE, Problem, Trial, problem_of, require_like, size_of
 
 
-def mismatches(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+def choices_of(settings: Settings, plan: StackPlan) -> Iterator[tuple[Kind, Choice, ModelContext]]:
+    """Yields what is chosen for each place of a stack, and what it is told there."""
+
+    def told(kind: Kind, choice: Choice) -> tuple[Kind, Choice, ModelContext]:
+        return kind, choice, context(settings, choice.place)
+
+    yield told(Kind.POSITION, plan.position)
+    yield told(Kind.NORM, plan.norm)
+    if plan.cross_position is not None:
+        yield told(Kind.POSITION, plan.cross_position)
+    for layer in plan.layers:
+        for name, choice in layer.sublayers.items():
+            yield told(Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION, choice)
+        yield told(Kind.NORM, layer.norm)
+        yield Kind.RESIDUAL, layer.residual, residual_context(settings, layer)
+
+
+def residual_context(settings: Settings, layer: LayerPlan) -> ResidualContext:
+    """Returns what a residual connection is told; its norms are tried by themselves."""
+    model = context(settings, layer.residual.place)
+    return ResidualContext(**vars(model), sublayers=tuple(layer.sublayers), norm=nn.Identity)
+
+
+def across(plan: StackPlan, name: str) -> list[Choice]:
+    """Returns one of the two attentions of every layer, as far as layers have it."""
+    return [layer.sublayers[name] for layer in plan.layers if name in layer.sublayers]
+
+
+def mismatches(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
     """Yields what is wrong between the attentions of a stack and the encodings that they are given."""
     for name, position in (("attention", plan.position), ("cross_attention", plan.cross_position)):
         layers = across(plan, name)
         for attention in {each.path: each for each in layers}.values():
             if position is not None:
-                yield from _mismatch(task, attention, layers, position, registry)
+                yield from _mismatch(settings, attention, layers, position, registry)
 
 
-def ownerless(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
     """Yields which attentions read the state of another layer that has none for them."""
     for name in ("attention", "cross_attention"):
         layers = across(plan, name)
         for own in layers:
-            told = context(task.model, own.place)
+            told = context(settings, own.place)
             reads_layer = Trial(registry, Kind.ATTENTION, own.block, told).shaped().reads_layer
             if reads_layer is not None:
                 find = partial(state_owner, own, reads_layer, layers)
@@ -41,17 +76,17 @@ def ownerless(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Probl
                     yield problem
 
 
-def without_a_path(task: Task, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+def without_a_path(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
     """Yields what is wrong between residual connections that scale initial values and their sublayers."""
     seen: set[tuple[Path, Path]] = set()
     for layer in plan.layers:
         residual = layer.residual
-        told = residual_context(task, layer)
+        told = residual_context(settings, layer)
         if Trial(registry, Kind.RESIDUAL, residual.block, told).shaped().gain == 1:
             continue
         for name, choice in layer.sublayers.items():
             kind = Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION
-            part = Trial(registry, kind, choice.block, context(task.model, choice.place)).shaped()
+            part = Trial(registry, kind, choice.block, context(settings, choice.place)).shaped()
             if (residual.path, choice.path) not in seen and not any(residual_matrices(part).values()):
                 yield (
                     residual.path,
@@ -63,24 +98,24 @@ def without_a_path(task: Task, plan: StackPlan, registry: Registry) -> Iterator[
 
 
 def _mismatch(
-    task: Task, attention: Choice, layers: Sequence[Choice], position: Choice, registry: Registry
+    settings: Settings, attention: Choice, layers: Sequence[Choice], position: Choice, registry: Registry
 ) -> Iterator[Problem]:
     """Lets one attention read three tokens, and compares the slots it read with those the encoding fills.
 
     Args:
-        task: Gives the model's sizes.
+        settings: Give the model's sizes.
         attention: The attention.
         layers: The same attention of every layer.
         position: The encoding that it is given.
         registry: Creates both.
     """
-    told = context(task.model, attention.place)
+    told = context(settings, attention.place)
     trial = Trial(registry, Kind.ATTENTION, attention.block, told)
-    encoding = Trial(registry, Kind.POSITION, position.block, context(task.model, position.place)).built()
+    encoding = Trial(registry, Kind.POSITION, position.block, context(settings, position.place)).built()
     owner = component = trial.built()
     if component.reads_layer is not None:
         place = state_owner(attention, component.reads_layer, layers).place
-        owner = Trial(registry, Kind.ATTENTION, attention.block, context(task.model, place)).built()
+        owner = Trial(registry, Kind.ATTENTION, attention.block, context(settings, place)).built()
     if max(map(size_of, (owner, component, encoding))) > MODERATE:
         owner, component, encoding = (each.to("meta") for each in (owner, component, encoding))
     watched = _Watched(encoding)

@@ -1,9 +1,31 @@
-"""Tasks, looked at from all sides before they are trained."""
+"""Whether a task can be trained: its components, each by itself and together, and its data."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path as FilePath
+
+import torch
 
 from plugformer.configuration import ResolvedTask, check_components
-from plugformer.configuration.resolving import located
+from plugformer.configuration.task import Component, Task
+from plugformer.creation import create_architecture, create_task_type
+from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
+from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
+from plugformer.hooks.specification import Run
+from plugformer.interfaces import SPECIAL_TOKENS, Data, HeadContext, ModelContext, Place, Sizes
+from plugformer.kinds import Kind
+from plugformer.model.assembly import Builder, assemble, context
+from plugformer.model.compatibility import incompatibilities
+from plugformer.model.initialization import random_stream
+from plugformer.model.plan import Choice, Path, StackPlan, plan_stacks
+from plugformer.registry import Registry
+from plugformer.registry.loading import guarded
 from plugformer.runs.initialization import misfits
-from plugformer.validation.components import check, data_problems
+from plugformer.validation.pairs import choices_of, mismatches, ownerless, without_a_path
+from plugformer.validation.trial import Problem, Trial, needs_values, problem_of
+
+_SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
+"""Of a model that is built to see whether it can be."""
 
 
 def validate(resolved: ResolvedTask) -> ResolvedTask:
@@ -20,12 +42,162 @@ def validate(resolved: ResolvedTask) -> ResolvedTask:
     found += [] if found else misfits(checked.task, checked.registry)
     known = {path for path, _ in found}
     if ("type",) in known:  # it says which columns the data are to serve
-        return located(checked, found)
+        return checked.raise_for(found)
     more = [each for each in data_problems(checked.task, checked.registry) if each[0] not in known]
-    return located(checked, [*found, *more])
+    return checked.raise_for([*found, *more])
 
 
 def validate_model(resolved: ResolvedTask) -> ResolvedTask:
     """Does what `validate` does, wherever the data may be: for looking at a task's model."""
     checked = check_components(resolved)
-    return located(checked, check(checked.task, checked.registry))
+    return checked.raise_for(check(checked.task, checked.registry))
+
+
+def check(task: Task, registry: Registry) -> list[Problem]:
+    """Builds and runs each component that a task names, then each attention with the encoding beside it.
+
+    Returns:
+        Every problem found: components that do not fit what the task is, that refuse their options or the
+        model's sizes, that raise something, or return another shape than they should; if there are none,
+        encodings and attentions that do not fit each other.
+    """
+    problems = [
+        problem
+        for path, create in ((("type",), create_task_type), (("model", "architecture"), create_architecture))
+        if (problem := problem_of(path, partial(create, task, registry))) is not None
+    ]
+    if problems:  # of all else one depends on these two
+        return problems
+    problems += incompatibilities(task, registry)
+    unfit = {path for path, _ in problems}
+    plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
+    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task, registry)]
+    with random_stream(0, "trial"):
+        found = (problem_of(path, build) for path, build in builds if path not in unfit)
+        problems += [problem for problem in found if problem is not None]
+        for compared in (ownerless, mismatches, without_a_path):
+            problems = problems or [each for plan in plans for each in compared(task.model, plan, registry)]
+        problems = problems or list(_refused_by_architecture(task, registry))
+        return problems or list(_refused_by_hooks(task, registry))
+
+
+def data_problems(task: Task, registry: Registry) -> list[Problem]:
+    """Returns what a task's source of examples finds wrong before it reads any, such as missing files."""
+    block, columns = task.data, create_task_type(task, registry).columns
+
+    def found() -> list[Problem]:
+        data: Data = registry.create(Kind.DATA, block.name, **block.options)
+        if (unfit := problem_of(("data", "name"), lambda: data.check_columns(columns))) is not None:
+            return [unfit]
+        return [(("data", *path), message) for path, message in data.problems(columns)]
+
+    try:
+        return list(guarded(f"data {block.name!r}", "looking for problems", found))
+    except PlugformerError as error:
+        return [(("data",), str(error))]
+
+
+def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """Yields how to build each component that is not part of the model."""
+    blocks: list[tuple[Kind, Path, Component]] = [
+        (Kind.DATA, ("data",), task.data),
+        (Kind.TOKENIZER, ("tokenizer", "source"), task.tokenizer.source),
+        (Kind.TOKENIZER, ("tokenizer", "target"), task.tokenizer.target),
+        (Kind.OPTIMIZER, ("training", "optimizer"), task.training.optimizer),
+        (Kind.SCHEDULE, ("training", "schedule"), task.training.schedule),
+        (Kind.DECODING, ("decoding",), task.decoding),
+        (Kind.INITIALIZATION, ("model", "initialization"), task.model.initialization),
+    ]
+    blocks += [
+        (Kind.METRIC, ("evaluation", "metrics", index), block)
+        for index, block in enumerate(task.evaluation.metrics)
+    ]
+    blocks += [
+        (Kind.HOOK, ("training", "hooks", index), block) for index, block in enumerate(task.training.hooks)
+    ]
+    for kind, path, block in blocks:
+        yield path, partial(Trial(registry, kind, block).made, task.model.width)
+
+
+def _pattern(task: Task, registry: Registry) -> tuple[Path, Callable[[], object]]:
+    """Returns how to read the pattern of outputs, if there is one; tokens that spell it are not there yet."""
+    expression = task.decoding.pattern
+    return ("decoding", "pattern"), lambda: expression and output_pattern(expression, registry)
+
+
+def _neural_builds(
+    task: Task, plans: list[StackPlan], registry: Registry
+) -> Iterator[tuple[Path, Callable[[], object]]]:
+    """Yields how to build and run what the task file says of the parts of the model."""
+    chosen: dict[tuple[Kind, Path], list[tuple[Choice, ModelContext]]] = {}
+    for plan in plans:
+        for kind, choice, told in choices_of(task.model, plan):
+            chosen.setdefault((kind, choice.path), []).append((choice, told))
+    for (kind, path), choices in chosen.items():
+        yield path, partial(_try_places, registry, kind, choices)
+    model = HeadContext(**vars(context(task.model, plans[-1].top)), outputs=2)
+    head = Trial(registry, Kind.HEAD, task.model.head, model)
+    yield ("model", "head"), partial(head.run, create_task_type(task, registry))
+
+
+def _try_places(registry: Registry, kind: Kind, choices: list[tuple[Choice, ModelContext]]) -> None:
+    """Builds a component for each place that it is chosen for, and runs it once for each role in a stack.
+
+    Raises:
+        PlugformerError: It cannot serve a place, which the message names if it can serve others.
+    """
+    refused: dict[Place, PlugformerError] = {}
+    roles: set[tuple[str, bool]] = set()
+    for choice, told in choices:
+        place = told.place
+        trial = Trial(registry, kind, choice.block, told)
+        try:
+            if (place.stack, place.cross) in roles:
+                trial.shaped()
+            else:
+                trial.run()
+        except PlugformerError as error:
+            refused[place] = error
+        else:
+            roles.add((place.stack, place.cross))
+    for place, refusal in refused.items():
+        if len(refused) == len(choices):
+            raise refusal
+        sentence, newline, hint = str(refusal).partition("\n")
+        raise ConfigurationError(f"{sentence} ({place})" + newline + hint) from refusal
+
+
+def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Problem]:
+    """Lets the architecture build its model, without memory for parameters; yields what it refuses."""
+    architecture = create_architecture(task, registry)
+    level = create_task_type(task, registry).level
+
+    def build() -> None:
+        with torch.device("meta"):
+            architecture.build(Builder(task, architecture, registry), _SIZES, level)
+
+    def attempt() -> None:
+        try:
+            guarded(f"architecture {task.model.architecture.name!r}", "building the model", build)
+        except RegistryError as error:
+            if not needs_values(error.__cause__):
+                raise
+
+    if (problem := problem_of(("model", "architecture"), attempt)) is not None:
+        yield problem
+
+
+def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
+    """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
+    if not task.training.hooks:
+        return
+    with torch.device("meta"):
+        model = assemble(task, _SIZES, registry)
+    run = Run(FilePath(), task, model, steps=1, epoch_steps=1)
+    for index, block in enumerate(task.training.hooks):
+
+        def show(block: Component = block) -> None:
+            HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)
+
+        if (problem := problem_of(("training", "hooks", index), show)) is not None:
+            yield problem

@@ -1,18 +1,53 @@
-"""The result of an evaluation on standard output, for people or for scripts."""
+"""Text, tables and scores on standard output, fit for a terminal, and left as they are in a pipe."""
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+import shutil
+import sys
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from plugformer.commands.table import print_table, terminal_width
-from plugformer.terminal import display_width
+from plugformer.terminal import aligned, clipped, display_width, printable
 
 if TYPE_CHECKING:
     from plugformer.evaluation.report import Report, Score, SelfCheck
+
+
+def terminal_width() -> int | None:
+    """Returns the columns of the terminal, or None where standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> None:
+    """Prints rows in aligned columns; on a terminal the last column is cut where the line ends.
+
+    Args:
+        header: The columns' names.
+        rows: Their values; without line breaks.
+        right: Columns that are aligned to the right.
+    """
+    table = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(display_width(row[column]) for row in table) for column in range(len(header))]
+    limit = terminal_width()
+    for number, row in enumerate(table):
+        cells = [
+            aligned(cell, width, right=name in right)
+            for name, cell, width in zip(header, row, widths, strict=True)
+        ]
+        line = clipped("  ".join(cells).rstrip(), limit)
+        typer.echo(typer.style(line, bold=True) if number == 0 and limit else line)
+
+
+def print_text(text: str, indent: int = 0) -> None:
+    """Prints a text line by line; on a terminal long lines are wrapped."""
+    width, margin = terminal_width(), " " * indent
+    for line in printable(text).splitlines():
+        for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)):
+            typer.echo(margin + part)
 
 
 def print_report(report: "Report", *, as_json: bool) -> None:
