@@ -3,6 +3,7 @@
 import gzip
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -48,6 +49,19 @@ from plugformer.registry import Registry
 from plugformer.training.train import Notify, train
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def imports_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a test imports from a folder of tests or from an example is not there for the next."""
+    path, before = [*sys.path], set(sys.modules)
+    yield
+    sys.path[:] = path
+    passing = (str(tmp_path_factory.getbasetemp()), str(TESTS.parent / "examples"))
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(passing):
+            del sys.modules[name]
+
 
 TINY = (
     "data.size=60",

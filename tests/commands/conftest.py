@@ -1,7 +1,6 @@
 """The command line in this process, and local manifests written on the spot."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,19 +21,13 @@ Manifest = Callable[..., Path]
 
 
 @pytest.fixture(autouse=True)
-def undisturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def undisturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No plugin, variable or folder of this machine shows in a test, and none of a test's own stays."""
     for variable in ("PLUGFORMER_REGISTRY", "FORCE_COLOR", "COLUMNS", "TERMINAL_WIDTH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PLUGFORMER_PLUGINS", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name.startswith("local_"):
-            del sys.modules[name]
 
 
 @pytest.fixture

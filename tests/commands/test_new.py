@@ -27,7 +27,6 @@ KINDS = list(Kind)
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
     """Writes a plugin of a kind and makes it importable; returns the registry that knows it."""
-    before = set(sys.modules)
 
     def write_plugin(kind: Kind, name: str = "plugformer-mine") -> Registry:
         names, texts = plugin_files(name, kind)
@@ -36,10 +35,7 @@ def plugin(tmp_path, monkeypatch):
         monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
         return Registry.discover(tmp_path / name / names["new_plugin"] / "registry.yaml")
 
-    yield write_plugin
-    for module in set(sys.modules) - before:
-        if module.startswith("plugformer_mine"):
-            del sys.modules[module]
+    return write_plugin
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -1,7 +1,6 @@
 """Distributions made up on the spot, installed into a folder on the import path."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,13 @@ Install = Callable[..., Path]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     """Installs a distribution: metadata, entry point, a package with a manifest and other files."""
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.delenv("PLUGFORMER_REGISTRY", raising=False)
     monkeypatch.delenv("PLUGFORMER_PLUGINS", raising=False)
-    before = set(sys.modules)
 
     def install(
         distribution: str,
@@ -43,7 +41,4 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (info / "entry_points.txt").write_text(f"[plugformer]\nplugin = {value or package}\n")
         return site
 
-    yield install
-    for name in set(sys.modules) - before:
-        if name.partition(".")[0].startswith("plug_"):
-            del sys.modules[name]
+    return install
