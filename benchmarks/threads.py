@@ -49,14 +49,16 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(SETTINGS))
     parser.add_argument("--preload", default="", help="a library that replaces GNU's OpenMP")
     arguments = parser.parse_args()
-    print("| setting | alone, tokens/s | beside busy loops |\n| --- | --- | --- |")
     rates: dict[tuple[str, int], list[float]] = {}
     for _ in range(arguments.rounds):
         for loops in (0, arguments.loops):
             with _busy(loops):
                 for name in arguments.only:
                     variables = SETTINGS[name] | {"LD_PRELOAD": arguments.preload}
-                    rates.setdefault((name, loops), []).append(_rate(variables, arguments.updates))
+                    rate = _rate(variables, arguments.updates)
+                    rates.setdefault((name, loops), []).append(rate)
+                    print(f"{name}, {loops} busy loops: {rate:,.0f} tokens/s", file=sys.stderr)
+    print("| setting | alone, tokens/s | beside busy loops |\n| --- | --- | --- |")
     for name in arguments.only:
         print(f"| {name} | {_cell(rates[name, 0])} | {_cell(rates[name, arguments.loops])} |")
 

@@ -37,7 +37,7 @@ def linear_cross_entropy(
     """
     rows = max(SCORES // len(weight), 1)
     if torch.is_grad_enabled():
-        total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, rows)[0]
+        total: Tensor = _Gradients.apply(hidden, weight, bias, targets, label_smoothing, rows)
         return total
     losses = [
         functional.cross_entropy(
@@ -52,12 +52,18 @@ def linear_cross_entropy(
 
 
 class _Gradients(torch.autograd.Function):
-    """The loss, and its gradients as further outputs, which the backward pass scales."""
+    """The loss; its gradients are computed with it, and scaled in the backward pass."""
 
     @staticmethod
     def forward(
-        hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, rows: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        smoothing: float,
+        rows: int,
+    ) -> Tensor:
         of_weight, of_bias = weight, None if bias is None else torch.zeros_like(bias)
         losses, of_hidden = [], []
         for some, right in zip(hidden.split(rows), targets.split(rows), strict=True):
@@ -77,23 +83,17 @@ class _Gradients(torch.autograd.Function):
             if of_bias is not None:
                 of_bias = of_bias + of_scores.sum(dim=0)
         gradient = torch.cat(of_hidden)
-        dtype = torch.promote_types(gradient.dtype, hidden.dtype)
-        return torch.stack(losses).sum(), gradient.to(dtype), of_weight, of_bias
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor | None, ...]) -> None:
-        gradients = [each for each in output[1:] if each is not None]
-        ctx.save_for_backward(*gradients)
-        ctx.mark_non_differentiable(*gradients)
-        ctx.biased = inputs[2] is not None
+        gradient = gradient.to(torch.promote_types(gradient.dtype, hidden.dtype))
+        ctx.save_for_backward(gradient, of_weight, of_bias)
+        return torch.stack(losses).sum()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, of_total: Tensor, *_: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, of_total: Tensor) -> tuple[Tensor | None, ...]:
         # In place: an output as large as the weight is slow to allocate. A second pass is refused by torch,
         # which also gives each gradient the type of its input.
-        scaled = [each.mul_(of_total) for each in ctx.saved_tensors]
-        return *scaled, *([] if ctx.biased else [None]), None, None, None
+        scaled = [None if each is None else each.mul_(of_total) for each in ctx.saved_tensors]
+        return *scaled, None, None, None
 
 
 def _precise(scores: Float[Tensor, "targets outputs"]) -> Float[Tensor, "targets outputs"]:

@@ -1,7 +1,7 @@
 """Whole models: what training, evaluation and decoding see."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -69,11 +69,12 @@ class Model(nn.Module, ABC):
         """
         if objective is not None:
             return objective(self, batch)
-        for module in self.modules():  # what layers have left that were computed again, or in evaluation mode
-            module.__dict__.pop("auxiliary_loss", None)
-        hidden = self.hidden(batch)
-        total, targets = self.head.loss(hidden, *self.targets(batch))
-        return Loss(total, targets, self._collect_auxiliary_losses(total))
+        modules = list(self.modules())
+        _take_auxiliary_losses(
+            modules
+        )  # what layers have left that were computed again, or in evaluation mode
+        total, targets = self.head.loss(self.hidden(batch), *self.targets(batch))
+        return Loss(total, targets, sum(_take_auxiliary_losses(modules), total.new_zeros(())))
 
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
         """Returns the head's scores, given the right answers so far (teacher forcing)."""
@@ -86,14 +87,6 @@ class Model(nn.Module, ABC):
     def best(self, batch: Batch) -> Best:
         """Returns the most probable outputs."""
         return self.head.best(self.hidden(batch), self.targets(batch)[1])
-
-    def _collect_auxiliary_losses(self, total: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """Adds up what components left in `auxiliary_loss`, and clears it."""
-        auxiliary = total.new_zeros(())
-        for module in self.modules():
-            loss = module.__dict__.pop("auxiliary_loss", None)
-            auxiliary = auxiliary if loss is None else auxiliary + loss
-        return auxiliary
 
 
 @runtime_checkable
@@ -130,6 +123,11 @@ class Generative(Model):
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns, for all positions but the last, the token that follows, and whether both are real."""
     return target.ids[:, 1:], target.real[:, :-1] & target.real[:, 1:]
+
+
+def _take_auxiliary_losses(modules: Iterable[nn.Module]) -> list[Float[Tensor, ""]]:
+    """Returns what components left in `auxiliary_loss`, and removes it."""
+    return [loss for module in modules if (loss := module.__dict__.pop("auxiliary_loss", None)) is not None]
 
 
 @contextmanager
