@@ -5,6 +5,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -259,7 +260,17 @@ def _core() -> dict[str, str]:
 def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
     lock = component_lock(kind, block.name, registry)
     libraries = _libraries(lock["distribution"])
-    return {"name": block.name, "options": block.options, "libraries": libraries, **lock}
+    bases = _bases(registry.load(kind, block.name))
+    return {"name": block.name, "options": block.options, "libraries": libraries, "bases": bases, **lock}
+
+
+def _bases(component: type) -> dict[str, str]:
+    """Returns the modules that a component inherits from, hashed: the hash of its own ends at its package."""
+    files = {
+        base.__module__: Path(getattr(sys.modules.get(base.__module__), "__file__", None) or "")
+        for base in component.__mro__
+    }
+    return {name: files_version([file]) for name, file in sorted(files.items()) if file.is_file()}
 
 
 def missing_files(block: DataBlock, registry: Registry) -> list[Path]:
