@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -184,6 +185,17 @@ def test_new_code_makes_them_anew(
     monkeypatch.setattr("plugformer.registry.source.source_hash", lambda module: "edited")
     prepare(task(file), registry)
     assert made.count("read") == 2
+
+
+def test_code_that_a_tokenizer_inherits_from_another_package_counts(
+    file: Path, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = task(file, "whitespace")
+    before = cache_key(words, registry, "")
+    edited = tmp_path / "fast_tokenizer.py"
+    edited.write_text("# edited")
+    monkeypatch.setattr(sys.modules["plugformer_blocks.fast_tokenizer"], "__file__", str(edited))
+    assert cache_key(words, registry, "") != before
 
 
 @pytest.mark.parametrize("changed", [{"length": {"max": 4, "over": "drop"}}, {"padding": 30}])
