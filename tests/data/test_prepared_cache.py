@@ -2,8 +2,8 @@
 
 import json
 import os
-import sys
 import shutil
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
