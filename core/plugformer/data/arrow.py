@@ -180,5 +180,6 @@ class Packed:
         return Ragged(self._stream[self._starts(pieces, offset) - 1], np.ones(len(pieces), dtype=np.int64))
 
     def _starts(self, pieces: Int[ndarray, " chosen"], offset: int) -> Int[ndarray, " chosen"]:
-        starts: ndarray = 1 + pieces * self.length + offset
-        return np.minimum(starts, len(self._stream) - self.lengths[pieces])
+        starts = 1 + pieces * self.length + offset
+        within: ndarray = np.minimum(starts, len(self._stream) - self.lengths[pieces])
+        return within
