@@ -10,20 +10,23 @@ difference is planted.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest, norm
 
-from plugformer_ablation.statistics.bootstrap import resampled
-from plugformer_ablation.statistics.contrast import Trials, contrast
-from plugformer_ablation.statistics.judgement import ALPHA, Judgement, Verdict, judge
+from plugformer_ablation.comparison import ALPHA, Comparison, Scores, Verdict, compare, judge
+from plugformer_ablation.statistics import resampled
 
 ACCURACY = 0.8
 RESAMPLES = 500  # a quarter of those of a study, which saves most of the time
+Judged = tuple[Comparison, dict[str, Any]]
+"""A comparison, and what the report of its study says of it."""
+
 _ASKED = 20  # studies whose minimum detectable differences are asked for
 
 
@@ -56,8 +59,8 @@ WORLDS = (
 
 def study(
     world: World, number: int, planted: float = 0.0, arms: int = 4, seeds: int = 5, examples: int = 300
-) -> list[Judgement]:
-    """Returns the judgements of one study.
+) -> list[Judged]:
+    """Returns the comparisons of one study, each with its record.
 
     Args:
         world: Where it takes place.
@@ -76,16 +79,16 @@ def study(
         for statistics in _answers(world, ACCURACY + gain, seeds, difficulty, generator)
     ]
     scores = resampled(cells, lambda rows: float(rows.sum()) / len(rows), RESAMPLES, number)
-    trials = [
-        Trials(
+    arms = [
+        Scores(
             {seed: float(cells[first + seed].mean()) for seed in range(seeds)},
             {seed: scores[first + seed] for seed in range(seeds)},
             examples,
         )
         for first in range(0, len(cells), seeds)
     ]
-    contrasts = [contrast(arm, trials[0], range(seeds)) for arm in trials[1:]]
-    return judge(contrasts, higher_is_better=True)
+    comparisons = [compare(arm, arms[0], range(seeds)) for arm in arms[1:]]
+    return list(zip(comparisons, judge(comparisons, higher_is_better=True), strict=True))
 
 
 def _answers(
@@ -101,18 +104,29 @@ def _answers(
         yield right[:, None].astype(float)
 
 
-def alarms(judgements: list[Judgement]) -> np.ndarray:
+def alarms(judged: Iterable[tuple[Sequence[float | None], str]]) -> np.ndarray:
     """Returns for each comparison what would be called different, before and after correction.
 
     The columns: by seeds alone, by examples alone, by both together, and by the verdict, which is corrected.
     A test that does not apply finds nothing.
+
+    Args:
+        judged: The p of each of the three tests, and the verdict.
     """
-    found = []
-    for each in judgements:
-        tests = (each.contrast.seeds, each.contrast.examples, each.contrast.both)
-        single = [test is not None and test.p <= ALPHA for test in tests]
-        found.append((*single, each.verdict in (Verdict.BETTER, Verdict.WORSE)))
-    return np.array(found)
+    differences = (Verdict.BETTER, Verdict.WORSE)
+    return np.array(
+        [
+            (*(p is not None and p <= ALPHA for p in tests), verdict in differences)
+            for tests, verdict in judged
+        ]
+    )
+
+
+def tested(judged: Iterable[Judged]) -> Iterator[tuple[Sequence[float | None], str]]:
+    """Yields what `alarms` takes."""
+    for comparison, record in judged:
+        tests = (comparison.seeds, comparison.examples, comparison.both)
+        yield [None if test is None else test.p for test in tests], record["verdict"]
 
 
 def share(hits: np.ndarray) -> str:
@@ -127,9 +141,10 @@ def print_false_alarms(pool: Executor, studies: int, seeds: int) -> None:
     print("False alarms, % of comparisons, in brackets the 95 % interval of the share; last: % of studies")
     print("| world | seeds alone | examples alone | both together | studies, corrected |")
     print("| --- | --- | --- | --- | --- |")
+    numbers = range(1, studies + 1)
     for world in WORLDS:
         found = np.array(
-            [alarms(each) for each in pool.map(partial(study, world, seeds=seeds), range(1, studies + 1))]
+            [alarms(tested(each)) for each in pool.map(partial(study, world, seeds=seeds), numbers)]
         )
         cells = [share(column.ravel()) for column in np.moveaxis(found[..., :3], -1, 0)]
         print(f"| {world.name} | {' | '.join(cells)} | {share(found[..., 3].any(axis=1))} |", flush=True)
@@ -142,15 +157,15 @@ def print_power(pool: Executor, studies: int, seeds: int) -> None:
     print("| --- | --- | --- | --- |")
     for world in WORLDS:
         differences = [
-            each.minimum_detectable_difference
-            for judgements in pool.map(partial(study, world, seeds=seeds), range(1, _ASKED + 1))
-            for each in judgements
+            record["minimum_detectable_difference"]
+            for judged in pool.map(partial(study, world, seeds=seeds), range(1, _ASKED + 1))
+            for _, record in judged
         ]
         minimum = float(np.median([each for each in differences if each is not None]))
         cells = []
         for planted in (0.05, 0.1, minimum):
-            judged = pool.map(partial(study, world, planted=planted, seeds=seeds), range(1, studies + 1))
-            cells.append(share(np.array([each[0].verdict is Verdict.BETTER for each in judged])))
+            found = pool.map(partial(study, world, planted=planted, seeds=seeds), range(1, studies + 1))
+            cells.append(share(np.array([judged[0][1]["verdict"] == Verdict.BETTER for judged in found])))
         print(f"| {world.name} | {' | '.join(cells)} at {100 * minimum:.1f} points |", flush=True)
 
 

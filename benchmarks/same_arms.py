@@ -18,23 +18,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import pandas
 import torch
 from false_alarms import alarms, share
 
 from plugformer.registry import Registry
 from plugformer.training.train import train
+from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import Findings, find
-from plugformer_ablation.results import (
-    ArmRecord,
-    CellResult,
-    StudyResults,
-    create_metrics,
-    load_arrays,
-    save_arrays,
-)
-from plugformer_ablation.statistics.judgement import Verdict
+from plugformer_ablation.results import CellResult, StudyResults, create_metrics, load_arrays, save_arrays
+from plugformer_ablation.statistics import StudentT
 
 METRIC = "token_accuracy"
 SEEDS = range(1, 6)
@@ -101,7 +97,10 @@ class Study:
             statistics = load_arrays(kept(folder, settings))
             score = metrics[METRIC].aggregate(statistics[METRIC])
             cells.append(CellResult(arm, seed, metrics={METRIC: score}, statistics=statistics))
-        arms = tuple(ArmRecord(arm, {}, None if arm == "baseline" else "baseline", {}) for arm in self.arms)
+        more: dict[str, Any] = {"values": {}, "task": {}, "notes": [], "tuned": {}}
+        arms = tuple(
+            {"name": arm, "baseline": None if arm == "baseline" else "baseline", **more} for arm in self.arms
+        )
         study = {"study": "", "metric": METRIC, "split": "test", "seeds": list(SEEDS)}
         return find(StudyResults(study, arms, tuple(cells), blocks, {}, metrics))
 
@@ -122,19 +121,32 @@ def train_cell(folder: Path, settings: Settings) -> None:
 
 def print_scores(found: list[Findings]) -> None:
     """Prints where scores lie, and how far they spread within an arm."""
-    scores = [arm.score for each in found for arm in each.arms if arm.score is not None]
-    means, deviations = ([getattr(score, name) for score in scores] for name in ("mean", "deviation"))
-    differences = [each.judgement.minimum_detectable_difference for one in found for each in one.comparisons]
+    table = pandas.concat([each.table for each in found])
+    means, deviations = (table[f"score.{name}"].dropna().astype(float) for name in ("mean", "deviation"))
+    differences = table["minimum_detectable_difference"].dropna().astype(float)
     print(
-        f"{METRIC}: arms' means {min(means):.3f} to {max(means):.3f}, in the median {np.median(means):.3f}; "
-        f"median deviation over seeds {np.median(deviations):.4f}; median minimum "
-        f"detectable difference {np.median([each for each in differences if each is not None]):.4f}"
+        f"{METRIC}: arms' means {means.min():.3f} to {means.max():.3f}, in the median {means.median():.3f}; "
+        f"median deviation over seeds {deviations.median():.4f}; median minimum "
+        f"detectable difference {differences.median():.4f}"
     )
+
+
+def tested(found: Findings) -> Iterator[tuple[list[float | None], str]]:
+    """Yields of each comparison p by seeds alone, by examples alone and by both, and the verdict."""
+    examples = len(found.results.cells[0].statistics[METRIC])
+    for each in found.comparisons:
+        freedoms = {"seeds": each["pairs"] - 1, "examples": examples - 1}
+        errors = {name: each["standard_error"][name] for name in freedoms}
+        alone = [
+            None if errors[name] is None else StudentT(each["difference"], errors[name], freedom).p
+            for name, freedom in freedoms.items()
+        ]
+        yield [*alone, each["p"]["single"]], each["verdict"]
 
 
 def print_false_alarms(found: list[Findings]) -> None:
     """Prints how often arms that differ in name alone are called different."""
-    hits = np.array([alarms([each.judgement for each in one.comparisons]) for one in found])
+    hits = np.array([alarms(tested(one)) for one in found])
     cells = [share(column.ravel()) for column in np.moveaxis(hits[..., :3], -1, 0)]
     studies = [share(hits[..., place].any(axis=1)) for place in (2, 3)]
     print(f"Arms alike: % of {hits[..., 0].size} comparisons, then of {len(hits)} studies, with a difference")
@@ -149,9 +161,9 @@ def print_power(found: list[Findings]) -> None:
     print("| arm | called worse, corrected | difference |")
     print("| --- | --- | --- |")
     for arm in [name for name in PLANTED if name != "baseline"]:
-        judged = [each.judgement for one in found for each in one.comparisons if each.arm == arm]
-        difference = np.median([each.contrast.difference for each in judged])
-        worse = share(np.array([each.verdict is Verdict.WORSE for each in judged]))
+        judged = [each for one in found for each in one.comparisons if each["arm"] == arm]
+        difference = np.median([each["difference"] for each in judged])
+        worse = share(np.array([each["verdict"] == Verdict.WORSE for each in judged]))
         print(f"| {arm} | {worse} | {difference:.3f} |")
 
 

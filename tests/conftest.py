@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 from jaxtyping import config, install_import_hook
+from tests.forking import one_fork_server
 
 TESTS = Path(__file__).parent
 
@@ -84,16 +85,25 @@ UNCHECKED = {
     "runs",
     "tasks",
     "testing",
+    "training",
     "verification",
 }
 """Folders whose tests call what those of others call with its shapes checked.
 
-Contract tests have to find wrong shapes by themselves; and no compiler traces these checks.
+Contract tests have to find wrong shapes by themselves; and no compiler traces these checks, which double the
+time of a training. Tests marked long call what others call, too.
 """
 
 MakeTask = Callable[..., Task]
 MakeModel = Callable[..., Model]
 Train = Callable[..., Report]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server() -> Iterator[None]:
+    """The one that processes of these tests are forked from, started when the first one is."""
+    with one_fork_server():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -108,7 +118,18 @@ def cache_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Has calls check their shapes where tests compute; before fixtures, which may train."""
-    config.update("jaxtyping_disable", item.path.relative_to(TESTS).parts[0] in UNCHECKED)
+    long = item.get_closest_marker("long") is not None
+    config.update("jaxtyping_disable", long or item.path.relative_to(TESTS).parts[0] in UNCHECKED)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Lets long tests begin first, so that no process is left with one at the end, and replace brief ones."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    replaced = {item.function for item in items if item.get_closest_marker("long")}
+    brief = [item for item in items if item.get_closest_marker("brief") and item.function in replaced]
+    items[:] = [item for item in items if item not in brief]
+    config.hook.pytest_deselected(items=brief)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -12,8 +12,8 @@ import typer
 from plugformer.commands import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
-    from plugformer_ablation.declaration import Declared
     from plugformer_ablation.executor import Executor
+    from plugformer_ablation.study import Study
 
 EXAMPLES = (
     "plugformer ablate study.yaml",
@@ -74,21 +74,28 @@ def command(
     training failed.
     """
     known = installed(ctx, registry)
-    from plugformer_ablation.declaration import Options, read_study
+    from plugformer_ablation.declaration import read_study
 
-    given = {"design": design, "seeds": seeds, "match": match, "metric": metric, "split": split}
-    options = Options(swaps or (), settings or (), tune or (), tuple(given.items()))
-    declared = read_study(study, options)
+    declared = read_study(
+        study,
+        swaps=swaps or (),
+        settings=settings or (),
+        tune=tune or (),
+        design=design,
+        seeds=seeds,
+        match=match,
+        metric=metric,
+        split=split,
+    )
     folder = out or _folder(study, declared)
     from rich.console import Console
 
     from plugformer_ablation.findings import find
-    from plugformer_ablation.report.terminal import report_text
-    from plugformer_ablation.report.writing import write_report
-    from plugformer_ablation.running import Conductor
+    from plugformer_ablation.report.writing import report_text, write_report
+    from plugformer_ablation.running import StudyRunner
 
     messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
-    results = Conductor(_executor(executor, workers), known, messages).run(declared, folder)
+    results = StudyRunner(_executor(executor, workers), known, messages).run(declared, folder)
     findings = find(results)
     files = write_report(findings, folder, partial(messages.print, markup=False, highlight=False))
     if as_json:
@@ -101,13 +108,13 @@ def command(
         raise typer.Exit(1)
 
 
-def _folder(study: str, declared: "Declared") -> Path:
+def _folder(study: str, declared: "Study") -> Path:
     """Returns where a study lies that is not told: the same place for the same study, so that it goes on."""
     from plugformer.configuration import short_name
 
     name = short_name(study)
-    if declared.study.task == study:  # a task, so that the options alone say what is studied
-        name = "-".join([name, *declared.study.factors])
+    if declared.task == study:  # a task, so that the options alone say what is studied
+        name = "-".join([name, *declared.factors])
     return Path("studies", re.sub(r"[^\w.-]+", "-", name))
 
 

@@ -1,7 +1,6 @@
 """Reading a study: from a file, from a command's options, or both, the options on top."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from plugformer.configuration import (
@@ -11,94 +10,49 @@ from plugformer.configuration import (
     Origin,
     Problem,
     Scalar,
-    check_settings,
     dotted,
-    expand,
     is_file,
-    origin_of,
     read_file,
     read_setting,
     report,
 )
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.consistency import contradictions
 from plugformer_ablation.study import Study
 
-_BY_KEY = ("set", "factors", "tune")
-"""Keys whose mappings take more keys from options; others are replaced."""
 
-
-@dataclass(frozen=True)
-class Options:
-    """What a command line says about a study; what is not given is empty or None.
-
-    Attributes:
-        swaps: Factors, as `PATH=[VALUE, ...]`.
-        settings: `KEY=VALUE` for all arms.
-        tune: `KEY=[VALUE, ...]`.
-        others: Further keys of a study, such as `seeds`.
-    """
-
-    swaps: Sequence[str] = ()
-    settings: Sequence[str] = ()
-    tune: Sequence[str] = ()
-    others: tuple[tuple[str, str | int | None], ...] = ()
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A study as it was written down.
-
-    Attributes:
-        study: What it says.
-        tree: The same, with the place of every value.
-    """
-
-    study: Study
-    tree: Mapping
-
-    @property
-    def task(self) -> str:
-        """The task's name, or the path of its file."""
-        node = self.node(("task",))
-        return str(expand(self.study.task, node.origin)) if is_file(self.study.task) else self.study.task
-
-    def node(self, path: tuple[Key, ...]) -> Node:
-        """Returns the node at a path, which must be there."""
-        node: Node = self.tree
-        for key in path:
-            node = node.items[key]  # type: ignore[index,union-attr]  # a list takes numbers, a mapping keys
-        return node
-
-    def place(self, *path: Key) -> Origin:
-        """Returns where the key of a value was written, which must be there."""
-        mapping = self.node(path[:-1])
-        return mapping.keys[path[-1]] if isinstance(mapping, Mapping) else mapping.origin
-
-    def problem(self, path: tuple[Key, ...], message: str, hint: str = "") -> Problem:
-        """Returns a problem with the value at a path, located where it was written."""
-        return Problem(origin_of(self.tree, path), path, message, hint)
-
-
-def read_study(name_or_file: str, options: Options) -> Declared:
+def read_study(
+    name_or_file: str,
+    *,
+    swaps: Sequence[str] = (),
+    settings: Sequence[str] = (),
+    tune: Sequence[str] = (),
+    **keys: str | int | None,
+) -> Study:
     """Reads a study file, or makes a study about a task of a command's options.
+
+    Options go above what a file says.
 
     Args:
         name_or_file: A study file, a task file, or the name of a task.
-        options: Go above what the file says.
+        swaps: Factors, as `PATH=[VALUE, ...]`.
+        settings: `KEY=VALUE` for all arms.
+        tune: `KEY=[VALUE, ...]`.
+        keys: Further keys of a study, such as `seeds`; those that are None are not given.
 
     Raises:
         ConfigurationError: The file cannot be read, or the study is wrong; all problems with their places.
     """
-    above = _from_options(options)
     tree = _file(name_or_file)
+    if tree is None and not swaps:
+        raise ConfigurationError(
+            f"{name_or_file} is a task, and nothing is compared\n  write `plugformer ablate {name_or_file} "
+            "--swap 'model.attention=[mha, gqa]'`, or give a study file"
+        )
     if tree is None:
-        tree = _about_task(name_or_file, above)
-    tree = _merged(tree, above)
-    declared = Declared(check_settings(tree, Study), tree)
-    if problems := [declared.problem(*finding) for finding in contradictions(declared.study)]:
-        raise ConfigurationError(report(problems))
-    return declared
+        origin = Origin(name_or_file, folder=Path.cwd())
+        tree = Mapping({"task": Scalar(name_or_file, origin)}, {"task": origin}, origin)
+    _add_options(tree, {"--swap": swaps, "--set": settings, "--tune": tune}, keys)
+    return Study.of(tree)
 
 
 def _file(name: str) -> Mapping | None:
@@ -109,26 +63,13 @@ def _file(name: str) -> Mapping | None:
     return tree if {"factors", "task"} & tree.items.keys() else None
 
 
-def _about_task(name: str, options: Mapping) -> Mapping:
-    if "factors" not in options.items:
-        raise ConfigurationError(
-            f"{name} is a task, and nothing is compared\n"
-            f"  write `plugformer ablate {name} --swap 'model.attention=[mha, gqa]'`, or give a study file"
-        )
-    origin = Origin(name, folder=Path.cwd())
-    return Mapping({"task": Scalar(name, origin)}, {"task": origin}, origin)
-
-
-def _from_options(options: Options) -> Mapping:
-    """Returns a study's tree of a command's options; every value says which option it is of."""
-    tree, messages = Mapping({}, {}, Origin("options", folder=Path.cwd())), []
-    arguments = [
-        *(("--swap", each) for each in options.swaps),
-        *(("--set", each) for each in options.settings),
-        *(("--tune", each) for each in options.tune),
-    ]
+def _add_options(
+    tree: Mapping, settings: dict[str, Sequence[str]], keys: dict[str, str | int | None]
+) -> None:
+    """Puts what options say above what a study's tree says; every value knows which option it is of."""
+    messages, factors = [], set()
     given: dict[tuple[str, tuple[Key, ...]], Origin] = {}
-    for option, argument in arguments:
+    for option, argument in ((option, each) for option, several in settings.items() for each in several):
         origin = Origin.of_argument(option, argument)
         try:
             path, node = read_setting(argument, origin)
@@ -139,42 +80,23 @@ def _from_options(options: Options) -> Mapping:
             messages.append(report([Problem(origin, path, f"is set twice; also by {before}")]))
             continue
         given[option, path] = origin
+        key, name = option.removeprefix("--"), dotted(path)
         if option == "--swap":
-            _put(tree, "factors", _factor_name(tree, path), _factor(path, node, origin), origin)
-        else:
-            _put(tree, option.removeprefix("--"), dotted(path), node, origin)
+            key, node = "factors", _factor(path, node, origin)
+            name = name if str(path[-1]) in factors else str(path[-1])
+            factors.add(name)
+        inner = tree.items.setdefault(key, Mapping({}, {}, origin))
+        tree.keys.setdefault(key, origin)
+        if isinstance(inner, Mapping):
+            inner.items[name], inner.keys[name] = node, origin
     if messages:
         raise ConfigurationError("\n".join(messages))
-    for key, value in options.others:
+    for key, value in keys.items():
         if value is not None:
             origin = Origin(f"--{key} {value}", folder=Path.cwd())
             tree.items[key], tree.keys[key] = Scalar(value, origin), origin
-    return tree
-
-
-def _put(tree: Mapping, key: str, inner: str, node: Node, origin: Origin) -> None:
-    mapping = tree.items.setdefault(key, Mapping({}, {}, origin))
-    tree.keys.setdefault(key, origin)
-    if isinstance(mapping, Mapping):
-        mapping.items[inner], mapping.keys[inner] = node, origin
 
 
 def _factor(path: tuple[Key, ...], values: Node, origin: Origin) -> Mapping:
     items: dict[Key, Node] = {"path": Scalar(dotted(path), origin), "values": values}
     return Mapping(items, dict.fromkeys(items, origin), origin)
-
-
-def _factor_name(tree: Mapping, path: tuple[Key, ...]) -> str:
-    """Returns the last part of the path, or all of it where another factor is called so."""
-    factors = tree.items.get("factors")
-    taken = factors.items if isinstance(factors, Mapping) else {}
-    return str(path[-1]) if str(path[-1]) not in taken else dotted(path)
-
-
-def _merged(below: Mapping, above: Mapping) -> Mapping:
-    items = {**below.items, **above.items}
-    for key in _BY_KEY:
-        mine, theirs = below.items.get(key), above.items.get(key)
-        if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-            items[key] = Mapping({**mine.items, **theirs.items}, mine.keys | theirs.keys, mine.origin)
-    return Mapping(items, below.keys | above.keys, below.origin)

@@ -1,61 +1,69 @@
 """What runs cells: in other processes, wherever they are. Results are in the cells' folders, not here."""
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from plugformer_ablation.cell import Cell
+from plugformer_ablation.cells import Cell
+from plugformer_ablation.training import Message
 
-
-@dataclass(frozen=True)
-class Advanced:
-    """A cell has made updates."""
-
-    cell: Cell
-    step: int
-    steps: int
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A cell is done with: finished, or failed for a reason."""
-
-    cell: Cell
-    failure: str | None
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """A cell was interrupted and has saved what it had."""
-
-    cell: Cell
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Nothing has happened for a moment."""
-
-
-Event: TypeAlias = Advanced | Ended | Stopped | Waiting
+Event = tuple[Cell, Message] | None
+"""What has happened to a cell; None if nothing has for a moment."""
 
 
 class Executor(ABC):
-    """Runs cells, several at a time."""
+    """Runs cells, several at a time.
+
+    Args:
+        threads: Of each cell.
+        workers: Cells at a time, at most; None if their number is not limited here.
+    """
+
+    def __init__(self, threads: int, workers: int | None) -> None:
+        self.threads = threads
+        self.workers = workers
+        self._stopping = False
+
+    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
+        """Runs cells in their order and yields what happens, at least every second.
+
+        The last message about a cell says that it has ended or, after `stop`, that it was stopped; there is
+        none about one that was never begun. Whoever closes the iterator early ends all cells at once; what
+        they have saved stays.
+        """
+        waiting = deque(cells)
+        try:
+            while self.running or (waiting and not self._stopping):
+                while waiting and not self._stopping and self.running < (self.workers or len(cells)):
+                    self.start(waiting.popleft())
+                told: list[Event] = [*self.receive()]
+                yield from told or [None]
+        finally:
+            self.end()
+
+    def stop(self) -> None:
+        """Asks all running cells to save and end; no other is begun."""
+        if not self._stopping:
+            self._stopping = True
+            self.interrupt()
 
     @property
     @abstractmethod
-    def threads(self) -> int:
-        """Threads of each cell."""
+    def running(self) -> int:
+        """The number of cells that run."""
 
     @abstractmethod
-    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
-        """Runs cells in their order and yields what happens, at least every second `Waiting`.
-
-        Each cell ends with `Ended` or, after `stop`, with `Stopped` unless it was never begun. Whoever closes
-        the iterator early ends all cells at once; what they have saved stays.
-        """
+    def start(self, cell: Cell) -> None:
+        """Begins to train a cell."""
 
     @abstractmethod
-    def stop(self) -> None:
-        """Asks all running cells to save and end; no other is begun."""
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields what running cells have told; waits for a moment if that is nothing."""
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """Asks the running cells, once, to save and end."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Ends the running cells at once."""

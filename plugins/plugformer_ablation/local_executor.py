@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import signal
-from collections import deque
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from plugformer_ablation.cell import Cell
-from plugformer_ablation.executor import Advanced, Ended, Event, Executor, Stopped, Waiting
-from plugformer_ablation.worker import Message, work
+from plugformer_ablation.cells import Cell
+from plugformer_ablation.executor import Executor
+from plugformer_ablation.training import Message, work_on
 
 _STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 _HEARTBEAT = 0.2
@@ -74,82 +74,68 @@ class LocalExecutor(Executor):
     """
 
     def __init__(self, workers: int, threads: int, gpus: Sequence[str] = ()) -> None:
-        self._workers = workers
-        self._threads = threads
+        super().__init__(threads, workers)
         self._gpus = gpus
         self._running: dict[Connection, _Running] = {}
-        self._stopping = False
         self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
         if _STARTED_BY == "forkserver":
             self._context.set_forkserver_preload(_PRELOADED)
 
     @property
-    def threads(self) -> int:
-        """Threads of each cell."""
-        return self._threads
+    def running(self) -> int:
+        """The number of cells that run."""
+        return len(self._running)
 
-    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
-        """Runs cells; see `Executor`."""
-        waiting = deque(cells)
-        try:
-            while self._running or (waiting and not self._stopping):
-                while waiting and len(self._running) < self._workers and not self._stopping:
-                    self._start(waiting.popleft())
-                ready = wait(list(self._running), timeout=_HEARTBEAT)
-                for connection in ready:
-                    yield from self._receive(connection)  # type: ignore[arg-type]  # all are connections
-                if not ready:
-                    yield Waiting()
-        finally:
-            for running in self._running.values():
-                _signal(running.process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-                running.process.join()
-            self._running.clear()
-
-    def stop(self) -> None:
-        """Asks all running cells to save and end."""
-        if not self._stopping:
-            self._stopping = True
-            for running in self._running.values():
-                _signal(running.process, signal.SIGTERM)
-
-    def _start(self, cell: Cell) -> None:
+    def start(self, cell: Cell) -> None:
+        """Starts a process for a cell."""
         ours, theirs = self._context.Pipe()
         taken = [each.gpu for each in self._running.values()]
         gpu = min(self._gpus, key=taken.count, default=None)
-        arguments = (cell, self._threads, theirs, gpu)
+        arguments = (cell, self.threads, theirs, gpu)
         process = self._context.Process(target=work, args=arguments, name=str(cell))
         process.start()
         theirs.close()
         self._running[ours] = _Running(cell, process, gpu)
 
-    def _receive(self, connection: Connection) -> Iterator[Event]:
-        running = self._running[connection]
-        try:
-            message: Message = connection.recv()
-        except (EOFError, ConnectionError):
-            del self._running[connection]
-            running.process.join()
-            if not running.told:
-                yield self._unexplained(running)
-            return
-        if message.step is not None:
-            yield Advanced(running.cell, message.step, message.steps)
-            return
-        running.told = True
-        yield Stopped(running.cell) if message.stopped else Ended(running.cell, message.failure)
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields a message of each cell that has told something, or whose process has ended."""
+        ready: list[Any] = wait(list(self._running), timeout=_HEARTBEAT)
+        for connection in ready:
+            running = self._running[connection]
+            try:
+                message: Message = connection.recv()
+            except (EOFError, ConnectionError):
+                del self._running[connection]
+                running.process.join()
+                if not running.told:
+                    yield running.cell, self._unexplained(running)
+                continue
+            running.told = message.step is None
+            yield running.cell, message
 
-    def _unexplained(self, running: _Running) -> Event:
+    def interrupt(self) -> None:
+        """Sends SIGTERM, upon which trainings save and end."""
+        for running in self._running.values():
+            _signal(running.process, signal.SIGTERM)
+
+    def end(self) -> None:
+        """Kills the processes, and waits for their end."""
+        for running in self._running.values():
+            _signal(running.process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+            running.process.join()
+        self._running.clear()
+
+    def _unexplained(self, running: _Running) -> Message:
         """Returns what became of a cell whose process has ended without a word."""
         if self._stopping:  # SIGTERM came outside of the training, where there is nothing to save
-            return Stopped(running.cell)
+            return Message(stopped=True)
         status = running.process.exitcode
         reason = f"its process ended with status {status}"
         if status is not None and status < 0:
             reason = f"its process was ended by {signal.Signals(-status).name}"
             if status == -signal.SIGKILL:
                 reason += ", perhaps because memory ran out: try fewer --workers"
-        return Ended(running.cell, f"{reason}; {running.cell.log} has what it said")
+        return Message(failure=f"{reason}; {running.cell.log} has what it said")
 
 
 def _signal(process: Any, number: int) -> None:
@@ -159,3 +145,34 @@ def _signal(process: Any, number: int) -> None:
             os.killpg(process.pid, number)
         else:
             process.terminate()
+
+
+def work(cell: Cell, threads: int, connection: Connection, gpu: str | None = None) -> None:
+    """Trains a cell and tells how far it is.
+
+    Args:
+        cell: What to train.
+        threads: How many it may use.
+        connection: To the process that started it; when that one is gone, the worker saves and ends.
+        gpu: The only one that it sees; whatever there is if None.
+    """
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # Ctrl-C is for the study, which then asks its workers to stop
+    threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
+
+    def tell(step: int, steps: int) -> None:
+        with suppress(BrokenPipeError):
+            connection.send(Message(step, steps))
+
+    message = work_on(cell, threads, tell)
+    with suppress(BrokenPipeError):
+        connection.send(message)
+
+
+def _end_with_parent(connection: Connection) -> None:
+    """Waits for the end of the process at the other end, then asks this one to save and stop."""
+    with suppress(EOFError, OSError):
+        connection.recv()
+    os.kill(os.getpid(), signal.SIGTERM)

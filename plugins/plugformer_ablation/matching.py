@@ -1,8 +1,21 @@
-"""Solving each arm's hidden width so that arms have equal parameters or operations."""
+"""Making arms comparable: the same data to be measured on, and equal costs where the study asks for it."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
-from plugformer.configuration import Task
+import torch
+
+from plugformer.configuration import ResolvedTask, Task, report
+from plugformer.data import PreparedData, fingerprint, prepare
+from plugformer.errors import ConfigurationError, nearest
+from plugformer.interfaces import Batch, Sizes
+from plugformer.model import assemble, summarize
+from plugformer.registry import Registry
+from plugformer.training import median_example
+from plugformer_ablation.arms import Arm
+from plugformer_ablation.study import Study
 
 STEP = 8
 """Hidden widths are multiples of it: other ones are slow on most processors."""
@@ -12,10 +25,116 @@ TOLERANCE = 0.01
 
 WIDEST = 2**16
 
+_COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
+"""What is known of an arm before it is trained, and what notes call it."""
 
-def with_hidden_width(task: Task, width: int) -> Task:
-    """Returns the same task with another hidden width."""
-    return task.model_copy(update={"model": task.model.model_copy(update={"hidden_width": width})})
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What a study must know of an arm's data.
+
+    Attributes:
+        sizes: Of the vocabularies.
+        example: A training example of median length.
+        hashes: A hash of each split's content.
+        kept: A hash of the inputs of each split that the length limit has left.
+    """
+
+    sizes: Sizes
+    example: Batch
+    hashes: dict[str, str]
+    kept: dict[str, str]
+
+
+DataReader = Callable[[ResolvedTask], DataFacts]
+
+
+def data_reader(notify: Callable[[str], None]) -> DataReader:
+    """Returns what prepares a task's data, once for all arms of the same, and leaves them in the cache.
+
+    Args:
+        notify: Receives what people should know about the preparation.
+    """
+    known: dict[str, DataFacts] = {}
+
+    def read(resolved: ResolvedTask) -> DataFacts:
+        task = resolved.task
+        blocks = (task.type, task.data, task.tokenizer, task.model.architecture)
+        key = json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
+        if key not in known:
+            data = prepare(task, resolved.registry)
+            for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
+                notify(notice)
+            example = median_example(data)[1]
+            known[key] = DataFacts(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
+        return known[key]
+
+    return read
+
+
+def matched(arms: Sequence[Arm], study: Study, read: DataReader) -> list[Arm]:
+    """Returns arms with the hashes of their data and their costs, equal if the study asks for that.
+
+    Args:
+        arms: The first is the baseline.
+        study: The study.
+        read: Reads the data of a task.
+
+    Raises:
+        ConfigurationError: The arms would not be measured on the same examples.
+        DataError: The data cannot be read.
+    """
+    facts = [read(arm.resolved) for arm in arms]
+    split = deciding_split(study, facts[0].hashes)
+    for arm, each in zip(arms, facts, strict=True):
+        _refuse_other_examples(arm, each, facts[0], ("validation", split))
+    target = count_costs(arms[0].resolved.task, facts[0], arms[0].resolved.registry)
+    return [
+        replace(_equal(arm, each, target, study.match), hashes=each.hashes)
+        for arm, each in zip(arms, facts, strict=True)
+    ]
+
+
+def deciding_split(study: Study, hashes: dict[str, str]) -> str:
+    """Returns the split that a study is decided on.
+
+    Args:
+        study: The study.
+        hashes: Of the splits that the data have, by name.
+
+    Raises:
+        ConfigurationError: The data have no split of the name that the study gives.
+    """
+    known = sorted(name for name in hashes if name != "train")
+    wanted = study.split
+    if wanted is None:
+        return next((name for name in known if name.startswith("test")), "validation")
+    if wanted not in known:
+        message, hint = f"unknown split {wanted!r}{nearest(wanted, known)}", f"known: {', '.join(known)}"
+        raise ConfigurationError(report([study.problem(("split",), message, hint)]))
+    return wanted
+
+
+def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
+    """Returns the number of a model's parameters; nothing is allocated for them."""
+    with torch.device("meta"):
+        model = assemble(task, sizes, registry)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def count_costs(task: Task, facts: DataFacts, registry: Registry) -> dict[str, float]:
+    """Returns a model's number of `parameters`, and `flops` of a forward pass for each token; see `Arm`."""
+
+    def count(device: str) -> dict[str, float]:
+        with torch.device(device):
+            model = assemble(task, facts.sizes, registry)
+        whole = summarize(model, facts.example.to(device))[0]
+        return {"parameters": whole.parameters, "flops": whole.flops / facts.example.tokens}
+
+    try:
+        return count("meta")
+    except (NotImplementedError, RuntimeError):  # operations that depend on values, such as routing
+        return count("cpu")
 
 
 def solve_width(cost: Callable[[int], float], target: float) -> int:
@@ -47,3 +166,60 @@ def mismatch(what: str, cost: float, target: float) -> str:
         return ""
     note = f"{what} {share:+.2%} against the baseline"
     return note if abs(share) <= TOLERANCE else f"{note}: no hidden width comes nearer, it is not matched"
+
+
+def _refuse_other_examples(arm: Arm, facts: DataFacts, first: DataFacts, splits: Sequence[str]) -> None:
+    for split in splits:
+        if facts.kept.get(split) != first.kept[split]:
+            raise ConfigurationError(
+                f"the arm {arm.name!r} is measured on other {split} examples than the baseline, so "
+                "that they cannot be compared\n  let factors change training examples alone; where arms "
+                "have different tokenizers, let none drop examples: raise data.length.max"
+            )
+
+
+def _equal(arm: Arm, facts: DataFacts, target: dict[str, float], match: str) -> Arm:
+    """Returns an arm with its costs, which are those of the baseline as nearly as its hidden width allows."""
+    task, registry = arm.resolved.task, arm.resolved.registry
+    if match in _COUNTED:
+
+        @cache
+        def cost(width: int) -> float:
+            changed = _with_hidden_width(task, width)
+            if match == "parameters":
+                return float(count_parameters(changed, facts.sizes, registry))
+            return count_costs(changed, facts, registry)[match]
+
+        usual, wanted = task.model.hidden_width, float(target[match])
+        width = usual
+        if cost(width) != wanted:
+            width = min((usual, solve_width(cost, wanted)), key=lambda each: abs(cost(each) - wanted))
+        note = "" if width == usual else f"hidden width {width} for {usual}"
+        remaining = mismatch(_COUNTED[match], cost(width), wanted)
+        arm = arm.with_task(_with_hidden_width(task, width), note, remaining)
+    costs = count_costs(arm.resolved.task, facts, registry)
+    notes = arm.notes if match in _COUNTED else (*arm.notes, *_differences(costs, target))
+    return replace(arm, parameters=int(costs["parameters"]), flops_per_token=costs["flops"], notes=notes)
+
+
+def _with_hidden_width(task: Task, width: int) -> Task:
+    return task.model_copy(update={"model": task.model.model_copy(update={"hidden_width": width})})
+
+
+def _differences(costs: dict[str, float], target: dict[str, float]) -> Iterator[str]:
+    """Yields notes about what is not equal and was not asked to be."""
+    for name, what in _COUNTED.items():
+        share = costs[name] / target[name] - 1
+        if abs(share) > TOLERANCE:
+            yield f"{what} {share:+.1%} against the baseline"
+
+
+def _kept_hashes(data: PreparedData) -> dict[str, str]:
+    """Returns what tells apart which examples are measured; where none is dropped, the content does."""
+    return {
+        name: fingerprint(*(split.input(row) for row in range(len(split))))
+        if data.lengths[name].dropped
+        else data.hashes[name]
+        for name, split in data.splits.items()
+        if name != "train"
+    }

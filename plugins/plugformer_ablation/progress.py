@@ -6,7 +6,7 @@ from datetime import timedelta
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from plugformer_ablation.executor import Advanced, Ended, Event
+from plugformer_ablation.executor import Event
 
 QUIET = 60.0
 """Seconds without a finished cell after which a line without a terminal says how far the running ones are."""
@@ -51,31 +51,24 @@ class StudyProgress:
 
     def show(self, event: Event) -> None:
         """Shows what has happened."""
-        if isinstance(event, Advanced):
-            self._parts[str(event.cell)] = event.step / event.steps
-            self._move(event)
-        elif isinstance(event, Ended):
-            self._parts.pop(str(event.cell), None)
-            self._ended += 1
-            self._end(event)
+        if event is not None:
+            name, message = str(event[0]), event[1]
+            if message.step is not None:
+                self._parts[name] = message.step / message.steps
+                if name not in self._bars:
+                    self._bars[name] = self._bar.add_task(f"  {name}", total=message.steps, left="")
+                self._bar.update(self._bars[name], completed=message.step)
+            elif message.ended:
+                self._parts.pop(name, None)
+                self._ended += 1
+                if name in self._bars:
+                    self._bar.remove_task(self._bars.pop(name))
+                place = f"[{self._finished + self._ended}/{self._total}]"
+                how = "done" if message.failure is None else f"failed: {message.failure}"
+                self._say(f"{place} {name}: {how}")
         self._bar.update(self._all, completed=self._finished + self._ended, left=self._left())
         if not self._console.is_terminal and time.monotonic() - self._said > QUIET:
             self._say(f"running: {', '.join(f'{cell} {part:.0%}' for cell, part in self._parts.items())}")
-
-    def _move(self, event: Advanced) -> None:
-        name = str(event.cell)
-        if name not in self._bars:
-            self._bars[name] = self._bar.add_task(f"  {name}", total=event.steps, left="")
-        self._bar.update(self._bars[name], completed=event.step)
-
-    def _end(self, event: Ended) -> None:
-        if str(event.cell) in self._bars:
-            self._bar.remove_task(self._bars.pop(str(event.cell)))
-        place = f"[{self._finished + self._ended}/{self._total}]"
-        if event.failure is None:
-            self._say(f"{place} {event.cell}: done")
-        else:
-            self._say(f"{place} {event.cell}: failed: {event.failure}")
 
     def _say(self, text: str) -> None:
         self._said = time.monotonic()

@@ -1,13 +1,12 @@
 """Cells on a Ray cluster, whose machines share the study's folder and have the same packages installed."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.cell import Cell
-from plugformer_ablation.executor import Ended, Event, Executor, Stopped, Waiting
-from plugformer_ablation.worker import Message, trained
+from plugformer_ablation.cells import Cell
+from plugformer_ablation.executor import Executor
+from plugformer_ablation.training import Message, work_on
 
 _HEARTBEAT = 1.0
 
@@ -33,65 +32,50 @@ class RayExecutor(Executor):
             raise ConfigurationError(
                 "--executor ray needs Ray, which is not installed\n  pip install ray"
             ) from None
+        super().__init__(threads, workers)
         self._ray: Any = ray
-        self._threads = threads
-        self._workers = workers
-        self._stopping = False
-        self._cancelled: set[Any] = set()
+        self._running: dict[Any, Cell] = {}
 
     @property
-    def threads(self) -> int:
-        """Threads of each cell."""
-        return self._threads
+    def running(self) -> int:
+        """The number of cells that run, or wait for room."""
+        return len(self._running)
 
-    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
-        """Runs cells; see `Executor`. Updates of running cells are not told."""
+    def start(self, cell: Cell) -> None:
+        """Gives a cell to the cluster."""
         if not self._ray.is_initialized():
             self._ray.init(log_to_driver=False, include_dashboard=False)
         gpus = 1 if self._ray.cluster_resources().get("GPU") else 0
-        task = self._ray.remote(num_cpus=self._threads, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
-        waiting = deque(cells)
-        running: dict[Any, Cell] = {}
-        try:
-            while running or (waiting and not self._stopping):
-                while waiting and len(running) < (self._workers or len(cells)) and not self._stopping:
-                    cell = waiting.popleft()
-                    running[task.remote(cell, self._threads)] = cell
-                ready, _ = self._ray.wait(list(running), timeout=_HEARTBEAT)
-                for reference in ready:
-                    yield self._ended(reference, running.pop(reference))
-                if not ready:
-                    yield Waiting()
-                if self._stopping:
-                    self._cancel(running)
-        finally:
-            for reference in running:
-                self._ray.cancel(reference, force=True)
+        task = self._ray.remote(num_cpus=self.threads, num_gpus=gpus, max_retries=0, max_calls=1)(_train)
+        self._running[task.remote(cell, self.threads)] = cell
 
-    def stop(self) -> None:
-        """Asks all running cells to save and end."""
-        self._stopping = True
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields how cells have ended; updates of running ones are not told."""
+        ready, _ = self._ray.wait(list(self._running), timeout=_HEARTBEAT)
+        for reference in ready:
+            yield self._running.pop(reference), self._ended(reference)
 
-    def _cancel(self, references: Iterable[Any]) -> None:
+    def interrupt(self) -> None:
         """Cancels as by Ctrl-C, once: a training saves and ends, which a second Ctrl-C would cut short."""
-        for reference in set(references) - self._cancelled:
+        for reference in self._running:
             self._ray.cancel(reference)
-            self._cancelled.add(reference)
 
-    def _ended(self, reference: Any, cell: Cell) -> Event:
+    def end(self) -> None:
+        """Kills the workers."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=True)
+        self._running.clear()
+
+    def _ended(self, reference: Any) -> Message:
         try:
             message: Message = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             if self._stopping:
-                return Stopped(cell)
-            return Ended(cell, f"Ray: {type(error).__name__}: {str(error).splitlines()[0]}")
-        return Stopped(cell) if message.stopped else Ended(cell, message.failure)
+                return Message(stopped=True)
+            return Message(failure=f"Ray: {type(error).__name__}: {str(error).splitlines()[0]}")
+        return message
 
 
 def _train(cell: Cell, threads: int) -> Message:
-    """What a worker of the cluster does."""
-    return trained(cell, threads, _tell_nobody)
-
-
-def _tell_nobody(step: int, steps: int) -> None:
-    """Takes how far a cell is."""
+    """What a worker of the cluster does; how far it is is told to nobody."""
+    return work_on(cell, threads, lambda *_: None)

@@ -4,21 +4,28 @@ Statistics and reports read this and nothing else. It is kept as JSON beside a f
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+from pandas import DataFrame
 from pydantic import ConfigDict, Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from plugformer.errors import RunError
 from plugformer.interfaces import Metric
 from plugformer.registry import Kind, Registry
-from plugformer.runs import read_json, replacing, write_json
+from plugformer.runs import replacing, write_json
+
+Record = dict[str, Any]
+"""What a file in JSON holds, or a part of it."""
+
+MEASURED = ("flops_per_token", "peak_memory_mb", "tokens_per_second", "seconds")
+"""What a cell takes besides parameters."""
 
 Statistics = dict[str, Float[ndarray, "examples statistics"]]
 """By a metric's name, the statistics of each example, in the order of the examples."""
@@ -87,34 +94,16 @@ class CellResult:
 
 
 @dataclass(frozen=True)
-class ArmRecord:
-    """One configuration that a study compares.
-
-    Attributes:
-        name: `baseline`, or the factors' values that differ from it.
-        values: A label of each factor's value, by the factor's name.
-        baseline: Name of the arm that this one is compared with; None for the baseline itself.
-        task: Its whole configuration without the seed, as in a task file.
-        notes: What is not equal to the baseline beside the factors, such as a remaining mismatch.
-        tuned: The settings that tuning chose.
-    """
-
-    name: str
-    values: dict[str, str]
-    baseline: str | None
-    task: dict[str, Any]
-    notes: tuple[str, ...] = ()
-    tuned: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class StudyResults:
     """A whole study.
 
     Attributes:
         study: The study as it was declared, every default filled in; `study` is its title, `metric` the
             primary metric, `split` the split it is decided on, `seeds` a list.
-        arms: In the order of the study; the first is the baseline.
+        arms: A record of each, in the order of the study, the baseline first: its `name`; `values`, a label
+            of each factor's value; `baseline`, the arm that it is compared with, None for the baseline;
+            `task`, its whole configuration without the seed; `notes` on what is not equal to the baseline
+            beside the factors; and `tuned`, the settings that tuning chose.
         cells: One for each arm and seed, failed ones included.
         blocks: Name and options of each metric, by the name of its score.
         made_of: `versions`, `core` (a hash), `components` and `data`, as in a run's lock.
@@ -122,7 +111,7 @@ class StudyResults:
     """
 
     study: dict[str, Any]
-    arms: tuple[ArmRecord, ...]
+    arms: tuple[Record, ...]
     cells: tuple[CellResult, ...]
     blocks: dict[str, dict[str, Any]]
     made_of: dict[str, Any]
@@ -132,6 +121,21 @@ class StudyResults:
         """Returns an arm's cells that did not fail, by rising seed."""
         own = (cell for cell in self.cells if cell.arm == arm and cell.failure is None)
         return sorted(own, key=lambda cell: cell.seed)
+
+    def table(self) -> DataFrame:
+        """Returns a row for each cell, failed ones included."""
+        kept = ("parameters", *MEASURED, "directory", "failure")
+        rows = [
+            {
+                "arm": cell.arm,
+                "seed": cell.seed,
+                "loss": cell.loss,
+                **cell.metrics,
+                **{name: getattr(cell, name) for name in kept},
+            }
+            for cell in self.cells
+        ]
+        return DataFrame(rows)
 
     def save(self, folder: Path) -> None:
         """Writes `results.json` and `statistics.npz`.
@@ -147,34 +151,25 @@ class StudyResults:
         save_arrays(folder / "statistics.npz", arrays)
         record = {
             "study": self.study,
-            "arms": [asdict(arm) for arm in self.arms],
+            "arms": self.arms,
             "cells": [cell.as_json() for cell in self.cells],
             "metrics": self.blocks,
             "made_of": self.made_of,
         }
         write_json(folder / "results.json", record)
 
-    @classmethod
-    def load(cls, folder: Path, registry: Registry) -> "StudyResults":
-        """Reads what `save` wrote; nothing in it is executed but the installed metrics that it names.
 
-        Raises:
-            RunError: A file is missing or damaged.
-            RegistryError: A metric is not installed.
-        """
-        path = folder / "results.json"
-        record, arrays = read_json(path), load_arrays(folder / "statistics.npz")
-        try:
-            cells = tuple(
-                CellResult.from_json(cell, _under(f"{number}/", arrays))
-                for number, cell in enumerate(record["cells"])
-            )
-            arms = TypeAdapter(tuple[ArmRecord, ...]).validate_python(record["arms"])
-            blocks = TypeAdapter(dict[str, dict[str, Any]]).validate_python(record["metrics"])
-            study, made_of = dict(record["study"]), dict(record["made_of"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise damaged(path, error) from error
-        return cls(study, arms, cells, blocks, made_of, create_metrics(blocks, registry))
+def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
+    """Returns nested mappings as one, with dots in the keys; lists become text."""
+    found: Record = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{key}.")
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            found[f"{prefix}{key}"] = "; ".join(map(str, value))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def create_metrics(blocks: Mapping[str, Mapping[str, Any]], registry: Registry) -> dict[str, Metric]:
@@ -228,7 +223,3 @@ def damaged(path: Path, why: object) -> RunError:
     text = str(why) or type(why).__name__
     reason = "; ".join(line.strip() for line in text.splitlines() if "errors.pydantic.dev" not in line)
     return RunError(f"{path} is damaged: {reason[:500]}; run the study again to write it anew")
-
-
-def _under(prefix: str, arrays: Mapping[str, ndarray]) -> Statistics:
-    return {name.removeprefix(prefix): rows for name, rows in arrays.items() if name.startswith(prefix)}

@@ -1,33 +1,33 @@
 """A whole study: arms made comparable, settings chosen, and cells run wherever they are not finished."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 
+from plugformer.configuration import short_name
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer.registry import Registry
+from plugformer.runs import read_json, remove_leftovers, write_json
 from plugformer.training import Interruption
-from plugformer_ablation.cell import CELLS, Cell, make_cells
-from plugformer_ablation.cost import facts_reader
-from plugformer_ablation.declaration import Declared
-from plugformer_ablation.executor import Ended, Executor
-from plugformer_ablation.fairness import Priced, priced
-from plugformer_ablation.journal import claim, tell_changes
-from plugformer_ablation.outcome import Outcome
+from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
+from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells, tell_changes
+from plugformer_ablation.executor import Executor
+from plugformer_ablation.matching import data_reader, deciding_split, matched
 from plugformer_ablation.progress import StudyProgress
-from plugformer_ablation.resolution import resolve_variants
-from plugformer_ablation.results import CellResult, StudyResults
+from plugformer_ablation.results import CellResult, StudyResults, create_metrics
 from plugformer_ablation.speed import with_equal_time
-from plugformer_ablation.study import TUNING_SEED
-from plugformer_ablation.study_lock import study_lock
-from plugformer_ablation.tuning import choose, described
+from plugformer_ablation.study import TUNING_SEED, Study
 
 
 @dataclass(frozen=True)
-class Conductor:
+class StudyRunner:
     """Runs studies.
 
     Attributes:
@@ -40,11 +40,11 @@ class Conductor:
     registry: Registry
     console: Console
 
-    def run(self, declared: Declared, out: Path) -> StudyResults:
+    def run(self, study: Study, out: Path) -> StudyResults:
         """Runs a study to its end, or goes on with it; finished cells are not run again.
 
         Args:
-            declared: The study.
+            study: The study.
             out: Its folder.
 
         Raises:
@@ -53,47 +53,46 @@ class Conductor:
             RunError: The folder cannot be written, is another study's, or a study is running there already.
             InterruptedRunError: Somebody asked to stop; everything so far is saved.
         """
-        variants = resolve_variants(declared, self.registry)
-        for notice in dict.fromkeys(notice for each in variants for notice in each.resolved.notices):
+        arms = resolve_arms(study, self.registry)
+        for notice in dict.fromkeys(notice for arm in arms for notice in arm.resolved.notices):
             self._say(notice)
         with study_lock(out):
-            claim(declared.study, out)
-            arms = priced(variants, declared, facts_reader(self._say))
-            if declared.study.match == "time":
+            _claim(study, out)
+            arms = matched(arms, study, data_reader(self._say))
+            if study.match == "time":
                 arms = with_equal_time(arms, out, self.executor.threads, self._say)
-            outcome = Outcome.begun(declared, arms[0])
-            chosen = self._tuned(arms, outcome, out)
-            cells = {
-                arm.name: make_cells(arm, declared.study.seed_list, out, outcome.split)
-                for arm in chosen
+            results = _begun(study, arms[0])
+            arms = self._tuned(arms, results, out)
+            cells = [
+                cell
+                for arm in arms
                 if arm.failure is None
-            }
-            found = self._finished([cell for each in cells.values() for cell in each], out)
-            results = outcome.results(chosen, list(found.values()))
+                for cell in make_cells(arm, study.seed_list, out, results.study["split"])
+            ]
+            found = self._finished(cells, out)
+            untuned = [
+                CellResult(arm.name, seed, failure=arm.failure)
+                for arm in arms
+                if arm.failure is not None
+                for seed in study.seed_list
+            ]
+            results = replace(
+                results,
+                arms=tuple(arm.record() for arm in arms),
+                cells=(*found.values(), *untuned),
+                made_of=_made_of(arms),
+            )
             results.save(out)
             return results
 
-    def _tuned(self, variants: Sequence[Priced], outcome: Outcome, out: Path) -> list[Priced]:
-        """Returns the best variant of each arm; where all trials failed, one that says so."""
-        by_arm = [list(each) for _, each in groupby(variants, key=lambda each: each.name)]
-        if not variants[0].variant.tuned:
-            return list(variants)
-        cells = {
-            (each.name, described(each)): make_cells(
-                each, [TUNING_SEED], out, "validation", tried=described(each)
-            )[0]
-            for each in variants
-        }
-        found = self._finished(list(cells.values()), out)
-        return [
-            choose(
-                trials,
-                {described(each): found[cells[each.name, described(each)].name] for each in trials},
-                outcome.metric,
-                higher_is_better=outcome.higher_is_better,
-            )
-            for trials in by_arm
-        ]
+    def _tuned(self, arms: Sequence[Arm], results: StudyResults, out: Path) -> list[Arm]:
+        """Returns each arm with the settings that were best; where all trials failed, it says so."""
+        if not arms[0].tuned:
+            return list(arms)
+        cells = [make_cells(arm, [TUNING_SEED], out, "validation", tried=arm.tried)[0] for arm in arms]
+        found = self._finished(cells, out)
+        trials = [(arm, found[cell.name]) for arm, cell in zip(arms, cells, strict=True)]
+        return [_best(list(each), results) for _, each in groupby(trials, key=lambda trial: trial[0].name)]
 
     def _finished(self, cells: Sequence[Cell], out: Path) -> dict[str, CellResult]:
         """Returns the result of each cell by its name, once those that have none have been run."""
@@ -126,8 +125,8 @@ class Conductor:
         with interruption.watched(), progress:
             for event in self.executor.events(cells):
                 progress.show(event)
-                if isinstance(event, Ended) and event.failure is not None:
-                    failures[event.cell.name] = event.failure
+                if event is not None and event[1].failure is not None:
+                    failures[event[0].name] = event[1].failure
                 if interruption.requested is not None:
                     self.executor.stop()
         left = [cell for cell in cells if not cell.finished and cell.name not in failures]
@@ -140,3 +139,98 @@ class Conductor:
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False)
+
+
+@contextmanager
+def study_lock(out: Path) -> Iterator[None]:
+    """Makes the folder of a study, and keeps everybody else from running one there.
+
+    What killed processes left in it under temporary names is removed.
+
+    Raises:
+        RunError: Somebody else does, or it cannot be written.
+    """
+    lock = FileLock(out / ".study.lock", timeout=0)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with suppress(NotImplementedError):  # a file system without locks, such as some network ones
+            lock.acquire()
+    except Timeout:
+        raise RunError(f"{out}: a study is running there; wait for its end, or give another --out") from None
+    except OSError as error:
+        raise RunError(f"{out} cannot be written: {error.strerror or error}; give another --out") from error
+    try:
+        for folder in (out, out / CELLS):
+            remove_leftovers(folder)
+        yield
+    finally:
+        lock.release()
+
+
+def _claim(study: Study, out: Path) -> None:
+    """Notes which study a folder is of; the same one may have changed meanwhile.
+
+    Raises:
+        RunError: It is another's, whose results would be overwritten, or the note is damaged.
+    """
+    path = out / "study.json"
+    if path.exists():
+        try:
+            before = Study.model_validate(read_json(path))
+        except ValueError as error:
+            raise RunError(f"{path} is damaged; remove it if {out} is of this study") from error
+        if not _same(before, study):
+            raise RunError(f"{out} has the results of another study, {before.title!r}: give another --out")
+    write_json(path, study.model_dump(mode="json", by_alias=True))
+
+
+def _same(before: Study, now: Study) -> bool:
+    """Whether both are of one study: of the same task, with the same title or else a factor in common."""
+    if short_name(before.task) != short_name(now.task):
+        return False
+    if before.study and now.study:
+        return before.study == now.study
+    paths = [{factor.path for factor in each.factors.values()} for each in (before, now)]
+    return bool(set.intersection(*paths))
+
+
+def _begun(study: Study, baseline: Arm) -> StudyResults:
+    """Returns results that say what the study is decided by, before anything is run; all arms share it."""
+    blocks = {
+        each.score_name: {"name": each.name, **each.options}
+        for each in baseline.resolved.task.evaluation.metrics
+    }
+    record = {
+        **study.model_dump(mode="json", by_alias=True),
+        "study": study.title,
+        "metric": primary_metric(study, baseline.resolved),
+        "split": deciding_split(study, baseline.hashes),
+        "seeds": study.seed_list,
+    }
+    return StudyResults(record, (), (), blocks, {}, create_metrics(blocks, baseline.resolved.registry))
+
+
+def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Arm:
+    """Returns the trial of an arm that was best; of equals the one of lower loss, then the first.
+
+    If all failed, it is the first, which then says so.
+    """
+    metric = results.study["metric"]
+    sign = -1.0 if results.metrics[metric].higher_is_better else 1.0
+
+    def rank(trial: tuple[Arm, CellResult]) -> tuple[float, float]:
+        value = trial[1].metrics[metric]
+        return (math.inf if math.isnan(value) else sign * value, trial[1].loss)
+
+    finished = [trial for trial in trials if trial[1].failure is None]
+    if not finished:
+        return replace(trials[0][0], failure=f"every trial failed: {trials[0][1].failure}")
+    return min(finished, key=rank)[0]
+
+
+def _made_of(arms: Sequence[Arm]) -> dict[str, Any]:
+    """Returns what the arms were made of; their training data may differ, then the baseline's stand here."""
+    parts = [ingredients(arm.resolved, arm.hashes) for arm in arms]
+    used = {name: lock for each in parts for name, lock in each["components"].items()}
+    first = {key: parts[0][key] for key in ("versions", "core", "data")}
+    return {**first, "components": dict(sorted(used.items()))}

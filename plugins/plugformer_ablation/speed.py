@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,8 +16,8 @@ from plugformer.errors import ConfigurationError, RunError
 from plugformer.hooks import Update, hookimpl, must_not_fail
 from plugformer.registry import Registry
 from plugformer.runs import read_json, write_json, write_text
-from plugformer_ablation.fairness import Priced
-from plugformer_ablation.identity import identity, ingredients
+from plugformer_ablation.arms import Arm
+from plugformer_ablation.cells import identity, ingredients
 
 WARM_UP = 5
 """Updates that are not counted: the first ones allocate memory."""
@@ -28,9 +27,7 @@ ROUNDS = 2
 """Of all arms in turn, so that a slow moment of the machine does not fall on one alone; the faster counts."""
 
 
-def with_equal_time(
-    arms: Sequence[Priced], out: Path, threads: int, notify: Callable[[str], None]
-) -> list[Priced]:
+def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:
     """Returns arms whose numbers of updates take as long as those of the baseline, the first.
 
     What was measured is kept in `speeds.json`, so that a study that goes on has the same numbers.
@@ -53,7 +50,7 @@ def with_equal_time(
     return [_scaled(arm, speeds[0] / speed) for arm, speed in zip(arms, speeds, strict=True)]
 
 
-def _scaled(arm: Priced, factor: float) -> Priced:
+def _scaled(arm: Arm, factor: float) -> Arm:
     training = arm.resolved.task.training
     steps, every = training.steps or 0, training.evaluate_every
     if factor == 1:
@@ -66,12 +63,12 @@ def _scaled(arm: Priced, factor: float) -> Priced:
     )
     task = arm.resolved.task.model_copy(update={"training": changed})
     note = f"{changed.steps} updates for {steps}, by measured speed: not bit-reproducible elsewhere"
-    return arm.with_task(replace(arm.resolved, task=task), note)
+    return arm.with_task(task, note)
 
 
-def _speeds(arms: Sequence[Priced], file: Path, threads: int, notify: Callable[[str], None]) -> list[float]:
+def _speeds(arms: Sequence[Arm], file: Path, threads: int, notify: Callable[[str], None]) -> list[float]:
     """Returns the seconds of an update of each arm."""
-    keys = [identity({**ingredients(arm.resolved, arm.facts.hashes), "threads": threads}) for arm in arms]
+    keys = [identity({**ingredients(arm.resolved, arm.hashes), "threads": threads}) for arm in arms]
     known = _known(file)
     if not all(key in known for key in keys):  # together, or not comparable
         notify(f"measuring the speed of {len(arms)} arms, one after the other")
@@ -90,7 +87,7 @@ def _known(file: Path) -> dict[str, float]:
     return found if all(map(isfinite, found.values())) else {}
 
 
-def _measured(arm: Priced, threads: int) -> float:
+def _measured(arm: Arm, threads: int) -> float:
     with TemporaryDirectory(prefix="plugformer-") as folder:
         file = Path(folder, "task.yaml")
         write_text(file, dump(_short(arm.resolved.task)))

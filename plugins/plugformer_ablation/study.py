@@ -1,16 +1,43 @@
-"""What a study file says, as pydantic models."""
+"""What a study says, as pydantic models, and what in it contradicts itself before any task is read."""
 
+from collections.abc import Iterator
+from math import prod
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
-from plugformer.configuration import Key, Settings
+from plugformer.configuration import (
+    Key,
+    Mapping,
+    Node,
+    Origin,
+    Problem,
+    Settings,
+    check_settings,
+    expand,
+    is_file,
+    origin_of,
+    report,
+)
+from plugformer.errors import ConfigurationError
 
 TUNING_SEED = 2**20
 """The seed of all trainings that settings are chosen by: above those of a study, which must not see it."""
 
 Seed = Annotated[int, Field(ge=0, lt=TUNING_SEED)]
 Matched = Literal["none", "parameters", "flops", "time"]
+
+MOST = 10_000
+"""Trainings of a study: more are a mistake, and would fill the memory before they are trained."""
+
+_SOLVED = {
+    "parameters": ("model.hidden_width",),
+    "flops": ("model.hidden_width",),
+    "time": ("training.steps", "training.epochs"),
+}
+"""What each way of matching sets."""
+
+_Place = tuple[Key, ...]
 
 
 class Factor(Settings):
@@ -30,7 +57,7 @@ class Factor(Settings):
 
 
 class Study(Settings):
-    """A whole study."""
+    """A whole study; one that was read from a tree knows where everything in it was written."""
 
     study: str = Field(default="", description="Its title.")
     task: str = Field(description="A task's name, or a file, relative to this one.")
@@ -75,3 +102,121 @@ class Study(Settings):
     def seed_list(self) -> list[int]:
         """The seeds of each arm."""
         return self.seeds if isinstance(self.seeds, list) else list(range(1, self.seeds + 1))
+
+    _tree: Mapping = PrivateAttr()
+
+    @classmethod
+    def of(cls, tree: Mapping) -> "Study":
+        """Returns the study that a tree describes.
+
+        Raises:
+            ConfigurationError: Something in it is wrong or contradicts something else; all with places.
+        """
+        study = check_settings(tree, cls)
+        study._tree = tree
+        if problems := [study.problem(*finding) for finding in _contradictions(study)]:
+            raise ConfigurationError(report(problems))
+        return study
+
+    @property
+    def title(self) -> str:
+        """What reports call it."""
+        return self.study or f"{self.task}: {', '.join(self.factors)}"
+
+    @property
+    def task_path(self) -> str:
+        """The task's name, or the absolute path of its file."""
+        return str(expand(self.task, self.node("task").origin)) if is_file(self.task) else self.task
+
+    def node(self, *path: Key) -> Node:
+        """Returns the node at a path, which must be there."""
+        node: Node = self._tree
+        for key in path:
+            node = node.items[key]  # type: ignore[index,union-attr]  # a list takes numbers, a mapping keys
+        return node
+
+    def place(self, *path: Key) -> Origin:
+        """Returns where the key of a value was written, which must be there."""
+        mapping = self.node(*path[:-1])
+        return mapping.keys[path[-1]] if isinstance(mapping, Mapping) else mapping.origin
+
+    def problem(self, path: _Place, message: str, hint: str = "") -> Problem:
+        """Returns a problem with the value at a path, located where it was written."""
+        return Problem(origin_of(self._tree, path), path, message, hint)
+
+
+def _contradictions(study: Study) -> Iterator[tuple[_Place, str]]:
+    """Yields what cannot be meant: too many trainings, settings given twice, or set by the study itself."""
+    if too_many := list(_too_many(study)):
+        yield from too_many  # looking further would take long
+        return
+    yield from _malformed(study)
+    varied: dict[str, _Place] = {}
+    for name, factor in study.factors.items():
+        yield from _overlaps(("factors", name, "path"), factor.path, varied)
+        varied[factor.path] = ("factors", name)
+    for path in study.tune:
+        yield from _overlaps(("tune", path), path, varied)
+        varied[path] = ("tune", path)
+    for path, place in varied.items():
+        yield from _reserved(place, path, study)
+    for path in study.changes:
+        for other, place in varied.items():
+            if _within(path, other):
+                yield ("set", path), f"has no effect: {_named(place)} puts another value there"
+        if path == "training.seed":
+            yield ("set", path), "is given by the study: write the seeds under `seeds`"
+
+
+def _malformed(study: Study) -> Iterator[tuple[_Place, str]]:
+    written: list[tuple[_Place, str]] = [
+        (("factors", name, "path"), factor.path) for name, factor in study.factors.items()
+    ]
+    written += [(("tune", path), path) for path in study.tune]
+    written += [(("set", path), path) for path in study.changes]
+    for place, path in written:
+        if not all(path.split(".")):
+            yield place, f"expected keys with dots between them, such as model.attention, found {path!r}"
+
+
+def _too_many(study: Study) -> Iterator[tuple[_Place, str]]:
+    """Counts trainings without making a list of them."""
+    values = [len(factor.values) for factor in study.factors.values()]
+    arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
+    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    tried = prod(map(len, study.tune.values())) if study.tune else 0
+    if (trainings := arms * (seeds + tried)) > MOST:
+        yield (
+            ("factors",),
+            f"{_short(arms)} arms with {seeds:,} seeds and {_short(tried)} settings to try are "
+            f"{_short(trainings)} trainings, expected at most {MOST:,}: leave values, seeds or settings out"
+            f"{', or write `design: one-factor`' if study.design == 'grid' else ''}",
+        )
+
+
+def _short(number: int) -> str:
+    return f"{number:,}" if number < 10**12 else "more than 10^12"
+
+
+def _overlaps(place: _Place, path: str, varied: dict[str, _Place]) -> Iterator[tuple[_Place, str]]:
+    for other, there in varied.items():
+        if _within(path, other) or _within(other, path):
+            yield place, f"{path!r} is changed by {_named(there)}, too: let one of them have whole blocks"
+
+
+def _reserved(place: _Place, path: str, study: Study) -> Iterator[tuple[_Place, str]]:
+    if _within(path, "evaluation") or _within(path, "training.monitor"):
+        yield place, f"{path!r} says how arms are measured, which must be the same for all: use `set`"
+    if _within("training.seed", path):
+        yield place, f"{path!r} is given by the study: write the seeds under `seeds`"
+    for solved in _SOLVED.get(study.match, ()):
+        if _within(solved, path) or _within(path, solved):
+            yield place, f"{path!r} is what `match: {study.match}` sets: write `match: none`"
+
+
+def _within(path: str, outer: str) -> bool:
+    return f"{path}.".startswith(f"{outer}.")
+
+
+def _named(place: _Place) -> str:
+    return f"the factor {place[1]!r}" if place[0] == "factors" else f"tune {place[1]!r}"

@@ -1,24 +1,27 @@
-"""Training one cell to its end, wherever it stands, and keeping its result."""
+"""Training one cell to its end, wherever it stands, and keeping its result; runs in a process of its own."""
 
+import os
 import statistics
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from plugformer import resume, train
+from plugformer.commands import cause_of
 from plugformer.configuration import resolve
-from plugformer.errors import RunError
+from plugformer.errors import InterruptedRunError, PlugformerError, RunError, described
 from plugformer.evaluation import Report
 from plugformer.hooks import Run, Update, hookimpl
 from plugformer.registry import Registry
 from plugformer.runs import RunDirectory, is_trained
 from plugformer.validation import validate
-from plugformer_ablation.cell import Cell
-from plugformer_ablation.identity import changes, ingredients
+from plugformer_ablation.cells import Cell, changes, ingredients
 from plugformer_ablation.results import CellResult
 
 Tell = Callable[[int, int], None]
@@ -26,6 +29,56 @@ Tell = Callable[[int, int], None]
 
 PATIENCE = 300.0
 """Seconds in which a worker of a killed study notices that and stops."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is told of a cell: how far it is, or how it ended.
+
+    Attributes:
+        step: Updates made; None at the end.
+        steps: Updates in all.
+        failure: Why it failed, or None.
+        stopped: Whether it was interrupted, and has saved what it had.
+    """
+
+    step: int | None = None
+    steps: int = 0
+    failure: str | None = None
+    stopped: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the cell is done with: finished or failed."""
+        return self.step is None and not self.stopped
+
+
+def work_on(cell: Cell, threads: int, tell: Tell) -> Message:
+    """Trains a cell in this process, and returns how that ended; all it prints goes to the cell's log.
+
+    Args:
+        cell: What to train.
+        threads: How many it may use.
+        tell: Receives the updates made, and those there are.
+    """
+    cell.log.parent.mkdir(parents=True, exist_ok=True)
+    log = os.open(cell.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (1, 2):  # standard output and errors, of libraries in C as well
+        os.dup2(log, stream)
+    torch.set_num_threads(threads)
+    try:
+        train_cell(cell, tell, _say)
+    except InterruptedRunError as error:
+        _say(str(error))
+        return Message(stopped=True)
+    except PlugformerError as error:
+        _say(str(error))
+        return Message(failure=str(error))
+    except (Exception, SystemExit) as error:  # of a component, which is a stranger
+        traceback.print_exc()
+        failure = cause_of(error) or described(error)
+        return Message(failure=f"{failure}; {cell.log} has the traceback")
+    return Message()
 
 
 def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
@@ -38,9 +91,24 @@ def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
     registry = Registry.discover()
     for manifest in cell.manifests:
         registry = registry.with_local(manifest)
-    report = _report(cell, registry, [_Teller(tell)], notify)
+    options: dict[str, Any] = {
+        "registry": registry,
+        "observers": [_Teller(tell)],
+        "notify": notify,
+        "final": cell.final,
+    }
+    if cell.folder.exists():
+        _wait_for_the_dying(cell.folder, notify)
+        report = resume(cell.folder, **options)
+    else:
+        report = train(str(cell.task), out=cell.folder, **options)
     _refuse_changes(cell, registry)
     cell.save(_result(cell, report))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 class _Teller:
@@ -55,22 +123,6 @@ class _Teller:
         if time.monotonic() - self._last > 0.2:
             self._last = time.monotonic()
             self._tell(update.step, run.steps)
-
-
-def _report(
-    cell: Cell, registry: Registry, observers: Iterable[object], notify: Callable[[str], None]
-) -> Report:
-    if not cell.folder.exists():
-        return train(
-            str(cell.task),
-            out=cell.folder,
-            registry=registry,
-            observers=observers,
-            notify=notify,
-            final=cell.final,
-        )
-    _wait_for_the_dying(cell.folder, notify)
-    return resume(cell.folder, registry=registry, observers=observers, notify=notify, final=cell.final)
 
 
 def _wait_for_the_dying(run: Path, notify: Callable[[str], None]) -> None:
@@ -108,8 +160,8 @@ def _result(cell: Cell, report: Report) -> CellResult:
             {"step": line["step"], "loss": line["loss"], "metrics": {name: line[name] for name in metrics}}
             for line in evaluations
         ],
-        parameters=cell.cost.parameters,
-        flops_per_token=cell.cost.flops_per_token,
+        parameters=cell.parameters,
+        flops_per_token=cell.flops_per_token,
         peak_memory_mb=peak_memory(),
         tokens_per_second=statistics.median(speeds),
         seconds=directory.seconds(),

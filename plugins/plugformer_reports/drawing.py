@@ -1,12 +1,14 @@
 """Drawings: what they look like, and how they become PNG and SVG."""
 
 import io
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from matplotlib import style
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plugformer_reports.fonts import CJK_FAMILIES
@@ -53,6 +55,39 @@ class Drawing:
     title: str
     caption: str
     figure: Figure
+
+
+def panels(
+    count: int,
+    columns: int,
+    size: tuple[float, float],
+    margin: tuple[float, float] = (0, 0),
+    *,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """Returns a figure with axes row by row, which have a grid and no frame.
+
+    Args:
+        count: How many axes.
+        columns: Of them in a row, at most.
+        size: Width and height of each, in inches.
+        margin: Width and height of what else there is, in inches.
+        sharex: Whether all have one scale of x.
+        sharey: Whether all have one scale of y.
+    """
+    columns = min(columns, count)
+    rows = math.ceil(count / columns)
+    figsize = (columns * size[0] + margin[0], rows * size[1] + margin[1])
+    figure = Figure(figsize=figsize, layout="constrained")
+    found = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).flat)
+    for axes in found[count:]:
+        axes.remove()
+    for axes in found[:count]:
+        axes.grid(visible=True)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, found[:count]
 
 
 @contextmanager

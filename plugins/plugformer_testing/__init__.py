@@ -13,8 +13,7 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer_testing.result import Outcome, Report, Status
-    from plugformer_testing.runner import run
-    from plugformer_testing.tests import contract_tests
+    from plugformer_testing.runner import contract_tests, run
 
 __all__ = ["Outcome", "Report", "Status", "contract_tests", "run"]
 
@@ -22,7 +21,7 @@ _MODULES = {
     "Outcome": "result",
     "Report": "result",
     "Status": "result",
-    "contract_tests": "tests",
+    "contract_tests": "runner",
     "run": "runner",
 }
 

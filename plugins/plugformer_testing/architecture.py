@@ -1,7 +1,10 @@
 """The contract of architectures: see plugformer.interfaces.architecture."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +31,7 @@ from plugformer.interfaces import (
     Tokens,
 )
 from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
-from plugformer_testing.small_models import MAX_LENGTH, READINGS, Reading, ragged, small_model, taken
+from plugformer_testing.small_models import MAX_LENGTH, READINGS, Reading, ragged, rows_of, small_model, taken
 from plugformer_testing.subject import Subject
 
 CONTINUED = tuple(reading for reading in READINGS if reading.level is Level.NEXT_TOKEN)
@@ -37,33 +40,94 @@ _SIDES: tuple[Side, ...] = ("right", "left")
 _STEPS = 3
 
 
+class Trial:
+    """An architecture that reads some examples.
+
+    Attributes:
+        reading: The examples.
+        encoded: The same as a task's type encodes them.
+        architecture: The architecture.
+
+    Args:
+        subject: The architecture's class and options.
+        reading: The examples.
+        position: The positional encoding of its model.
+
+    Raises:
+        NotApplicable: The architecture does not read them.
+    """
+
+    def __init__(self, subject: Subject, reading: Reading, position: str = "rope") -> None:
+        self.architecture: Architecture = subject.create()
+        self.reading, self.encoded, self._position = reading, reading.encoded(), position
+        if not _fits(self.architecture, reading):
+            raise NotApplicable(f"it does not read {reading}")
+
+    @cached_property
+    def model(self) -> Model:
+        """A small model of it."""
+        sizes, level = self.reading.sizes, self.reading.level
+        model = small_model(self.architecture, level, sizes, position=self._position)
+        require(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
+        return model
+
+    def batch(
+        self,
+        rows: Sequence[int] | None = None,
+        *,
+        encoded: Encoded | None = None,
+        side: Side = "right",
+        length: int | None = None,
+    ) -> Batch:
+        """Returns a batch of the examples, or of others.
+
+        Args:
+            rows: Which of them, in which order; all if None.
+            encoded: The others.
+            side: Where padding is to stand.
+            length: Least length of a sequence.
+        """
+        encoded = encoded or self.encoded
+        encoded = encoded if rows is None else taken(encoded, rows)
+        batch = self.architecture.arrange(encoded, self.reading.level, side=side, length=length)
+        require(isinstance(batch, Batch), f"arrange returns a {type(batch).__name__}, expected a Batch")
+        return batch
+
+    def states_by_row(self, batch: Batch) -> list[Float[Tensor, "states width"]]:
+        """Returns the hidden states that something is predicted from, for each example."""
+        with torch.no_grad():
+            hidden, (_, real) = self.model.hidden(batch), self.model.targets(batch)
+        return [states[marks] for states, marks in zip(hidden, real, strict=True)]
+
+    def states(
+        self, rows: Sequence[int] | None = None, *, encoded: Encoded | None = None
+    ) -> Float[Tensor, "states width"]:
+        """Returns the same of all examples of a batch, one after the other."""
+        return torch.cat(self.states_by_row(self.batch(rows, encoded=encoded)))
+
+
 @check()
 def every_level_builds(subject: Subject) -> None:
     """It serves one level at least, and builds a model of each, with a head and the stacks it declares."""
     architecture: Architecture = subject.create()
     declared = [stack.name for stack in architecture.stacks]
     require(len(architecture.levels) > 0, "it serves no level")
-    require(
-        bool(declared) and len(set(declared)) == len(declared), f"its stacks are {declared}, expected names"
-    )
+    unique = bool(declared) and len(set(declared)) == len(declared)
+    require(unique, f"its stacks are {declared}, expected names")
     for level in sorted(architecture.levels):
         reading = next((each for each in READINGS if each.level is level and _fits(architecture, each)), None)
         if reading is None:
             fail(f"it serves {level!r}, which is no level")
-        model = _model(subject, reading)
+        trial = Trial(subject, reading)
+        model = trial.model
         require(isinstance(getattr(model, "head", None), Head), f"its model for {level} has no head")
         require(
             set(model.stacks) == set(declared),
             f"its model for {level} has the stacks {sorted(model.stacks)}, it declares {sorted(declared)}",
         )
         if level is Level.NEXT_TOKEN:
-            require(
-                isinstance(model, Generative),
-                f"its model for {level} is no Generative: decoding cannot begin or step",
-            )
-        require_finite(
-            model(_batch(subject, reading)).total, f"the loss of a model for {level} is not finite"
-        )
+            _require_generative(model)
+        require_finite(model(trial.batch()).total, f"the loss of a model for {level} is not finite")
 
 
 @check(product(READINGS, _SIDES))
@@ -72,12 +136,11 @@ def sequences_are_padded_as_asked(subject: Subject, case: tuple[Reading, Side]) 
 
     Each example has a row, in order.
     """
-    reading, side = case
+    trial, side = Trial(subject, case[0]), case[1]
     longest = 0
     for length in (None, MAX_LENGTH):
-        batch = _batch(subject, reading, side=side, length=length)
-        for name, tokens in _sequences(batch).items():
-            _require_padded(name, tokens, reading, side)
+        for name, tokens in _sequences(trial.batch(side=side, length=length)).items():
+            _require_padded(name, tokens, len(case[0]), side)
             longest = max(longest, tokens.ids.shape[1])
     require(longest >= MAX_LENGTH, f"of a least length of {MAX_LENGTH} the longest sequence has {longest}")
 
@@ -89,18 +152,16 @@ def targets_are_those_of_the_examples(subject: Subject, case: tuple[Reading, Sid
     At next-token the tokens of the output, and END behind one that is complete; at token those of the input
     that are not IGNORED; at sequence the example's own.
     """
-    reading, side = case
-    model, encoded = _model(subject, reading), reading.encoded()
-    batch = _batch(subject, reading, side=side)
-    targets, real = model.targets(batch)
-    if reading.level is Level.SEQUENCE:
-        found = targets.tolist()
-        expected = encoded.targets.tolist() if isinstance(encoded.targets, np.ndarray) else []
+    trial = Trial(subject, case[0])
+    batch, encoded = trial.batch(side=case[1]), trial.encoded
+    targets, real = trial.model.targets(batch)
+    if isinstance(encoded.targets, np.ndarray):
+        found, expected = targets.tolist(), encoded.targets.tolist()
     else:
         found = [row[marks].tolist() for row, marks in zip(targets, real, strict=True)]
         expected = _expected(encoded)
     require(found == expected, f"the targets are {found}, expected {expected}")
-    hidden = model.hidden(batch)
+    hidden = trial.model.hidden(batch)
     require(
         hidden.shape[:2] == real.shape,
         f"there are hidden states of shape {tuple(hidden.shape)}, and targets ask for {tuple(real.shape)}",
@@ -110,102 +171,76 @@ def targets_are_those_of_the_examples(subject: Subject, case: tuple[Reading, Sid
 @check(READINGS)
 def padding_changes_nothing(subject: Subject, reading: Reading) -> None:
     """On the other side, or more of it: the same loss, from the same hidden states."""
-    model = _model(subject, reading)
-    plain = _batch(subject, reading)
-    for side, length in (("left", None), ("right", MAX_LENGTH), ("left", MAX_LENGTH)):
-        batch = _batch(subject, reading, side=side, length=length)  # type: ignore[arg-type]
+    trial = Trial(subject, reading)
+    states, loss = trial.states(), trial.model(trial.batch()).total
+    for side, length in product(_SIDES, (None, MAX_LENGTH)):
+        batch = trial.batch(side=side, length=length)
         what = f"with padding on the {side}{', more of it' if length else ''},"
-        require_close(_states(model, batch), _states(model, plain), f"{what} hidden states differ")
-        require_close(model(batch).total, model(plain).total, f"{what} the loss differs")
+        require_close(torch.cat(trial.states_by_row(batch)), states, f"{what} hidden states differ")
+        require_close(trial.model(batch).total, loss, f"{what} the loss differs")
 
 
 @check(READINGS)
 def neighbours_change_nothing(subject: Subject, reading: Reading) -> None:
     """An example has the hidden states in a batch that it has alone, in any order of the batch."""
-    model = _model(subject, reading)
-    alone = [_states(model, _batch(subject, reading, rows=[row])) for row in range(len(reading))]
+    trial = Trial(subject, reading)
+    alone = [trial.states([row]) for row in range(len(reading))]
     for order in ([0, 1, 2], [2, 0, 1]):
-        together = _states(model, _batch(subject, reading, rows=order))
-        require_close(
-            together,
-            torch.cat([alone[row] for row in order]),
-            "an example's hidden states change with others",
-        )
+        expected = torch.cat([alone[row] for row in order])
+        require_close(trial.states(order), expected, "an example's hidden states change with others")
 
 
 @check(READINGS)
 def losses_add_up(subject: Subject, reading: Reading) -> None:
     """The loss of a batch and its number of targets are the sums of those of its examples."""
-    model = _model(subject, reading)
-    whole = model(_batch(subject, reading))
-    parts = [model(_batch(subject, reading, rows=[row])) for row in range(len(reading))]
+    trial = Trial(subject, reading)
+    whole = trial.model(trial.batch())
+    parts = [trial.model(trial.batch([row])) for row in range(len(reading))]
     counts = [int(part.targets) for part in parts]
-    require(
-        sum(counts) == int(whole.targets) == model.count(_batch(subject, reading)),
-        f"the examples have {counts} targets, the batch {int(whole.targets)}",
-    )
-    require_close(
-        whole.total, torch.stack([part.total for part in parts]).sum(), "the losses of examples do not add up"
-    )
+    if not sum(counts) == int(whole.targets) == trial.model.count(trial.batch()):
+        fail(f"the examples have {counts} targets, the batch {int(whole.targets)}")
+    total = torch.stack([part.total for part in parts]).sum()
+    require_close(whole.total, total, "the losses of examples do not add up")
 
 
 @check(READINGS)
 def nothing_reads_what_it_predicts(subject: Subject, reading: Reading) -> None:
     """No hidden state depends on its own target or a later one."""
-    model, encoded = _model(subject, reading), reading.encoded()
+    trial = Trial(subject, reading)
+    targets = trial.encoded.targets
     if reading.level is not Level.NEXT_TOKEN:
-        targets: Ragged | None = None
-        if isinstance(encoded.targets, Ragged):
-            shifted = np.where(encoded.targets.values == IGNORED, IGNORED, 0)
-            targets = Ragged(shifted, encoded.targets.lengths)
-        batch = _arranged(subject, replace(encoded, targets=targets), reading.level)
-        require_close(
-            model.hidden(batch),
-            model.hidden(_batch(subject, reading)),
-            "hidden states change with the targets",
-        )
-        return
+        if isinstance(targets, Ragged):
+            shifted = Ragged(np.where(targets.values == IGNORED, IGNORED, 0), targets.lengths)
+        other = replace(trial.encoded, targets=shifted if isinstance(targets, Ragged) else None)
+        one, two = (trial.model.hidden(trial.batch(encoded=each)) for each in (other, trial.encoded))
+        require_close(one, two, "hidden states change with the targets")
     for row, length in enumerate(reading.outputs):
-        alone = taken(encoded, [row])
-        assert alone.output is not None  # noqa: S101 (the reading has outputs)
-        states = _states(model, _arranged(subject, alone, reading.level))
+        alone = taken(trial.encoded, [row])
+        states = trial.states(encoded=alone)
         for place in range(length):
-            other = replace(alone, output=_with_other_token(alone.output, place))
-            changed = _states(model, _arranged(subject, other, reading.level))
-            require_close(
-                changed[: place + 1],
-                states[: place + 1],
-                f"hidden states before token {place} of an output change with it: the future leaks",
-            )
+            changed = trial.states(encoded=_with_other_token(alone, "output", place))
+            what = f"hidden states before token {place} of an output change with it"
+            require_close(changed[: place + 1], states[: place + 1], f"{what}: the future leaks")
 
 
 @check(READINGS)
 def all_that_is_given_is_read(subject: Subject, reading: Reading) -> None:
     """Another token of the input, or before what is predicted of the output, changes the hidden states."""
-    model, encoded = _model(subject, reading), reading.encoded()
-    states = _states(model, _batch(subject, reading))
-    others: dict[str, Encoded] = {}
-    if encoded.input is not None:
-        others["input"] = replace(encoded, input=_with_other_token(encoded.input, 0))
-    if encoded.output is not None:
-        others["output"] = replace(encoded, output=_with_other_token(encoded.output, 0))
-    if encoded.start is not None:
-        others["start"] = replace(encoded, start=_with_other_token(encoded.start, 0))
-    for what, other in others.items():
-        now = _states(model, _arranged(subject, other, reading.level))
-        require(
-            not torch.allclose(now, states, atol=1e-9),
-            f"no hidden state changes with the first token of the {what}",
-        )
+    trial = Trial(subject, reading)
+    states = trial.states()
+    for part in ("input", "output", "start"):
+        if getattr(trial.encoded, part) is not None:
+            now = trial.states(encoded=_with_other_token(trial.encoded, part, 0))
+            same = torch.allclose(now, states, atol=1e-9)
+            require(not same, f"no hidden state changes with the first token of the {part}")
 
 
 @check(READINGS)
 def every_parameter_gets_a_gradient(subject: Subject, reading: Reading) -> None:
     """Every parameter of its model takes part in the loss, and has a finite gradient."""
-    model = _model(subject, reading)
-    model.zero_grad()
-    model(_batch(subject, reading)).total.backward()
-    for name, parameter in model.named_parameters():
+    trial = Trial(subject, reading)
+    trial.model(trial.batch()).total.backward()
+    for name, parameter in trial.model.named_parameters():
         if parameter.grad is None:
             fail(f"{name} gets no gradient: it takes no part in the loss")
         require_finite(parameter.grad, f"the gradient of {name} is not finite")
@@ -214,30 +249,25 @@ def every_parameter_gets_a_gradient(subject: Subject, reading: Reading) -> None:
 @check(READINGS)
 def positions_cover_a_batch(subject: Subject, reading: Reading) -> None:
     """`positions` are no fewer than a batch has columns, with outputs and of questions."""
-    architecture: Architecture = subject.create()
-    _require_served(architecture, reading)
-    encoded = reading.encoded()
-    cases = [(encoded, reading.lengths())]
-    if encoded.input is not None and encoded.output is not None:
-        absent = np.full_like(encoded.output.lengths, -1)
-        cases.append((replace(encoded, output=None), np.stack([encoded.input.lengths, absent], axis=1)))
-    for examples, lengths in cases:
+    trial = Trial(subject, reading)
+    encoded = trial.encoded
+    absent = np.full(len(reading), -1)
+    for examples in (encoded, replace(encoded, output=None)) if reading.inputs else (encoded,):
+        parts = (examples.input, examples.output)
+        lengths = np.stack([absent if part is None else part.lengths for part in parts], axis=1)
         for rows in ([0], [1], [2], [0, 1, 2]):
-            batch = _arranged(subject, taken(examples, rows), reading.level)
+            batch = trial.batch(rows, encoded=examples)
             columns = sum(tokens.ids.shape[1] for tokens in _sequences(batch).values())
-            said = int(architecture.positions(lengths[rows], reading.level).max(axis=0).sum())
-            require(
-                columns <= said,
-                f"positions says {said} for tokens {lengths[rows].tolist()}, a batch of them has {columns}",
-            )
+            said = int(trial.architecture.positions(lengths[rows], reading.level).max(axis=0).sum())
+            what = f"positions says {said} for tokens {lengths[rows].tolist()}"
+            require(columns <= said, f"{what}, a batch of them has {columns}")
 
 
 @check(READINGS)
 def limits_are_honest(subject: Subject, reading: Reading) -> None:
     """An example with as many tokens as `limits` allows runs where there are just `max_length` positions."""
-    architecture: Architecture = subject.create()
-    _require_served(architecture, reading)
-    limits = architecture.limits(MAX_LENGTH, reading.level)
+    trial = Trial(subject, reading, position="learned")
+    limits = trial.architecture.limits(MAX_LENGTH, reading.level)
     cases: list[tuple[int, int]] = []
     if not reading.inputs:
         cases.append((0, limits.output))
@@ -247,18 +277,13 @@ def limits_are_honest(subject: Subject, reading: Reading) -> None:
         longest_output = min(limits.output, limits.together - 1)
         cases.append((limits.input, min(limits.output, limits.together - limits.input)))
         cases.append((min(limits.input, limits.together - longest_output), longest_output))
-    model = _model(subject, reading, position="learned")
     for given, output in cases:
-        require(
-            max(given, output) > 0 <= min(given, output), f"limits are {limits}: no example has so few tokens"
-        )
-        longest = replace(
-            reading,
-            inputs=(given,) if reading.inputs else (),
-            outputs=(output,) if reading.outputs else (),
-        )
+        sound = max(given, output) > 0 <= min(given, output)
+        require(sound, f"limits are {limits}: no example has so few tokens")
+        inputs, outputs = (given,) if reading.inputs else (), (output,) if reading.outputs else ()
+        longest = replace(reading, inputs=inputs, outputs=outputs)
         try:
-            model(_batch(subject, longest))
+            trial.model(trial.batch(encoded=longest.encoded()))
         except LengthError as error:
             fail(f"{longest} keeps to the limits {tuple(limits)} of {MAX_LENGTH} positions, but: {error}")
 
@@ -269,42 +294,39 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
 
     Also after rows were selected, and after one row has taken the place of another of the same example.
     """
-    model, asked, encoded = _asked(subject, reading)
-    if model is None or encoded.output is None:
+    if (asking := _asked(subject, reading)) is None:
         return
-    rows = _by_row(model, _arranged(subject, encoded, reading.level))
-    outputs = np.split(encoded.output.values, np.cumsum(encoded.output.lengths)[:-1])
+    trial, model, asked = asking
+    rows = trial.states_by_row(trial.batch())
+    outputs = torch.tensor(rows_of(trial.encoded.output))
     with torch.no_grad():
         past, last = model.begin(asked)
-        require_close(
-            model.step(_one(last), past)[:, -1],
-            torch.stack([states[0] for states in rows]),
-            "the first step differs from reading all at once",
-        )
+        first = torch.stack([states[0] for states in rows])
+        found = model.step(_one(last), past)[:, -1]
+        require_close(found, first, "the first step differs from reading all at once")
         # Each example twice: one row goes wrong, and then takes the place of the other.
         order = [2, 2, 0, 0, 1, 1]
         past.select(torch.tensor(order))
-        right = torch.tensor([int(outputs[row][0]) for row in order])
+        right = outputs[order, 0]
         wrong = torch.where(right > 4, right - 1, right + 1)
         model.step(_one(torch.where(torch.arange(6) % 2 == 0, right, wrong)), past)
         past.reorder(torch.tensor([0, 0, 2, 2, 4, 4]))
         past.select(torch.tensor([1, 3, 4]))
+        order = [2, 0, 1]
         for step in range(1, _STEPS):
-            order = [2, 0, 1]
-            tokens = torch.tensor([int(outputs[row][step]) for row in order])
-            require_close(
-                model.step(_one(tokens), past)[:, -1],
-                torch.stack([rows[row][step + 1] for row in order]),
-                f"step {step + 1}, after rows were selected, differs from reading all at once",
-            )
+            expected = torch.stack([rows[row][step + 1] for row in order])
+            found = model.step(_one(outputs[order, step]), past)[:, -1]
+            what = f"step {step + 1}, after rows were selected,"
+            require_close(found, expected, f"{what} differs from reading all at once")
 
 
 @check(CONTINUED)
 def there_is_room_for_an_output(subject: Subject, reading: Reading) -> None:
     """Outputs as long as `room` says run in one pass; inputs have as many tokens as `input_lengths` says."""
-    model, asked, encoded = _asked(subject, reading, position="learned")
-    if model is None:
+    if (asking := _asked(subject, reading, position="learned")) is None:
         return
+    trial, model, asked = asking
+    encoded = trial.encoded
     given = encoded.input or encoded.start
     special = 0 if encoded.input is not None else 1  # BEGIN in front of what is to be continued
     if given is not None:
@@ -314,7 +336,7 @@ def there_is_room_for_an_output(subject: Subject, reading: Reading) -> None:
     room = model.room(asked).tolist()
     require(all(0 <= each <= MAX_LENGTH for each in room), f"there is room for {room} of {MAX_LENGTH} tokens")
     try:
-        model(_arranged(subject, replace(encoded, output=ragged(room, 4), complete=True), reading.level))
+        model(trial.batch(encoded=replace(encoded, output=ragged(room, 4))))
     except LengthError as error:
         fail(f"there is room for {room} tokens in a model of {MAX_LENGTH} positions, but: {error}")
 
@@ -325,76 +347,32 @@ def _fits(architecture: Architecture, reading: Reading) -> bool:
     return reading.level in architecture.levels and given
 
 
-def _require_served(architecture: Architecture, reading: Reading) -> None:
-    """Raises NotApplicable for examples that an architecture does not read."""
-    if not _fits(architecture, reading):
-        raise NotApplicable(f"it does not read {reading}")
-
-
-def _model(subject: Subject, reading: Reading, position: str = "rope") -> Model:
-    architecture: Architecture = subject.create()
-    _require_served(architecture, reading)
-    model = small_model(architecture, reading.level, reading.sizes, position=position)
-    require(isinstance(model, Model), f"it builds a {type(model).__name__}, expected a Model")
+def _require_generative(model: Model) -> Generative:
+    if not isinstance(model, Generative):
+        fail(f"its model for {Level.NEXT_TOKEN} is no Generative: decoding cannot begin or step")
     return model
-
-
-def _arranged(
-    subject: Subject, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
-) -> Batch:
-    architecture: Architecture = subject.create()
-    batch = architecture.arrange(encoded, level, side=side, length=length)
-    require(isinstance(batch, Batch), f"arrange returns a {type(batch).__name__}, expected a Batch")
-    return batch
-
-
-def _batch(
-    subject: Subject,
-    reading: Reading,
-    *,
-    rows: list[int] | None = None,
-    side: Side = "right",
-    length: int | None = None,
-) -> Batch:
-    architecture: Architecture = subject.create()
-    _require_served(architecture, reading)
-    encoded = reading.encoded() if rows is None else taken(reading.encoded(), rows)
-    return _arranged(subject, encoded, reading.level, side=side, length=length)
 
 
 def _asked(
     subject: Subject, reading: Reading, position: str = "rope"
-) -> tuple[Generative | None, Batch, Encoded]:
-    """Returns a model, questions of different length as a batch, and the whole examples.
+) -> tuple[Trial, Generative, Batch] | None:
+    """Returns a trial of outputs of `_STEPS` tokens, its model, and questions of different length as a batch.
 
-    There is no model where the architecture continues nothing: then it is not asked to.
+    There are none where the architecture continues nothing: then it is not asked to.
     """
-    architecture: Architecture = subject.create()
-    encoded = replace(reading.encoded(), output=ragged((_STEPS,) * len(reading), 2), complete=True)
+    if Level.NEXT_TOKEN not in subject.create().levels:
+        return None
+    trial = Trial(subject, reading, position)
+    trial.encoded = replace(trial.encoded, output=ragged((_STEPS,) * len(reading), 2), complete=True)
     if not reading.inputs:  # a prompt
         begin = Ragged.repeated(BEGIN, len(reading))
-        encoded = replace(encoded, start=begin.followed_by(ragged((3, 1, 4), 3)))
-    if Level.NEXT_TOKEN not in architecture.levels:
-        return None, Batch(), encoded
-    model = _model(subject, reading, position)
-    if not isinstance(model, Generative):
-        fail(f"its model for {reading.level} is no Generative: decoding cannot begin or step")
-    return model, _arranged(subject, replace(encoded, output=None), reading.level), encoded
+        trial.encoded = replace(trial.encoded, start=begin.followed_by(ragged((3, 1, 4), 3)))
+    question = trial.batch(encoded=replace(trial.encoded, output=None))
+    return trial, _require_generative(trial.model), question
 
 
 def _one(ids: Int[Tensor, " rows"]) -> Tokens:
     return Tokens(ids[:, None], torch.ones(len(ids), 1, dtype=torch.bool), Padding.NONE)
-
-
-def _states(model: Model, batch: Batch) -> Float[Tensor, "states width"]:
-    """Returns the hidden states that something is predicted from, example by example."""
-    return torch.cat(_by_row(model, batch))
-
-
-def _by_row(model: Model, batch: Batch) -> list[Float[Tensor, "states width"]]:
-    with torch.no_grad():
-        hidden, (_, real) = model.hidden(batch), model.targets(batch)
-    return [states[marks] for states, marks in zip(hidden, real, strict=True)]
 
 
 def _sequences(batch: Batch) -> dict[str, Tokens]:
@@ -402,9 +380,9 @@ def _sequences(batch: Batch) -> dict[str, Tokens]:
     return {name: tokens for name, tokens in both.items() if tokens.ids.numel()}
 
 
-def _require_padded(name: str, tokens: Tokens, reading: Reading, side: Side) -> None:
+def _require_padded(name: str, tokens: Tokens, examples: int, side: Side) -> None:
     real, marked = tokens.real, tokens.padding
-    require(len(real) == len(reading), f"{len(reading)} examples have {len(real)} rows in {name}")
+    require(len(real) == examples, f"{examples} examples have {len(real)} rows in {name}")
     require(bool((tokens.ids[~real] == PADDING).all()), f"padding of {name} has ids other than PADDING")
     steps = real.long().diff(dim=1)
     towards = steps <= 0 if side == "right" else steps >= 0
@@ -416,34 +394,14 @@ def _require_padded(name: str, tokens: Tokens, reading: Reading, side: Side) -> 
 def _expected(encoded: Encoded) -> list[list[int]]:
     """Returns what is to be predicted of each example, token by token."""
     if isinstance(encoded.targets, Ragged):
-        rows = np.split(encoded.targets.values, np.cumsum(encoded.targets.lengths)[:-1])
-        return [row[row != IGNORED].tolist() for row in rows]
-    if encoded.output is None:
-        return []
-    end = [END] * encoded.complete
-    rows = np.split(encoded.output.values, np.cumsum(encoded.output.lengths)[:-1])
-    return [[*row.tolist(), *end] for row in rows]
+        return [[target for target in row if target != IGNORED] for row in rows_of(encoded.targets)]
+    return [[*row, *[END] * encoded.complete] for row in rows_of(encoded.output)]
 
 
-def _with_other_token(sequences: Ragged, place: int) -> Ragged:
-    """Returns sequences with another ordinary token at a place of all of them end to end."""
+def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:
+    """Returns examples with another ordinary token at a place of a part, all of them end to end."""
+    sequences: Ragged = getattr(encoded, part)
     values = sequences.values.copy()
     values[place] += -1 if values[place] > len(SPECIAL_TOKENS) else 1
-    return Ragged(values, sequences.lengths)
-
-
-CHECKS = (
-    every_level_builds,
-    sequences_are_padded_as_asked,
-    targets_are_those_of_the_examples,
-    padding_changes_nothing,
-    neighbours_change_nothing,
-    losses_add_up,
-    nothing_reads_what_it_predicts,
-    all_that_is_given_is_read,
-    every_parameter_gets_a_gradient,
-    positions_cover_a_batch,
-    limits_are_honest,
-    continuing_equals_reading,
-    there_is_room_for_an_output,
-)
+    other: dict[str, Any] = {part: Ragged(values, sequences.lengths)}
+    return replace(encoded, **other)

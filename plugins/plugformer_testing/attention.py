@@ -4,40 +4,15 @@ Masks, caching and observation have modules of their own beside this one.
 """
 
 from dataclasses import dataclass
-from itertools import product
 
 import torch
 from torch import Tensor
 
-from plugformer.interfaces import Attention, Padding, Positions
-from plugformer_testing.attention_caching import (
-    beams_can_be_reordered,
-    cached_chunks_equal_the_whole,
-    cached_steps_equal_the_whole,
-    cross_attention_goes_on_by_steps,
-    distances_alone_matter,
-    finished_rows_can_leave,
-    projecting_pieces_equals_projecting_the_whole,
-)
-from plugformer_testing.attention_masks import (
-    no_gradient_from_padding,
-    no_gradient_from_the_future,
-    padding_is_not_seen,
-    padding_moves_nothing,
-    rows_are_independent,
-    rows_without_real_tokens_are_harmless,
-    the_future_is_not_seen,
-    the_order_of_rows_does_not_matter,
-)
-from plugformer_testing.attention_reading import encodings, read, read_at_home, read_other, tokens
-from plugformer_testing.attention_weights import (
-    looking_changes_nothing,
-    shown_weights_are_those_used,
-    shown_weights_respect_the_mask,
-)
-from plugformer_testing.check import check, require, require_close, require_finite
-from plugformer_testing.layout import PADDED
-from plugformer_testing.module import example, module_checks, residual_path_check
+from plugformer.interfaces import Attention
+from plugformer_testing.attention_reader import Reader, readers, tokens
+from plugformer_testing.check import check, fail, require_close, require_finite
+from plugformer_testing.layout import PADDED, full
+from plugformer_testing.module import example
 from plugformer_testing.probes import Turning
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
@@ -71,40 +46,26 @@ def shapes(subject: Subject, sizes: Sizes) -> None:
     """The output has the query's shape: for length 1, odd sizes, and beyond the model's longest sequence."""
     memory = torch.randn(3, sizes.keys, sizes.width, dtype=torch.float64)
     query = torch.randn(3, sizes.queries, sizes.width, dtype=torch.float64)
-    keys = Positions.of(torch.ones(3, sizes.keys, dtype=torch.bool), Turning(), Padding.NONE)
+    keys = full(3, sizes.keys).at(Turning())
     for there in subject.serving(CROSS, DECODER, ENCODER):
-        attention: Attention = there.shaken(width=sizes.width, heads=sizes.heads)
-        expected = query if there.place.cross else memory
-        if there.place.cross:
-            output = read_other(attention, query, memory, keys)
-        else:
-            output = read(attention, memory, keys, causal=there.place.causal)
-        require(
-            output.shape == expected.shape,
-            f"the output has shape {tuple(output.shape)}, the query {tuple(expected.shape)}",
-        )
+        reader = Reader(there.shaken(width=sizes.width, heads=sizes.heads), there.place)
+        output, expected = reader.attend(memory, keys, query), query if there.place.cross else memory
+        if output.shape != expected.shape:
+            fail(f"the output has shape {tuple(output.shape)}, the query {tuple(expected.shape)}")
         require_finite(output, "the output is not finite")
 
 
 @check()
 def every_real_token_is_read(subject: Subject) -> None:
     """Every output depends on every token that its query may see: in a causal place, on those before it."""
-    for there, encoding in product(subject.serving(CROSS, DECODER, ENCODER), encodings(subject)):
-        attention: Attention = there.shaken()
-        at = Positions.of(torch.ones(1, 5, dtype=torch.bool), encoding, Padding.NONE)
-        memory, query = tokens(subject, 1, 5).requires_grad_(), tokens(subject, 1, 3)
-        causal = there.place.causal
-        if there.place.cross:
-            output = read_other(attention, query, memory, at)
-        else:
-            output = read(attention, memory, at, causal=causal)
+    for reader in readers(subject, CROSS, DECODER, ENCODER):
+        memory = tokens(subject, 1, 5).requires_grad_()
+        output = reader.read(memory, full(1, 5).at(reader.encoding), tokens(subject, 1, 3))
         for number in range(output.shape[1]):
             (gradient,) = torch.autograd.grad(output[0, number].sum(), memory, retain_graph=True)
-            seen = gradient[0, : number + 1] if causal else gradient[0]
-            require(
-                bool((seen.abs().amax(dim=1) > 0).all()),
-                f"query {number} does not read every token of the memory that it may see",
-            )
+            seen = gradient[0, : number + 1] if reader.place.causal else gradient[0]
+            if not (seen.abs().amax(dim=1) > 0).all():
+                fail(f"query {number} does not read every token of the memory that it may see")
 
 
 @check()
@@ -113,48 +74,17 @@ def dropout_ends_with_training(subject: Subject) -> None:
     attention: Attention = subject.shaken(attention_dropout=0.5)
     same: Attention = subject.shaken()
     same.load_state_dict(attention.state_dict())
-    x = tokens(subject, 2, 6)
-    at = Positions.of(torch.ones(2, 6, dtype=torch.bool), Turning(), Padding.NONE)
-    expected = read_at_home(subject, same, x, at)
-    require_close(
-        read_at_home(subject, attention, x, at), expected, "attention dropout goes on in evaluation mode"
-    )
-    require_close(
-        read_at_home(subject, same.train(), x, at),
-        expected,
-        "training mode gives other outputs than evaluation mode, although no dropout is set",
-    )
+    x, at = tokens(subject, 2, 6), full(2, 6).at(Turning())
+    expected = Reader(same, subject.place).read(x, at)
+    dropped = Reader(attention, subject.place).read(x, at)
+    require_close(dropped, expected, "attention dropout goes on in evaluation mode")
+    trained = Reader(same.train(), subject.place).read(x, at)
+    message = "training mode gives other outputs than evaluation mode, although no dropout is set"
+    require_close(trained, expected, message)
 
 
-def _exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Tensor:
-    """A padded batch."""
+def exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Tensor:
+    """Reads a padded batch."""
     layout = PADDED[2]
     x = example(*layout.real.shape, subject.model.width, dtype=dtype)
-    return read_at_home(subject, attention, x, layout.at(Turning())) * layout.real[..., None]
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    residual_path_check(_exercise),
-    shapes,
-    every_real_token_is_read,
-    dropout_ends_with_training,
-    the_future_is_not_seen,
-    no_gradient_from_the_future,
-    padding_is_not_seen,
-    no_gradient_from_padding,
-    padding_moves_nothing,
-    rows_are_independent,
-    the_order_of_rows_does_not_matter,
-    rows_without_real_tokens_are_harmless,
-    cached_steps_equal_the_whole,
-    cached_chunks_equal_the_whole,
-    projecting_pieces_equals_projecting_the_whole,
-    cross_attention_goes_on_by_steps,
-    beams_can_be_reordered,
-    finished_rows_can_leave,
-    distances_alone_matter,
-    looking_changes_nothing,
-    shown_weights_respect_the_mask,
-    shown_weights_are_those_used,
-)
+    return Reader(attention, subject.place).read(x, layout.at(Turning()))

@@ -1,15 +1,15 @@
 """Attention as a decoder uses it: step by step, with rows that move and leave."""
 
 from dataclasses import dataclass
-from itertools import product
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from plugformer.interfaces import Attention, Padding, Positions, Scope
-from plugformer_testing.attention_reading import encodings, read, read_other, read_pieces, tokens
+from plugformer.interfaces import Attention, Padding, Positions, Scope, State
+from plugformer_testing.attention_reader import readers, tokens
 from plugformer_testing.check import check, require_close
 from plugformer_testing.layout import FULL, LAYOUTS, Layout
-from plugformer_testing.probes import Sloping, Turning
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
 
@@ -21,30 +21,29 @@ class Pieces:
     cuts: tuple[int, ...]
 
     def __str__(self) -> str:
-        lengths = [after - before for before, after in zip((0, *self.cuts), self._ends(), strict=True)]
-        return f"{self.layout} in pieces of {', '.join(map(str, lengths))}"
-
-    def _ends(self) -> tuple[int, ...]:
-        return (*self.cuts, len(self.layout.rows[0]))
+        pieces = torch.arange(len(self.layout.rows[0])).tensor_split(self.cuts)
+        return f"{self.layout} in pieces of {', '.join(str(len(piece)) for piece in pieces)}"
 
 
-def _pieces(*, by_step: bool) -> tuple[Pieces, ...]:
-    found = []
-    for layout in LAYOUTS[1:]:
-        length = len(layout.rows[0])
-        steps = tuple(range(1, length))
-        chunks = [(cut,) for cut in {2, length - 1} if 1 < cut < length] + [(2, 4)] * (length > 4)
-        found += [Pieces(layout, cuts) for cuts in ([steps] if by_step else chunks)]
-    return tuple(found)
+STEPS = tuple(Pieces(layout, tuple(range(1, len(layout.rows[0])))) for layout in LAYOUTS[1:])
+"""Token by token."""
+
+CHUNKS = tuple(
+    Pieces(layout, cuts)
+    for layout in LAYOUTS
+    if (length := len(layout.rows[0])) > 2
+    for cuts in ((2,), (length - 1,), (2, 4))
+)
+"""In pieces of several tokens."""
 
 
-@check(_pieces(by_step=True))
+@check(STEPS)
 def cached_steps_equal_the_whole(subject: Subject, case: Pieces) -> None:
     """One token at a time against the kept state gives what the whole sequence gives at once."""
     _cached_equals_whole(subject, case)
 
 
-@check(_pieces(by_step=False))
+@check(CHUNKS)
 def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
     """Pieces of several tokens against the kept state give what the whole sequence gives at once."""
     _cached_equals_whole(subject, case)
@@ -53,66 +52,78 @@ def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
 def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
     real = case.layout.real
     x = tokens(subject, *real.shape)
-    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
-        attention: Attention = there.shaken()
-        at = case.layout.at(encoding)
+    for reader in readers(subject, DECODER):
+        at = case.layout.at(reader.encoding)
         with torch.no_grad():
-            pieces, whole = read_pieces(attention, x, at, case.cuts), read(attention, x, at, causal=True)
+            pieces, whole = _read_pieces(reader.attention, x, at, case.cuts), reader.read(x, at)
         for position in range(real.shape[1]):
             seen = real[:, position]
-            require_close(
-                pieces[:, position][seen],
-                whole[:, position][seen],
-                f"token {position} reads something else from the cache than from the whole sequence "
-                f"(under {_named(encoding)})",
-            )
+            what = f"token {position} reads something else from the cache than from the whole sequence"
+            require_close(pieces[:, position][seen], whole[:, position][seen], f"{what}, in {reader}")
 
 
-@check(_pieces(by_step=False))
+def _read_pieces(
+    attention: Attention, x: Float[Tensor, "batch length width"], at: Positions, cuts: tuple[int, ...]
+) -> Float[Tensor, "batch length width"]:
+    """Causal self-attention piece by piece, as a decoder with a cache does it."""
+    (first, real), *later = zip(x.tensor_split(cuts, dim=1), at.real.tensor_split(cuts, dim=1), strict=True)
+    keys = Positions.of(real, at.encoding, at.padding)
+    state = attention.project(first, keys)
+    outputs = [attention.attend(first, state, Scope(keys, keys, causal=True))]
+    for piece, real in later:
+        new = keys.following(real, at.padding)
+        keys, state = keys.then(new), state.append(attention.project(piece, new))
+        outputs.append(attention.attend(piece, state, Scope(new, keys, causal=True)))
+    return torch.cat(outputs, dim=1)
+
+
+@check(CHUNKS)
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
-    real, cut = case.layout.real, case.cuts[0]
-    x, query = tokens(subject, *real.shape), tokens(subject, len(real), 2)
-    for there, encoding in product(subject.serving(DECODER), encodings(subject)):
-        attention: Attention = there.shaken()
-        whole = case.layout.at(encoding)
-        head = Positions.of(real[:, :cut], encoding, case.layout.padding)
-        tail = head.following(real[:, cut:], case.layout.padding)
-        after = whole.following(torch.ones(len(query), 2, dtype=torch.bool), Padding.NONE)
+    x, query = tokens(subject, *case.layout.real.shape), tokens(subject, len(case.layout.rows), 2)
+    for reader in readers(subject, DECODER):
+        at, attention = case.layout.at(reader.encoding), reader.attention
         with torch.no_grad():
-            pieces = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
-            of_pieces, of_whole = (
-                attention.attend(
-                    query, state.append(attention.project(query, after)), Scope(after, keys, causal=True)
-                )
-                for state, keys in (
-                    (pieces, head.then(tail).then(after)),
-                    (attention.project(x, whole), whole.then(after)),
-                )
-            )
-            require_close(of_pieces, of_whole, "the state of two pieces differs from the state of the whole")
+            pieces = _go_on(attention, query, *_project_two(attention, x, at, case.cuts[0]))
+            whole = _go_on(attention, query, attention.project(x, at), at)
+        require_close(pieces, whole, "the state of two pieces differs from the state of the whole")
+
+
+def _project_two(
+    attention: Attention, x: Float[Tensor, "batch length width"], at: Positions, cut: int
+) -> tuple[State, Positions]:
+    """Returns the state of a sequence that comes in two pieces, and the positions in it."""
+    head = Positions.of(at.real[:, :cut], at.encoding, at.padding)
+    tail = head.following(at.real[:, cut:], at.padding)
+    state = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
+    return state, head.then(tail)
+
+
+def _go_on(
+    attention: Attention, query: Float[Tensor, "batch new width"], state: State, keys: Positions
+) -> Float[Tensor, "batch new width"]:
+    """Returns what new tokens read from a state, and from themselves."""
+    new = keys.following(torch.ones(query.shape[:2], dtype=torch.bool), Padding.NONE)
+    whole = state.append(attention.project(query, new))
+    return attention.attend(query, whole, Scope(new, keys.then(new), causal=True))
 
 
 @check(LAYOUTS)
 def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
     """Queries that come one by one read from a projected memory what they read together."""
-    attention: Attention = subject.at(CROSS).shaken()
     memory, query = tokens(subject, *layout.real.shape), tokens(subject, len(layout.rows), 4)
-    for encoding in encodings(subject):
-        keys = layout.at(encoding)
+    for reader in readers(subject, CROSS):
+        keys, one = layout.at(reader.encoding), torch.ones(len(query), 1, dtype=torch.bool)
         with torch.no_grad():
-            whole = read_other(attention, query, memory, keys)
-            state = attention.project(memory, keys)
+            whole = reader.read(memory, keys, query)
+            state = reader.attention.project(memory, keys)
             for step in range(query.shape[1]):
-                one = torch.ones(len(query), 1, dtype=torch.bool)
-                at = Positions.of(one, encoding, Padding.NONE, start=step)
-                read_now = attention.attend(query[:, step, None], state, Scope(at, keys, causal=False))
-                require_close(
-                    read_now[:, 0],
-                    whole[:, step],
-                    f"query {step} reads something else alone than with the others: "
-                    "reading changes the state, or queries see one another",
-                )
+                at = Positions.of(one, reader.encoding, Padding.NONE, start=step)
+                scope = Scope(at, keys, causal=False)
+                alone = reader.attention.attend(query[:, step, None], state, scope)[:, 0]
+                what = f"query {step} reads something else alone than with the others"
+                fault = "reading changes the state, or queries see one another"
+                require_close(alone, whole[:, step], f"{what}: {fault}")
 
 
 @check(((0,), (1, 0), (0, 0, 1), (1, 1, 0, 1)))
@@ -132,51 +143,30 @@ def _selected(subject: Subject, rows: tuple[int, ...], message: str) -> None:
     index, layout = torch.tensor(rows), Layout(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
     x, step = tokens(subject, 3, 4), tokens(subject, len(rows), 1)
     again = torch.arange(len(rows)).flip(0)
-    one = torch.ones(len(rows), 1, dtype=torch.bool)
-    for there, encoding in product(subject.serving(DECODER, CROSS), encodings(subject)):
-        attention: Attention = there.shaken()
-        at = layout.at(encoding)
+    for reader in readers(subject, DECODER, CROSS):
+        at, attention = layout.at(reader.encoding), reader.attention
         chosen = at.select(index)
-        after = chosen.following(one, Padding.NONE)
-        then = chosen.then(after)
         with torch.no_grad():
             fresh = attention.project(x[index], chosen)
-            if there.place.cross:
+            if reader.place.cross:
+                after = chosen.following(torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
                 scope = Scope(after.select(again), chosen.select(again), causal=False)
                 state = attention.project(x, at).select(index).select(again)
                 moved = attention.attend(step[again], state, scope)
-                alone = attention.attend(step, fresh, Scope(after, chosen, causal=False))
-                require_close(moved, alone[again], f"{message}, in cross-attention")
+                alone = attention.attend(step, fresh, Scope(after, chosen, causal=False))[again]
             else:
-                scope = Scope(after, then, causal=True)
-                head = Positions.of(layout.real[:, :2], encoding, layout.padding)
-                tail = head.following(layout.real[:, 2:], layout.padding)
-                pieces = attention.project(x[:, :2], head).append(attention.project(x[:, 2:], tail))
-                moved, alone = (
-                    attention.attend(step, state.append(attention.project(step, after)), scope)
-                    for state in (pieces.select(index), fresh)
-                )
-                require_close(moved, alone, message)
+                state, _ = _project_two(attention, x, at, 2)
+                moved = _go_on(attention, step, state.select(index), chosen)
+                alone = _go_on(attention, step, fresh, chosen)
+        require_close(moved, alone, f"{message}, in {reader}")
 
 
 @check(FULL[1:])
 def distances_alone_matter(subject: Subject, layout: Layout) -> None:
     """Under a relative encoding a sequence gives the same wherever it begins."""
     x = tokens(subject, *layout.real.shape)
-    for there, encoding in product(subject.serving(DECODER, ENCODER), encodings(subject)):
-        attention: Attention = there.shaken()
-        causal = there.place.causal
-        here = layout.at(encoding)
-        moved = Positions.of(layout.real, encoding, Padding.NONE, start=9)
-        require_close(
-            read(attention, x, moved, causal=causal),
-            read(attention, x, here, causal=causal),
-            f"outputs change when all positions move by 9, under {_named(encoding)}: queries and keys do not "
-            "stand where their positions say",
-        )
-
-
-def _named(encoding: object) -> str:
-    if isinstance(encoding, Turning):
-        return "an encoding that rotates"
-    return "an encoding that adds to scores" if isinstance(encoding, Sloping) else "no encoding"
+    for reader in readers(subject, DECODER, ENCODER):
+        moved = Positions.of(layout.real, reader.encoding, Padding.NONE, start=9)
+        here, there = (reader.read(x, at) for at in (layout.at(reader.encoding), moved))
+        what = f"outputs change when all positions move by 9, in {reader}"
+        require_close(there, here, f"{what}: queries and keys do not stand where their positions say")

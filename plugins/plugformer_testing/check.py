@@ -33,35 +33,23 @@ class Check:
     """One sentence of a contract.
 
     Attributes:
-        name: What it is called in reports and in declarations of expected failures.
-        statement: The sentence.
-        function: Tries it.
+        function: Tries it; its name is the check's in reports and in declarations of expected failures, and
+            its docstring the sentence.
         cases: What it is tried on, the smallest first; empty if there is only one.
-        simpler: Returns simpler variants of a failing case, the simplest first.
     """
 
-    name: str
-    statement: str
     function: Function
     cases: tuple[Any, ...] = ()
-    simpler: Callable[[Any], Iterable[Any]] = lambda case: ()  # noqa: ARG005
+
+    @property
+    def name(self) -> str:
+        """The check's name."""
+        return self.function.__name__
 
 
-def check(
-    cases: Iterable[Any] = (),
-    simpler: Callable[[Any], Iterable[Any]] = lambda case: (),  # noqa: ARG005
-) -> Callable[[Function], Check]:
-    """Makes a function a check; its name is the check's, its docstring the statement."""
-
-    def made(function: Function) -> Check:
-        return Check(function.__name__, stated(function), function, tuple(cases), simpler)
-
-    return made
-
-
-def stated(function: Function) -> str:
-    """Returns the first paragraph of a function's docstring on one line."""
-    return " ".join((function.__doc__ or "").partition("\n\n")[0].split())
+def check(cases: Iterable[Any] = ()) -> Callable[[Function], Check]:
+    """Makes a function a check."""
+    return lambda function: Check(function, tuple(cases))
 
 
 def fail(message: str) -> NoReturn:
@@ -85,15 +73,19 @@ def require_close(actual: Tensor, expected: Tensor, message: str, *, tolerance: 
     The tolerance is far above the rounding of float64, in which most checks compute, and just above that of
     float32, in which a component may compute inside; faults are of the size of the values themselves.
     """
-    require(
-        actual.shape == expected.shape,
-        f"{message} (shape {tuple(actual.shape)} instead of {tuple(expected.shape)})",
-    )
-    if actual.numel() and not torch.allclose(actual, expected, atol=tolerance, rtol=tolerance):
-        difference = (actual - expected).abs().max().item()
-        fail(f"{message} (largest difference {difference:.3g})")
+    try:
+        torch.testing.assert_close(actual, expected, atol=tolerance, rtol=tolerance)
+    except AssertionError as error:
+        lines = str(error).splitlines()
+        difference = next((line for line in lines if "bsolute difference" in line), lines[0])
+        fail(f"{message} ({difference})")
 
 
 def require_finite(tensor: Tensor, message: str) -> None:
     """Requires that a tensor holds neither NaN nor infinity."""
     require(bool(tensor.isfinite().all()), message)
+
+
+def is_list_of_text(value: object) -> bool:
+    """Returns whether a value is a list of text, such as words or the names of labels."""
+    return isinstance(value, list | tuple) and all(isinstance(each, str) and each for each in value)

@@ -130,7 +130,7 @@ def _reports(
         try:
             if entry in faults:
                 raise RegistryError(faults[entry])
-            subject = Subject.registered(path, registry)
+            subject = Subject.of(path, registry)
         except RegistryError as error:
             yield unloadable(entry, error)
         else:

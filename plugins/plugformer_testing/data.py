@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data
-from plugformer_testing.check import NotApplicable, check, fail, require
+from plugformer_testing.check import NotApplicable, check, fail, is_list_of_text, require
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
@@ -70,10 +70,8 @@ def splits_have_their_names(subject: Subject, asked: Columns) -> None:
     splits = _loaded(subject, asked)
     require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
     for name, split in splits.items():
-        require(
-            re.fullmatch(r"train|validation|test\w*", str(name)) is not None,
-            f"split {name!r} is none of train, validation and names that begin with test",
-        )
+        if re.fullmatch(r"train|validation|test\w*", str(name)) is None:
+            fail(f"split {name!r} is none of train, validation and names that begin with test")
         require(len(split) > 0, f"split {name!r} is empty")
 
 
@@ -84,17 +82,20 @@ def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
     Labels are classes (datasets.ClassLabel), the same in all splits; there are as many tags as words.
     """
     classes = set()
-    for name, split in _loaded(subject, asked).items():
+    for name, split in ((str(each), split) for each, split in _loaded(subject, asked).items()):
         present = [column for column in asked.columns if column.name in split.column_names]
         missing = [column.name for column in asked.columns if not column.optional and column not in present]
         require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
         for column in present:
             if column.holds == "label":
-                classes.add(_require_classes(str(name), column.name, split))
-            else:
-                _REQUIRE[column.holds](str(name), column.name, split[column.name])
-            if column.along is not None:
-                _require_aligned(str(name), column, split)
+                classes.add(_classes(name, column.name, split))
+            expected, holds = _HOLDS[column.holds]
+            values, beside = split[column.name], split[column.along or column.name]
+            for number, (value, others) in enumerate(zip(values, beside, strict=True)):
+                what = f"the {column.name} of example {number} of split {name!r} is {value!r}"
+                require(holds(value), f"{what}, expected {expected}")
+                if column.along is not None and len(value) != len(others):
+                    fail(f"{what}, expected as many as it has {column.along}")
     require(len(classes) <= 1, f"splits name different classes: {sorted(classes)}")
 
 
@@ -116,11 +117,9 @@ def loading_is_repeatable(subject: Subject, asked: Columns) -> None:
     require(list(first) == list(second), "loaded again, there are other splits")
     for name, split in first.items():
         for column in split.column_names:
-            require(
-                list(split[column]) == list(second[name][column]),
-                f"loaded again, the {column} column of split {name!r} holds something else: "
-                "examples depend on something that is not an option",
-            )
+            same = list(split[column]) == list(second[name][column])
+            what = f"loaded again, the {column} column of split {name!r} holds something else"
+            require(same, f"{what}: examples depend on something that is not an option")
 
 
 @check(TYPES)
@@ -150,9 +149,8 @@ def version_is_repeatable(subject: Subject) -> None:
     for asked in TYPES:
         with suppress(ConfigurationError, DataError):
             data.load(asked.columns)
-    require(
-        data.version() == version, f"after loading, the version is {data.version()!r} instead of {version!r}"
-    )
+    if data.version() != version:
+        fail(f"after loading, the version is {data.version()!r} instead of {version!r}")
     with TemporaryDirectory() as folder:
         file = Path(folder, "version")
         in_another_process(subject, file)
@@ -197,63 +195,22 @@ def _sound(stream: "IterableDataset", columns: Sequence[str]) -> Iterator[dict[s
     return ({column: row[column] for column in columns} for row in stream if not row.get("fault"))
 
 
-def _require_classes(name: str, column: str, split: Any) -> tuple[str, ...]:
+def _classes(name: str, column: str, split: Any) -> tuple[str, ...]:
     """Returns the names of the classes."""
     from datasets import ClassLabel
 
     feature: Any = split.features[column]
-    require(
-        isinstance(feature, ClassLabel), f"the {column} of split {name!r} is {feature}, expected a ClassLabel"
-    )
-    for number, label in enumerate(split[column]):
-        require(
-            isinstance(label, int) and 0 <= label < len(feature.names),
-            f"example {number} of split {name!r} has the {column} {label!r}, "
-            f"there are {len(feature.names)} classes",
-        )
+    if not isinstance(feature, ClassLabel):
+        fail(f"the {column} of split {name!r} is {feature}, expected a ClassLabel")
+    outside = set(split[column]) - set(range(len(feature.names)))
+    require(not outside, f"the {column} of split {name!r} has no class {outside}, only {feature.names}")
     return tuple(feature.names)
 
 
-def _require_text(name: str, column: str, values: Any) -> None:
-    for number, value in enumerate(values):
-        if not (isinstance(value, str) and value.strip()):
-            fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected text")
-
-
-def _require_lists(name: str, column: str, values: Any) -> None:
-    for number, value in enumerate(values):
-        if not (isinstance(value, list) and all(isinstance(each, str) and each for each in value)):
-            fail(f"the {column} of example {number} of split {name!r} are {value!r}, expected a list of text")
-
-
-def _require_numbers(name: str, column: str, values: Any) -> None:
-    for number, value in enumerate(values):
-        if not (isinstance(value, float) and math.isfinite(value)):
-            fail(f"the {column} of example {number} of split {name!r} is {value!r}, expected a finite number")
-
-
-def _require_aligned(name: str, column: Column, split: Any) -> None:
-    for number, (words, tags) in enumerate(zip(split[column.along], split[column.name], strict=True)):
-        require(
-            len(words) == len(tags),
-            f"example {number} of split {name!r} has {len(words)} {column.along} and {len(tags)} "
-            f"{column.name}, expected as many",
-        )
-
-
-_REQUIRE: dict[str, Callable[[str, str, Any], None]] = {
-    "text": _require_text,
-    "number": _require_numbers,
-    **dict.fromkeys(("texts", "words", "tags", "labels"), _require_lists),
+_HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "text": ("text", lambda value: isinstance(value, str) and bool(value.strip())),
+    "number": ("a finite number", lambda value: isinstance(value, float) and math.isfinite(value)),
+    "label": ("the number of a class", lambda value: isinstance(value, int)),
+    **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", is_list_of_text)),
 }
-
-
-CHECKS = (
-    serves_a_type_of_task,
-    splits_have_their_names,
-    examples_fit_the_task,
-    what_loads_has_no_problems,
-    loading_is_repeatable,
-    a_stream_has_the_same_examples,
-    version_is_repeatable,
-)
+"""What a column of each sort has for an example."""

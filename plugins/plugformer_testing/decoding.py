@@ -1,6 +1,7 @@
 """The contract of decoding components: see plugformer.interfaces.decoding."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -126,6 +127,13 @@ def _search(subject: Subject, script: Script) -> list[list[Hypothesis]]:
     return decoding.search(ScriptedSession(script))
 
 
+def _outputs(subject: Subject, script: Script) -> Iterator[tuple[int, Hypothesis]]:
+    """Yields all hypotheses, each with the number of its sentence."""
+    for sentence, hypotheses in enumerate(_search(subject, script)):
+        for hypothesis in hypotheses:
+            yield sentence, hypothesis
+
+
 @check(SCRIPTS)
 def every_sentence_has_hypotheses(subject: Subject, script: Script) -> None:
     """The result has a list of hypotheses for each sentence of the batch, in order, none empty."""
@@ -138,18 +146,12 @@ def every_sentence_has_hypotheses(subject: Subject, script: Script) -> None:
 @check(SCRIPTS)
 def limits_hold(subject: Subject, script: Script) -> None:
     """No output is longer than its limit, and none holds a special token."""
-    for sentence, hypotheses in enumerate(_search(subject, script)):
-        for hypothesis in hypotheses:
-            limit = script.limits[sentence]
-            require(
-                len(hypothesis.tokens) <= limit,
-                f"an output of sentence {sentence} has {len(hypothesis.tokens)} tokens, its limit is {limit}",
-            )
-            special = {PADDING, BEGIN, END} & set(hypothesis.tokens)
-            require(
-                not special,
-                f"an output of sentence {sentence} holds the special token {min(special, default=0)}",
-            )
+    for sentence, output in _outputs(subject, script):
+        length, limit = len(output.tokens), script.limits[sentence]
+        if length > limit:
+            fail(f"an output of sentence {sentence} has {length} tokens, its limit is {limit}")
+        if special := {PADDING, BEGIN, END} & set(output.tokens):
+            fail(f"an output of sentence {sentence} holds the special token {min(special)}")
 
 
 @check(SCRIPTS)
@@ -161,26 +163,19 @@ def finished_rows_leave(subject: Subject, script: Script) -> None:
 @check(SCRIPTS)
 def outputs_are_possible(subject: Subject, script: Script) -> None:
     """Every hypothesis could be generated: no token of it, and no END, where its probability is zero."""
-    for sentence, hypotheses in enumerate(_search(subject, script)):
-        for hypothesis in hypotheses:
-            require(
-                script.score(sentence, hypothesis.tokens) > -torch.inf,
-                f"{hypothesis.tokens} is an output of sentence {sentence}, but its probability is zero: "
-                "constraints do not hold",
-            )
+    for sentence, output in _outputs(subject, script):
+        what = f"{output.tokens} is an output of sentence {sentence}, but its probability is zero"
+        require(script.score(sentence, output.tokens) > -torch.inf, f"{what}: constraints do not hold")
 
 
 @check(SCRIPTS)
 def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
     """A hypothesis' score is the sum of the logarithms of its tokens' probabilities, END included."""
-    for sentence, hypotheses in enumerate(_search(subject, script)):
-        for hypothesis in hypotheses:
-            expected = script.score(sentence, hypothesis.tokens)
-            require(
-                abs(hypothesis.score - expected) < 1e-3,
-                f"an output of sentence {sentence} has score {hypothesis.score:.4g}, "
-                f"its tokens' probabilities give {expected:.4g}",
-            )
+    for sentence, output in _outputs(subject, script):
+        expected = script.score(sentence, output.tokens)
+        what = f"an output of sentence {sentence} has score {output.score:.4g}"
+        close = abs(output.score - expected) < 1e-3
+        require(close, f"{what}, its tokens' probabilities give {expected:.4g}")
 
 
 @check(SCRIPTS[2:])
@@ -189,10 +184,8 @@ def searching_is_repeatable(subject: Subject, script: Script) -> None:
     decoding: Decoding = subject.create()
     found = [_tokens(decoding.search(ScriptedSession(script))) for _ in range(2)]
     found.append(_tokens(_search(subject, script)))
-    require(
-        found[0] == found[1] == found[2],
-        "the same batch gives other outputs each time: it depends on the past",
-    )
+    if not found[0] == found[1] == found[2]:
+        fail("the same batch gives other outputs each time: it depends on the past")
 
 
 @check(SCRIPTS[3:])
@@ -202,33 +195,17 @@ def sentences_are_independent(subject: Subject, script: Script) -> None:
     for sentence, key in enumerate(script.keys):
         single = replace(script, keys=(key,), limits=(script.limits[sentence],))
         alone = _tokens(_search(subject, single))
-        require(
-            together[sentence] == alone[0],
-            f"sentence {sentence} gets {together[sentence][0]} in the batch and {alone[0][0]} alone",
-        )
+        if together[sentence] != alone[0]:
+            fail(f"sentence {sentence} gets {together[sentence][0]} in the batch and {alone[0][0]} alone")
 
 
 @check(SCRIPTS[3:])
 def the_order_of_sentences_does_not_matter(subject: Subject, script: Script) -> None:
     """Another order of the sentences gives the same outputs in that order."""
     turned = replace(script, keys=script.keys[::-1], limits=script.limits[::-1])
-    require(
-        _tokens(_search(subject, turned))[::-1] == _tokens(_search(subject, script)),
-        "outputs depend on the order of sentences in the batch",
-    )
+    if _tokens(_search(subject, turned))[::-1] != _tokens(_search(subject, script)):
+        fail("outputs depend on the order of sentences in the batch")
 
 
 def _tokens(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
     return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
-
-
-CHECKS = (
-    every_sentence_has_hypotheses,
-    limits_hold,
-    finished_rows_leave,
-    outputs_are_possible,
-    scores_are_log_probabilities,
-    searching_is_repeatable,
-    sentences_are_independent,
-    the_order_of_sentences_does_not_matter,
-)

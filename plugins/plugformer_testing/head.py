@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Answer, Head
-from plugformer_testing.check import NotApplicable, check, require, require_close, require_finite
+from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
 from plugformer_testing.layout import FULL, LAYOUTS, PADDED, Layout
-from plugformer_testing.module import example, module_checks
+from plugformer_testing.module import example, redraw
 from plugformer_testing.subject import OUTPUTS, Subject
 
 Example = tuple[
@@ -24,29 +24,24 @@ _LABELS = frozenset({Answer.LABELS})
 @check(LAYOUTS)
 def shapes(subject: Subject, layout: Layout) -> None:
     """Logits are (batch, length, outputs) or (batch, outputs); loss and count are scalars."""
-    head = _shaken(subject)
-    hidden, targets, real = _example(subject, head, layout)
+    head, (hidden, targets, real), _ = _case(subject, layout)
     logits = head.logits(hidden, real)
-    outputs = _outputs(head)
+    outputs = _outputs(subject)
     expected = ((*real.shape, outputs), (len(real), outputs))
-    require(
-        tuple(logits.shape) in expected,
-        f"logits have shape {tuple(logits.shape)}, expected one of {expected}",
-    )
+    if tuple(logits.shape) not in expected:
+        fail(f"logits have shape {tuple(logits.shape)}, expected one of {expected}")
     require_finite(logits, "logits are not finite")
     loss, count = head.loss(hidden, targets, real)
     require(loss.dim() == 0, f"the loss has shape {tuple(loss.shape)}, expected a scalar")
-    require(
-        count.dim() == 0 and not count.is_floating_point(), f"the count is {count!r}, expected a whole number"
-    )
+    if not (count.dim() == 0 and not count.is_floating_point()):
+        fail(f"the count is {count!r}, expected a whole number")
 
 
 @check(LAYOUTS)
 def the_count_is_that_of_real_targets(subject: Subject, layout: Layout) -> None:
     """The loss comes with the number of real targets: of tokens, or of sequences."""
-    head = _shaken(subject)
-    hidden, targets, real = _example(subject, head, layout)
-    expected = int(real.sum()) if _by_token(subject, head) else len(real)
+    head, (hidden, targets, real), by_token = _case(subject, layout)
+    expected = int(real.sum()) if by_token else len(real)
     count = int(head.loss(hidden, targets, real)[1])
     require(count == expected, f"the loss counts {count} targets, {expected} are real")
 
@@ -73,16 +68,15 @@ def training_loss_is_smoothed(subject: Subject, layout: Layout) -> None:
 @check(PADDED)
 def padding_does_not_count(subject: Subject, layout: Layout) -> None:
     """What stands at padding changes neither the loss nor the prediction, and gets no gradient."""
-    head = _shaken(subject)
-    hidden, targets, real = _example(subject, head, layout)
+    head, (hidden, targets, real), by_token = _case(subject, layout)
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
-    other = targets.masked_fill(~real, 3) if _by_token(subject, head) else targets
+    other = targets.masked_fill(~real, 3) if by_token else targets
     loss, _ = head.loss(changed, other, real)
     message = "the loss changes with what stands at padding"
     require_close(loss, head.loss(hidden, targets, real)[0], message)
     (gradient,) = torch.autograd.grad(loss, changed)
     require(bool((gradient[~real].abs() < 1e-9).all()), "the loss has a gradient at padding")
-    if not _by_token(subject, head):
+    if not by_token:
         require_close(
             head.logits(changed, real), head.logits(hidden, real), "the prediction changes with the padding"
         )
@@ -94,18 +88,16 @@ def the_loss_adds_up(subject: Subject, layout: Layout) -> None:
 
     Not of the length where the targets of a sequence are predicted together.
     """
-    head = _shaken(subject)
-    hidden, targets, real = _example(subject, head, layout)
+    head, (hidden, targets, real), by_token = _case(subject, layout)
     whole, count = head.loss(hidden, targets, real)
-    axes = (0, 1) if _by_token(subject, head) and not _together(subject, head) else (0,)
+    axes = (0, 1) if by_token and not _together(head, by_token) else (0,)
     for axis in axes:
         chunks = [part.tensor_split([1], dim=axis) for part in (hidden, targets, real)]
         parts = [head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
         total, number = sum(loss for loss, _ in parts), sum(int(each) for _, each in parts)
         name = ("batch", "length")[axis]
-        require(
-            number == int(count), f"counts of chunks of the {name} do not add up: {number}, not {int(count)}"
-        )
+        if number != int(count):
+            fail(f"counts of chunks of the {name} do not add up: {number}, not {int(count)}")
         require_close(
             torch.as_tensor(total), whole, f"losses of chunks of the {name} do not add up: it must be a sum"
         )
@@ -114,14 +106,12 @@ def the_loss_adds_up(subject: Subject, layout: Layout) -> None:
 @check()
 def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
-    head = _shaken(subject)
-    hidden, targets, _ = _example(subject, head, FULL[1])
-    loss, count = head.loss(hidden, targets, torch.zeros(1, 2, dtype=torch.bool))
+    head, (hidden, targets, real), by_token = _case(subject, FULL[1])
+    loss, count = head.loss(hidden, targets, torch.zeros_like(real))
     require_finite(loss, "the loss without any real token is not finite")
-    if _by_token(subject, head):
-        require(
-            float(loss) == 0 and int(count) == 0,
-            f"without a real target the loss is {float(loss):g} over {int(count)} targets, expected 0 over 0",
+    if by_token and (float(loss), int(count)) != (0, 0):
+        fail(
+            f"without a real target the loss is {float(loss):g} over {int(count)} targets, expected 0 over 0"
         )
 
 
@@ -131,8 +121,7 @@ def likelihoods_are_those_of_the_loss(subject: Subject, layout: Layout) -> None:
 
     No more of an example's targets are right than it has; of numbers `correct` is None.
     """
-    head = _shaken(subject)
-    hidden, targets, real = _example(subject, head, layout)
+    head, (hidden, targets, real), _ = _case(subject, layout)
     loss, count = head.loss(hidden, targets, real)
     found = head.likelihoods(hidden, targets, real)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
@@ -154,28 +143,23 @@ def likelihoods_are_those_of_the_loss(subject: Subject, layout: Layout) -> None:
 @check(LAYOUTS[1:])
 def rows_are_independent(subject: Subject, layout: Layout) -> None:
     """A sequence in a batch gets the scores that it gets alone, without its padding."""
-    head = _shaken(subject)
-    hidden, _, real = _example(subject, head, layout)
+    head, (hidden, _, real), by_token = _case(subject, layout)
     whole = head.logits(hidden, real)
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
-        expected = whole[row, marks] if _by_token(subject, head) else whole[row]
+        expected = whole[row, marks] if by_token else whole[row]
         require_close(expected, alone, f"row {row} gets other scores in the batch than alone")
 
 
 @check(LAYOUTS[1:])
 def positions_are_independent(subject: Subject, layout: Layout) -> None:
     """If targets are tokens, the scores at a position depend on its own hidden state alone."""
-    head = _shaken(subject)
-    if not _by_token(subject, head):
+    head, (hidden, _, real), by_token = _case(subject, layout)
+    if not by_token:
         return
-    hidden, _, real = _example(subject, head, layout)
     changed = torch.cat([hidden[:, :1], torch.randn_like(hidden[:, 1:])], dim=1)
-    require_close(
-        head.logits(changed, real)[:, 0],
-        head.logits(hidden, real)[:, 0],
-        "the scores at the first position change with later hidden states",
-    )
+    one, other = (head.logits(each, real)[:, 0] for each in (hidden, changed))
+    require_close(other, one, "the scores at the first position change with later hidden states")
 
 
 @check()
@@ -184,9 +168,7 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
     embedding = nn.Parameter(torch.randn(OUTPUTS, subject.model.width))
     before = embedding.detach().clone()
     head: Head = subject.create(tied=embedding)
-    for module in reversed(list(head.modules())):
-        if callable(reset := getattr(module, "reset_parameters", None)):
-            reset()
+    redraw(head)
     require(torch.equal(embedding, before), "the head redraws the embedding that it was given")
     copied = [
         name
@@ -197,11 +179,10 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
 
 
 def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) -> None:
-    head = _shaken(subject, label_smoothing=0.2).train(training)
-    hidden, targets, real = _example(subject, head, layout)
-    by_token = _by_token(subject, head)
-    if _together(subject, head) or head.check_targets:
+    head, (hidden, targets, real), by_token = _case(subject, layout, label_smoothing=0.2)
+    if _together(head, by_token) or head.check_targets:
         return
+    head.train(training)
     state = torch.get_rng_state()
     logits = head.logits(hidden, real)
     torch.set_rng_state(state)  # a head may drop out: the same in both passes
@@ -209,10 +190,8 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
         exact = head.loss(hidden, logits[:, 0].detach(), real)[0]
         require_close(exact, torch.zeros_like(exact), "the loss of numbers predicted exactly is not zero")
         torch.set_rng_state(state)
-        require(
-            float(head.loss(hidden, targets, real)[0]) > 0,
-            "the loss of numbers that are not those predicted is not above zero",
-        )
+        if not float(head.loss(hidden, targets, real)[0]) > 0:
+            fail("the loss of numbers that are not those predicted is not above zero")
         return
     loss, _ = head.loss(hidden, targets, real)
     smoothing = 0.2 if training else 0.0
@@ -232,76 +211,53 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
     )
 
 
-def _example(subject: Subject, head: Head, layout: Layout) -> Example:
-    real = layout.real
-    hidden = torch.randn(*real.shape, subject.model.width, dtype=torch.float64)
-    if head.check_targets:
-        rows = list(islice(cycle(head.check_targets), len(real)))
-        return hidden, torch.tensor(rows, dtype=torch.float64), real
-    if _by_token(subject, head):
-        return hidden, torch.randint(OUTPUTS, real.shape), real
-    if head.answer_types == _NUMBERS:
-        return hidden, torch.randn(len(real), dtype=torch.float64), real
-    if head.answer_types == _LABELS:
-        return hidden, torch.randint(2, (len(real), OUTPUTS)).double(), real
-    return hidden, torch.randint(OUTPUTS, real.shape[:1]), real
-
-
-def _shaken(subject: Subject, **sizes: float) -> Head:
-    """Returns a head; of numbers it has one output."""
-    outputs = _outputs(subject.component)
-    head: Head = subject.shaken(torch.float64, outputs=outputs, **sizes)
-    return head
-
-
-def _outputs(head: Head | type) -> int:
-    numbers = getattr(head, "answer_types", None) == _NUMBERS
-    return 1 if numbers else OUTPUTS
-
-
-def _together(subject: Subject, head: Head) -> bool:
-    """Whether the targets of a sequence are predicted together, as by a conditional random field."""
-    return _by_token(subject, head) and type(head).likelihoods is not Head.likelihoods
-
-
-def _by_token(subject: Subject, head: Head) -> bool:
-    """Whether the head predicts at every position.
+def _case(subject: Subject, layout: Layout, **sizes: float) -> tuple[Head, Example, bool]:
+    """Returns a head, hidden states and targets for it, and whether it predicts at every position.
 
     Raises:
         NotApplicable: It does neither that nor predict once for each sequence.
     """
-
-    def find() -> bool:
-        hidden = torch.zeros(2, 3, subject.model.width, dtype=next(head.parameters()).dtype)
-        with torch.no_grad():
-            dimensions = head.logits(hidden, torch.ones(2, 3, dtype=torch.bool)).dim()
-        if dimensions not in (2, 3):
-            raise NotApplicable(f"its logits have {dimensions} axes, expected 2 or 3")
-        return dimensions == 3
-
-    return subject.once("by token", find)
+    head: Head = subject.shaken(torch.float64, outputs=_outputs(subject), **sizes)
+    hidden = torch.randn(*layout.real.shape, subject.model.width, dtype=torch.float64)
+    by_token = _by_token(head.logits(hidden, layout.real))
+    return head, (hidden, _targets(head, layout.real, by_token), layout.real), by_token
 
 
-def _exercise(subject: Subject, head: Head, dtype: torch.dtype) -> Tensor:
-    layout = PADDED[2]
-    hidden = example(*layout.real.shape, subject.model.width, dtype=dtype)
-    targets = torch.zeros_like(_example(subject, head, layout)[1])
-    loss, _ = head.loss(hidden, targets.to(dtype) if targets.is_floating_point() else targets, layout.real)
-    logits = head.logits(hidden, layout.real)
+def _by_token(logits: Tensor) -> bool:
+    if logits.dim() not in (2, 3):
+        raise NotApplicable(f"its logits have {logits.dim()} axes, expected 2 or 3")
+    return logits.dim() == 3
+
+
+def _targets(
+    head: Head, real: Bool[Tensor, "batch length"], by_token: bool
+) -> Shaped[Tensor, " batch *more"]:
+    if head.check_targets:
+        return torch.tensor(list(islice(cycle(head.check_targets), len(real))), dtype=torch.float64)
+    if by_token:
+        return torch.randint(OUTPUTS, real.shape)
+    if head.answer_types == _NUMBERS:
+        return torch.randn(len(real), dtype=torch.float64)
+    if head.answer_types == _LABELS:
+        return torch.randint(2, (len(real), OUTPUTS)).double()
+    return torch.randint(OUTPUTS, real.shape[:1])
+
+
+def _outputs(subject: Subject) -> int:
+    """Returns the number of outputs: one of numbers."""
+    return 1 if getattr(subject.component, "answer_types", None) == _NUMBERS else OUTPUTS
+
+
+def _together(head: Head, by_token: bool) -> bool:
+    """Whether the targets of a sequence are predicted together, as by a conditional random field."""
+    return by_token and type(head).likelihoods is not Head.likelihoods
+
+
+def exercise(subject: Subject, head: Head, dtype: torch.dtype) -> Tensor:
+    """Returns a head's logits and loss on a padded batch."""
+    real = PADDED[2].real
+    hidden = example(*real.shape, subject.model.width, dtype=dtype)
+    logits = head.logits(hidden, real)
+    targets = torch.zeros_like(_targets(head, real, _by_token(logits)))
+    loss, _ = head.loss(hidden, targets.to(dtype) if targets.is_floating_point() else targets, real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])
-
-
-CHECKS = (
-    *module_checks(_exercise),
-    shapes,
-    the_count_is_that_of_real_targets,
-    evaluation_loss_is_plain_cross_entropy,
-    training_loss_is_smoothed,
-    padding_does_not_count,
-    the_loss_adds_up,
-    likelihoods_are_those_of_the_loss,
-    without_real_targets_there_is_no_loss,
-    rows_are_independent,
-    positions_are_independent,
-    a_tied_embedding_is_left_alone,
-)

@@ -5,79 +5,27 @@ import json
 import random
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from plugformer.configuration import Task
 from plugformer.configuration import Training as Settings
 from plugformer.errors import RunError
 from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
-from plugformer.interfaces import Batch, Head, Hook, Level, Loss, Model, Ragged, pad
+from plugformer.interfaces import Batch, Hook, Loss, Model
+from plugformer.registry import Kind, Registry
 from plugformer.runs import join_tensors, split_tensors
-from plugformer_testing.check import Violation, check, require, require_close, require_finite
+from plugformer_testing.check import Violation, check, fail, require, require_close, require_finite
+from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
 
-VOCABULARY, CLASSES, WIDTH = 12, 3, 4
 UPDATES = 4
 
 
-class _Mean(Head):
-    """Scores of classes from the mean of the hidden states."""
-
-    levels = frozenset({Level.SEQUENCE})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(CLASSES, WIDTH))
-
-    def logits(
-        self, hidden: Float[Tensor, "batch length width"], mask: Bool[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch outputs"]:
-        summed = (hidden * mask[..., None]).sum(dim=1)
-        return functional.linear(summed / mask.sum(dim=1, keepdim=True), self.weight)
-
-    def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Int[Tensor, " batch"],
-        mask: Bool[Tensor, "batch length"],
-    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        total = functional.cross_entropy(self.logits(hidden, mask), targets, reduction="sum")
-        return total, torch.tensor(len(targets))
-
-
-class _Embeddings(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding.from_pretrained(torch.empty(VOCABULARY, WIDTH), freeze=False)
-
-
-class Classifier(Model):
-    """A small model without random numbers, of `encoder.embedding.weight` and `head.weight`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.encoder: Any = _Embeddings()
-        self.head = _Mean()
-        self.level = Level.SEQUENCE
-
-    def targets(self, batch: Batch) -> tuple[Int[Tensor, " labels"], Bool[Tensor, "batch length"]]:
-        """Returns the labels, and which tokens are real."""
-        return batch.targets, batch.source.real
-
-    def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
-        """Returns the embeddings."""
-        hidden: Tensor = self.encoder.embedding(batch.source.ids)
-        return hidden
-
-
 class Training:
-    """The updates of a small model that a hook takes part in, as the core makes them.
+    """The updates of a small classifier that a hook takes part in, as the core makes them.
 
     Args:
         subject: The hook's class and options.
@@ -87,12 +35,9 @@ class Training:
     def __init__(self, subject: Subject, device: str = "cpu") -> None:
         self.hook: Hook = subject.create()
         self.manager = HookManager([], lambda _: None, {subject.name: self.hook})
-        with torch.device(device):
-            self.model = Classifier()
-        with torch.no_grad():
-            for number, parameter in enumerate(self.model.parameters(), start=1):
-                values = torch.linspace(-number, number, parameter.numel(), device=device)
-                parameter.copy_(values.sin().view(parameter.shape))
+        task, model = subject.once("classifier", _classifier)
+        self.examples = task.split()
+        self.model = copy.deepcopy(model).to(device)
         self.run = Run(
             Path(),
             Task.model_construct(training=Settings()),
@@ -106,10 +51,15 @@ class Training:
         self.optimizer = torch.optim.SGD(learning, lr=0.1, momentum=0.9)
         self.step = 0
 
+    def batch(self, number: int) -> Batch:
+        """Returns one of the batches of an update: three texts and their labels."""
+        first = 2 * self.step + number
+        return self.examples.batch([(first + row) % len(self.examples) for row in range(3)])
+
     def update(self) -> Loss:
         """Makes an update on two batches, and returns the loss of the second."""
         self.step += 1
-        batches = [self.changed(batch_of(self.step, number), number) for number in (1, 2)]
+        batches = [self.changed(self.batch(number), number) for number in (1, 2)]
         targets = sum(self.model.count(each) for each in batches)
         for number, batch in enumerate(batches, start=1):
             loss = self.loss(batch, number)
@@ -147,27 +97,19 @@ class Training:
         return own | wanted
 
 
-def _labelled(texts: list[list[int]], labels: list[int], first: int = 0) -> Batch:
-    """Returns texts, and a class for each, as a batch of the rows from `first` on."""
-    rows = list(range(first, first + len(texts)))
-    return Batch(pad(Ragged.of(texts), begin=True), targets=torch.tensor(labels), rows=rows)
-
-
-def batch_of(*numbers: int) -> Batch:
-    """Returns a batch of three texts that some numbers decide."""
-    start = sum(13**place * number for place, number in enumerate(numbers))
-    rows = [[4 + (start + 3 * row + 5 * token) % 8 for token in range(2 + row)] for row in range(3)]
-    return _labelled(rows, [start % 3, (start + 1) % 3, 1])
+def _classifier() -> tuple[SmallTask, Model]:
+    registry = Registry.discover()
+    task = SmallTask(registry.create(Kind.TASK_TYPE, "plugformer:classification"), registry=registry)
+    task.architecture = registry.create(Kind.ARCHITECTURE, "plugformer:encoder-only")
+    return task, task.model().float().train()
 
 
 @check()
 def takes_part(subject: Subject) -> None:
     """It implements at least one of the hooks, all of them with arguments that exist."""
     manager = HookManager([], lambda _: None, {subject.name: subject.create()})
-    require(
-        any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS)),
-        "it implements none of the hooks: mark its methods with @hookimpl",
-    )
+    if not any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS)):
+        fail("it implements none of the hooks: mark its methods with @hookimpl")
 
 
 @check()
@@ -236,7 +178,8 @@ def random_numbers_come_from_its_generator(subject: Subject) -> None:
 @check()
 def batches_are_replaced_and_not_changed(subject: Subject) -> None:
     """A batch that it is given stays as it is: what it changes is a new one."""
-    training, batch, again = Training(subject), batch_of(1), batch_of(1)
+    training = Training(subject)
+    batch, again = training.batch(1), training.batch(1)
     changed = training.changed(batch)
     same = torch.equal(batch.source.ids, again.source.ids) and torch.equal(batch.targets, again.targets)
     require(same and batch.rows == again.rows, "it changes the batch in place; return another one")
@@ -247,12 +190,7 @@ def batches_are_replaced_and_not_changed(subject: Subject) -> None:
 def losses_add_up(subject: Subject) -> None:
     """The loss of a batch is the sum of those of its examples, so that batches can be shared out."""
     training = Training(subject)
-    rows = [[4, 5], [6, 7, 8]]
-    whole = _labelled(rows, [1, 2])
-    parts = [
-        _labelled([row], [label], number)
-        for number, (row, label) in enumerate(zip(rows, (1, 2), strict=True))
-    ]
+    whole, *parts = (training.examples.batch(rows) for rows in ([0, 1], [0], [1]))
     loss, losses = training.loss(whole), [training.loss(each) for each in parts]
     total = torch.stack([each.total for each in losses]).sum()
     require_close(
@@ -269,10 +207,8 @@ def evaluated_parameters_fit(subject: Subject) -> None:
     wanted = training.evaluated() or {}
     for name, value in wanted.items():
         require(name in own, f"it wants {name!r} evaluated, which is no parameter: {', '.join(own)}")
-        require(
-            value.shape == own[name].shape,
-            f"its value of {name} has shape {tuple(value.shape)}, expected {tuple(own[name].shape)}",
-        )
+        if value.shape != own[name].shape:
+            fail(f"its value of {name} has shape {tuple(value.shape)}, expected {tuple(own[name].shape)}")
     for name, each in training.model.named_parameters():
         require(torch.equal(each, own[name]), f"asked what to evaluate, it changes {name}: return values")
 
@@ -282,15 +218,3 @@ def _require_same(one: Training, other: Training, when: str) -> None:
     require(mine.keys() == yours.keys(), f"{when} it wants other parameters evaluated")
     for name, value in mine.items():
         require_close(yours[name], value, f"{when} {name} is another", tolerance=0.0)
-
-
-CHECKS = (
-    takes_part,
-    a_model_trains_with_it,
-    a_model_without_values_will_do,
-    resuming_changes_nothing,
-    random_numbers_come_from_its_generator,
-    batches_are_replaced_and_not_changed,
-    losses_add_up,
-    evaluated_parameters_fit,
-)

@@ -34,11 +34,12 @@ class Layout:
         return Positions.of(self.real, encoding, self.padding)
 
 
-FULL = (
-    Layout(("x",), Padding.NONE),
-    Layout(("xx",), Padding.NONE),
-    Layout(("xxxxxxx", "xxxxxxx"), Padding.NONE),
-)
+def full(batch: int, length: int) -> Layout:
+    """Returns a batch without padding."""
+    return Layout(("x" * length,) * batch, Padding.NONE)
+
+
+FULL = (full(1, 1), full(1, 2), full(2, 7))
 """Without padding."""
 
 PADDED = (

@@ -19,7 +19,7 @@ from plugformer.interfaces import (
     Value,
     as_text,
 )
-from plugformer_testing.check import check, require
+from plugformer_testing.check import check, fail, require
 from plugformer_testing.subject import Subject
 
 
@@ -88,10 +88,8 @@ def statistics_are_numbers(subject: Subject, case: Scored) -> None:
     """Statistics are (examples, statistics), finite, one row for each example."""
     found = _statistics(subject.create(), case)
     expected = f"expected ({len(case.predictions)}, statistics)"
-    require(
-        isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == len(case.predictions),
-        f"statistics have shape {np.shape(found)}, {expected}",
-    )
+    if not (isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == len(case.predictions)):
+        fail(f"statistics have shape {np.shape(found)}, {expected}")
     require(bool(np.isfinite(found).all()), "statistics are not finite")
 
 
@@ -101,18 +99,16 @@ def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
     metric: Metric = subject.create()
     whole = _statistics(metric, case)
     for number, row in enumerate(whole):
-        alone, among = metric.aggregate(_statistics(metric, case.part(number))), metric.aggregate(row[None])
-        require(
-            math.isclose(alone, among, rel_tol=1e-9, abs_tol=1e-12),
-            f"example {number} scores {among:g} among the others and {alone:g} alone",
-        )
+        alone, among = _score(metric, case.part(number)), metric.aggregate(row[None])
+        if not _same(alone, among):
+            fail(f"example {number} scores {among:g} among the others and {alone:g} alone")
 
 
 @check(EXAMPLES)
 def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     """The aggregate of statistics is a finite number, the same each time."""
     metric: Metric = subject.create()
-    scores = [metric.aggregate(_statistics(metric, case)) for _ in range(2)]
+    scores = [_score(metric, case) for _ in range(2)]
     require(isinstance(scores[0], float) and math.isfinite(scores[0]), f"the aggregate is {scores[0]!r}")
     require(scores[0] == scores[1], f"the same predictions score {scores[0]} once and {scores[1]} again")
 
@@ -122,11 +118,8 @@ def the_order_of_examples_does_not_matter(subject: Subject, case: Scored) -> Non
     """Another order of the examples has the same aggregate."""
     metric: Metric = subject.create()
     statistics = _statistics(metric, case)
-    scores = metric.aggregate(statistics), metric.aggregate(statistics[[2, 0, 3, 1]])
-    require(
-        math.isclose(*scores, rel_tol=1e-9, abs_tol=1e-12),
-        f"in another order {scores[0]} becomes {scores[1]}",
-    )
+    score, other = metric.aggregate(statistics), metric.aggregate(statistics[[2, 0, 3, 1]])
+    require(_same(score, other), f"in another order {score} becomes {other}")
 
 
 @check(EXAMPLES)
@@ -137,18 +130,13 @@ def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     value = metric.aggregate(statistics)
     low, high = metric.interval(statistics)
     require(math.isfinite(low) and math.isfinite(high), f"the interval is {low} to {high}")
-    require(
-        low <= value + 1e-9 and value <= high + 1e-9,
-        f"the interval {low:g} to {high:g} misses the value {value:g}",
-    )
-    require(
-        (low, high) == metric.interval(statistics), "the interval of the same statistics differs each time"
-    )
+    if not (low <= value + 1e-9 and value <= high + 1e-9):
+        fail(f"the interval {low:g} to {high:g} misses the value {value:g}")
+    if (low, high) != metric.interval(statistics):
+        fail("the interval of the same statistics differs each time")
     narrow_low, narrow_high = metric.interval(statistics, level=0.5)
-    require(
-        narrow_high - narrow_low <= high - low + 1e-9,
-        f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95",
-    )
+    if not narrow_high - narrow_low <= high - low + 1e-9:
+        fail(f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95")
 
 
 @check()
@@ -157,14 +145,11 @@ def right_predictions_score_best(subject: Subject) -> None:
     metric: Metric = subject.create()
     right = Scored("right", tuple(each[0] for each in REFERENCES), REFERENCES)
     wrong = Scored("wrong", WRONG, REFERENCES)
-    scores = [metric.aggregate(_statistics(metric, case)) for case in (right, HALF, wrong)]
-    ordered = sorted(scores, reverse=metric.higher_is_better)
+    scores = [_score(metric, case) for case in (right, HALF, wrong)]
     direction = "higher" if metric.higher_is_better else "lower"
-    require(
-        scores == ordered and scores[0] != scores[2],
-        f"all right, half right and all wrong score {scores[0]:g}, {scores[1]:g} and {scores[2]:g}, though "
-        f"{direction} is better",
-    )
+    if scores != sorted(scores, reverse=metric.higher_is_better) or scores[0] == scores[2]:
+        said = "{:g}, {:g} and {:g}".format(*scores)
+        fail(f"all right, half right and all wrong score {said}, though {direction} is better")
 
 
 @check((0, 1))
@@ -175,13 +160,12 @@ def any_joint_reference_counts(subject: Subject, place: int) -> None:
         return
     prediction = REFERENCES[0][0]
     references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
-    cases = [Scored("", (prediction,), (each,)) for each in (references, (prediction,))]
-    scores = [metric.aggregate(_statistics(metric, case)) for case in cases]
-    require(
-        math.isclose(*scores, rel_tol=1e-6),
-        f"a prediction that equals reference {place + 1} of 2 scores {scores[0]:g}, "
-        f"one that equals the only reference {scores[1]:g}",
+    several, one = (
+        _score(metric, Scored("", (prediction,), (each,))) for each in (references, (prediction,))
     )
+    what = f"a prediction that equals reference {place + 1} of 2 scores {several:g}"
+    close = math.isclose(several, one, rel_tol=1e-6)
+    require(close, f"{what}, one that equals the only reference {one:g}")
 
 
 @check(EXAMPLES)
@@ -194,16 +178,12 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
         signature, table = metric.signature(texts[1]), metric.table(*texts)
     elif isinstance(metric, SourceMetric):
         table = metric.table(*_own(metric, case).with_sources())
-    require(
-        isinstance(signature, str) and len(signature.splitlines()) <= 1,
-        f"the signature {signature!r} is not one line of text",
-    )
+    if not (isinstance(signature, str) and len(signature.splitlines()) <= 1):
+        fail(f"the signature {signature!r} is not one line of text")
     for name, numbers in ({} if table is None else table.rows).items():
         fits = table is not None and len(numbers) == len(table.columns)
-        require(
-            fits and all(type(number) is int for number in numbers),
-            f"the table's row {name!r} is {numbers}, expected a whole number for each column",
-        )
+        if not (fits and all(type(number) is int for number in numbers)):
+            fail(f"the table's row {name!r} is {numbers}, expected a whole number for each column")
 
 
 def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statistics"]:
@@ -214,6 +194,14 @@ def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statis
     if isinstance(metric, SourceMetric):
         return metric.statistics(*case.with_sources())
     return cast("LikelihoodMetric", metric).statistics(*case.likelihoods())
+
+
+def _score(metric: Metric, case: Scored) -> float:
+    return metric.aggregate(_statistics(metric, case))
+
+
+def _same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _own(metric: Metric, case: Scored) -> Scored:
@@ -233,15 +221,3 @@ def _own(metric: Metric, case: Scored) -> Scored:
     return Scored(
         case.name, predictions, tuple(tuple(answers[text] for text in each) for each in case.references)
     )
-
-
-CHECKS = (
-    statistics_are_numbers,
-    an_example_counts_by_itself,
-    the_aggregate_is_one_number,
-    the_order_of_examples_does_not_matter,
-    the_interval_holds_the_value,
-    right_predictions_score_best,
-    any_joint_reference_counts,
-    reports_can_show_what_stands_beside_the_score,
-)

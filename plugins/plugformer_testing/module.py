@@ -5,11 +5,11 @@ import logging
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial, update_wrapper
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float, config
@@ -20,19 +20,14 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.model import draw_own_values, refuse_hidden_values
 from plugformer.runs import own_tensors, save_tensors
 from plugformer_testing.check import (
-    Check,
     NotApplicable,
     check,
     fail,
     require,
     require_close,
     require_finite,
-    stated,
 )
 from plugformer_testing.subject import PLACES, Subject
-
-Exercise: TypeAlias = Callable[[Subject, Any, torch.dtype], Tensor]
-"""Runs a component on the same small example each time, in a dtype, and returns what comes out."""
 
 
 def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
@@ -41,37 +36,14 @@ def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
     return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)
 
 
-def module_checks(exercise: Exercise) -> tuple[Check, ...]:
-    """Returns the checks of torch modules for a kind.
-
-    Args:
-        exercise: How a component of the kind is run.
-    """
-    functions = (
-        constructs,
-        serves_or_refuses_each_place,
-        draws_initial_values,
-        initial_values_follow_the_seed,
-        every_parameter_gets_a_gradient,
-        gradients_are_finite,
-        evaluation_is_repeatable,
-        runs_in_float32,
-        runs_in_bfloat16,
-        saves_and_loads,
-        deep_copies,
-        compiles,
-    )
-    return tuple(
-        Check(
-            function.__name__,
-            stated(function),
-            update_wrapper(partial(function, exercise=exercise), function),
-        )
-        for function in functions
-    )
+def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Runs a component on the same small example each time, as `exercise` among its kind's checks says."""
+    output: Tensor = import_module(f"plugformer_testing.{subject.kind}").exercise(subject, module, dtype)
+    return output
 
 
-def constructs(subject: Subject, exercise: Exercise) -> None:
+@check()
+def constructs(subject: Subject) -> None:
     """The component can be constructed and run with the suite's small sizes."""
     try:
         module = subject.create()
@@ -81,7 +53,8 @@ def constructs(subject: Subject, exercise: Exercise) -> None:
     require_finite(output, "its output is not finite")
 
 
-def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> str | None:
+@check()
+def serves_or_refuses_each_place(subject: Subject) -> str | None:
     """In each place of a model it works, or its constructor refuses the place with a ConfigurationError.
 
     Returns:
@@ -107,7 +80,8 @@ def serves_or_refuses_each_place(subject: Subject, exercise: Exercise) -> str | 
     return f"places that it refuses, where nothing is checked: {'; '.join(said)}" if said else None
 
 
-def draws_initial_values(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001 (nothing is run)
+@check()
+def draws_initial_values(subject: Subject) -> None:
     """All parameters get their initial values in reset_parameters, the same kind of values as constructed.
 
     The core draws them there, each module from a stream of its own.
@@ -118,78 +92,77 @@ def draws_initial_values(subject: Subject, exercise: Exercise) -> None:  # noqa:
     except RegistryError as error:
         fail(str(error))
     constructed = {name: value.detach().clone() for name, value in module.named_parameters()}
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.fill_(7.25)
-    _reset(module)
+    _overwrite(module, 7.25)
+    redraw(module)
     for name, parameter in module.named_parameters():
         before, now = constructed[name], parameter.detach()
         require(not bool((now == 7.25).all()), f"reset_parameters does not draw {name}")
-        if before.numel() > 1 and _constant(before):
-            require(
-                torch.equal(before, now),
-                f"{name} starts at {before.flatten()[0].item():g} when constructed, but reset_parameters "
-                "gives it other values",
-            )
+        first = before.flatten()[0]
+        if before.numel() > 1 and bool((before == first).all()):
+            what = f"{name} starts at {first.item():g} when constructed, but reset_parameters gives it"
+            require(torch.equal(before, now), f"{what} other values")
         elif before.numel() >= 32:
             ratio = (now.std() / before.std()).item()
-            require(
-                0.5 < ratio < 2,
-                f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's",
-            )
+            what = f"reset_parameters gives {name} values {ratio:.2g} times as wide as the constructor's"
+            require(0.5 < ratio < 2, what)
 
 
-def initial_values_follow_the_seed(subject: Subject, exercise: Exercise) -> None:  # noqa: ARG001
+@check()
+def initial_values_follow_the_seed(subject: Subject) -> None:
     """Initial values depend on the seed alone: the same twice."""
     module: nn.Module = subject.create()
     drawn = []
     for _ in range(2):
         draw_own_values(module, 1)
         drawn.append([parameter.detach().clone() for parameter in module.parameters()])
-        with torch.no_grad():
-            for parameter in module.parameters():
-                parameter.fill_(-7.25)
+        _overwrite(module, -7.25)
     for (name, _), one, other in zip(module.named_parameters(), *drawn, strict=True):
         require(torch.equal(one, other), f"{name} starts at other values when drawn again from the same seed")
 
 
-def every_parameter_gets_a_gradient(subject: Subject, exercise: Exercise) -> None:
+@check()
+def every_parameter_gets_a_gradient(subject: Subject) -> None:
     """Every parameter that is trained takes part in the output."""
     module = subject.shaken().train()
-    gradients = _gradients(module, exercise(subject, module, torch.float64))
+    gradients = _gradients(module, exercise(subject, module))
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             require(name in gradients, f"{name} gets no gradient: it takes no part in the output")
 
 
-def gradients_are_finite(subject: Subject, exercise: Exercise) -> None:
+@check()
+def gradients_are_finite(subject: Subject) -> None:
     """No gradient is NaN or infinite."""
     module = subject.shaken().train()
-    for name, gradient in _gradients(module, exercise(subject, module, torch.float64)).items():
+    for name, gradient in _gradients(module, exercise(subject, module)).items():
         require_finite(gradient, f"the gradient of {name} is not finite")
 
 
-def evaluation_is_repeatable(subject: Subject, exercise: Exercise) -> None:
+@check()
+def evaluation_is_repeatable(subject: Subject) -> None:
     """In evaluation mode nothing is random, and a forward pass leaves nothing behind."""
     module = subject.shaken()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    first, second = exercise(subject, module, torch.float64), exercise(subject, module, torch.float64)
+    first, second = exercise(subject, module), exercise(subject, module)
     require_close(second, first, "two passes in evaluation mode differ", tolerance=1e-9)
     for name, value in module.state_dict().items():
         require(torch.equal(value, before[name]), f"a forward pass in evaluation mode changes {name}")
 
 
-def runs_in_float32(subject: Subject, exercise: Exercise) -> None:
+@check()
+def runs_in_float32(subject: Subject) -> None:
     """In float32 the output is float32, and close to that in float64."""
-    _agrees(subject, exercise, torch.float32, 1e-4)
+    _agrees(subject, torch.float32, 1e-4)
 
 
-def runs_in_bfloat16(subject: Subject, exercise: Exercise) -> None:
+@check()
+def runs_in_bfloat16(subject: Subject) -> None:
     """In bfloat16 the output is bfloat16, and as close to that in float64 as 8 bits allow."""
-    _agrees(subject, exercise, torch.bfloat16, 0.1)
+    _agrees(subject, torch.bfloat16, 0.1)
 
 
-def saves_and_loads(subject: Subject, exercise: Exercise) -> None:
+@check()
+def saves_and_loads(subject: Subject) -> None:
     """Saved as safetensors and loaded into a new component, it computes the same."""
     module, fresh = subject.shaken(), subject.shaken()
     with tempfile.TemporaryDirectory() as folder:
@@ -197,38 +170,26 @@ def saves_and_loads(subject: Subject, exercise: Exercise) -> None:
         save_tensors(own_tensors(module), file)
         missing = fresh.load_state_dict(load_file(file), strict=False).missing_keys
     require(not missing, f"{', '.join(missing)} is not saved")
-    expected = exercise(subject, module, torch.float64)
-    require_close(
-        exercise(subject, fresh, torch.float64),
-        expected,
-        "after saving and loading it computes something else: a part of it is not in its state_dict",
-        tolerance=1e-9,
-    )
+    loaded, expected = exercise(subject, fresh), exercise(subject, module)
+    message = "after saving and loading it computes something else: a part of it is not in its state_dict"
+    require_close(loaded, expected, message, tolerance=1e-9)
 
 
-def deep_copies(subject: Subject, exercise: Exercise) -> None:
+@check()
+def deep_copies(subject: Subject) -> None:
     """A deep copy computes the same, and shares no parameter with the original."""
     module = subject.shaken()
-    copied = copy.deepcopy(module)
-    expected = exercise(subject, module, torch.float64)
-    require_close(
-        exercise(subject, copied, torch.float64),
-        expected,
-        "a deep copy computes something else",
-        tolerance=1e-9,
-    )
+    copied, expected = copy.deepcopy(module), exercise(subject, module)
+    require_close(exercise(subject, copied), expected, "a deep copy computes something else", tolerance=1e-9)
     with torch.no_grad():
         for parameter in copied.parameters():
             parameter.add_(1.0)
-    require_close(
-        exercise(subject, module, torch.float64),
-        expected,
-        "a deep copy shares parameters with the original",
-        tolerance=1e-9,
-    )
+    message = "a deep copy shares parameters with the original"
+    require_close(exercise(subject, module), expected, message, tolerance=1e-9)
 
 
-def compiles(subject: Subject, exercise: Exercise) -> None:
+@check()
+def compiles(subject: Subject) -> None:
     """Under torch.compile it computes the same, forward and backward.
 
     The aot_eager backend traces both passes as the default backend does and then runs PyTorch's own kernels:
@@ -256,51 +217,18 @@ def compiles(subject: Subject, exercise: Exercise) -> None:
         )
 
 
-def residual_path_check(exercise: Exercise) -> Check:
-    """Returns the check of components that add to the residual stream.
-
-    Args:
-        exercise: How a component of the kind is run.
-    """
-
-    @check()
-    def last_map_is_linear(subject: Subject) -> None:
-        """The output is proportional to the last map of `residual_path`, which some initial values scale."""
-        module = subject.shaken()
-        last = module.residual_path[-1]
-        parameters = [p for name, p in module.named_parameters() if last in name.split(".")]
-        if not parameters:
-            raise NotApplicable(f"no parameter is called {last!r}: say in `residual_path` what the maps are")
-        expected = 2 * exercise(subject, module, torch.float64)
-        with torch.no_grad():
-            for parameter in parameters:
-                parameter.mul_(2)
-        require_close(
-            exercise(subject, module, torch.float64),
-            expected,
-            f"{last}, the last of residual_path, is not what the output is a multiple of",
-        )
-
-    return last_map_is_linear
-
-
-def _agrees(subject: Subject, exercise: Exercise, dtype: torch.dtype, tolerance: float) -> None:
+def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     module = subject.shaken()
-    expected = exercise(subject, module, torch.float64).detach()
+    expected = exercise(subject, module).detach()
     output = exercise(subject, module.to(dtype), dtype).detach()
-    name = str(dtype).removeprefix("torch.")
-    require(
-        output.dtype == dtype,
-        f"in {name} its output is {str(output.dtype).removeprefix('torch.')}",
-    )
+    name, found = (str(each).removeprefix("torch.") for each in (dtype, output.dtype))
+    require(output.dtype == dtype, f"in {name} its output is {found}")
     require_finite(output, f"in {name} its output is not finite")
     # The median: where a router's near tie falls to the other side, a few values differ in full.
     error = (output.double() - expected).abs().median().item()
     size = expected.abs().mean().item()
-    require(
-        error <= tolerance * size + 1e-6,
-        f"in {name} its output is off by {error / max(size, 1e-9):.0%} of its size",
-    )
+    if not error <= tolerance * size + 1e-6:
+        fail(f"in {name} its output is off by {error / max(size, 1e-9):.0%} of its size")
 
 
 def _gradients(module: nn.Module, output: Tensor) -> dict[str, Tensor]:
@@ -326,11 +254,14 @@ def _quiet_compiler() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _reset(module: nn.Module) -> None:
+def _overwrite(module: nn.Module, value: float) -> None:
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(value)
+
+
+def redraw(module: nn.Module) -> None:
+    """Draws all initial values of a module again, those of its children first."""
     for child in reversed(list(module.modules())):
         if callable(reset := getattr(child, "reset_parameters", None)):
             reset()
-
-
-def _constant(tensor: Tensor) -> bool:
-    return bool((tensor == tensor.flatten()[0]).all())

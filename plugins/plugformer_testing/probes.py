@@ -108,25 +108,8 @@ class Eraser(Collector):
         value.detach().zero_()
 
 
-class RootMeanSquare(Norm):
-    """x / sqrt(mean(x^2)) * weight: https://arxiv.org/abs/1910.07467.
-
-    Args:
-        width: Size of the last axis.
-    """
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(width))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Sets the weight to one."""
-        nn.init.ones_(self.weight)
-
-    def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
-        """Returns `x`, normalised over its last axis."""
-        return x * (x.square().mean(dim=-1, keepdim=True) + 1e-6).rsqrt() * self.weight
+class RootMeanSquare(nn.RMSNorm, Norm):
+    """PyTorch's own norm of root mean squares."""
 
 
 class Function(Sublayer):

@@ -1,12 +1,23 @@
-"""What a component does in another process, where hash tables differ and threads finish in another order."""
+"""What a component does in another process, where hash tables differ and threads finish in another order.
 
+Run as a module, it is that process: it reads which component, and what to do, as JSON from standard input.
+"""
+
+import importlib
+import importlib.util
+import inspect
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from plugformer.interfaces import Data, Tokenizer
+from plugformer.registry import checked_options
 from plugformer_testing.check import NotApplicable, fail
 from plugformer_testing.subject import Subject
 
@@ -26,21 +37,22 @@ def in_another_process(subject: Subject, file: Path, texts: Sequence[str] = ()) 
         Violation: The component raises something there.
     """
     component = subject.component
-    if "<locals>" in component.__qualname__ or not subject.file:
+    source = inspect.getsourcefile(component)
+    if "<locals>" in component.__qualname__ or source is None:
         raise NotApplicable(
             f"{component.__qualname__} is defined inside a function: no other process finds it"
         )
     order = {
         "module": component.__module__,
-        "file": subject.file,
+        "file": source,
         "class": component.__qualname__,
-        "options": {name: _plain(value) for name, value in subject.options.items()},
+        "options": dict(subject.options),
         "texts": list(texts),
         "save": str(file),
     }
     other = subprocess.run(
-        [sys.executable, "-m", "plugformer_testing.other_process"],
-        input=json.dumps(order),
+        [sys.executable, "-m", "plugformer_testing.processes"],
+        input=json.dumps(order, default=os.fspath),  # paths among the options
         env={**os.environ, **_OTHER_PROCESS, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
@@ -53,5 +65,32 @@ def in_another_process(subject: Subject, file: Path, texts: Sequence[str] = ()) 
         fail(f"in another process it fails: {said[-1]}")
 
 
-def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
+def main() -> None:
+    """Imports the class and makes the component; trains and saves a tokenizer, writes the version of data."""
+    order: dict[str, Any] = json.load(sys.stdin)
+    cls: Any = reduce(getattr, order["class"].split("."), _module(order["module"], order["file"]))
+    component: Tokenizer | Data = cls(**checked_options(cls, order["options"], order["class"]))
+    file = Path(order["save"])
+    if isinstance(component, Data):
+        file.write_text(component.version(), encoding="utf-8")
+    else:
+        component.train(iter(order["texts"]))
+        component.save(file)
+
+
+def _module(name: str, file: str) -> ModuleType:
+    """Imports a module by its name or, if that is known to the calling process alone, from its file."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        spec = importlib.util.spec_from_file_location(name, file)
+        if spec is None or spec.loader is None:
+            raise
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+
+
+if __name__ == "__main__":
+    main()

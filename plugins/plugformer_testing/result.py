@@ -101,15 +101,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the report as plain values."""
-        return {
-            "subject": self.subject,
-            "distribution": self.distribution,
-            "version": self.version,
-            "source": self.source,
-            "plugformer": self.plugformer,
-            "options": dict(self.options),
-            "summary": self.summary(),
-            "passed": self.passed,
-            "counts": self.counts,
-            "checks": [asdict(outcome) for outcome in self.outcomes],
-        }
+        record = asdict(self)
+        checks = list(record.pop("outcomes"))
+        found = {"summary": self.summary(), "passed": self.passed, "counts": self.counts, "checks": checks}
+        return record | found

@@ -1,10 +1,10 @@
-"""Running contract checks against a component."""
+"""Running contract checks against a component, also inside pytest: one test for each check."""
 
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -14,19 +14,51 @@ import plugformer
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import Entry, Kind, source_hash
+from plugformer.registry import Entry, Kind, checked_options, options_model, source_hash
 from plugformer_testing.check import Check, NotApplicable, Violation
 from plugformer_testing.result import Outcome, Report, Status
 from plugformer_testing.subject import Subject
+from plugformer_testing.texts import Text
 
 _SIMPLER = 300
-"""Simpler variants of a failing case that are tried at most."""
+"""Simpler variants of a failing text that are tried at most."""
+
+
+_ATTENTION = ("attention", "attention_masks", "attention_caching", "attention_weights")
+_MODULES: dict[Kind, tuple[str, ...]] = {
+    Kind.POSITION: ("module", "position"),
+    Kind.ATTENTION: ("module", "residual_path", *_ATTENTION),
+    Kind.FEED_FORWARD: ("module", "residual_path", "feed_forward"),
+    Kind.NORM: ("module", "norm"),
+    Kind.HEAD: ("module", "head"),
+    Kind.RESIDUAL: ("module", "residual"),
+}
+"""Where the checks of a kind are, if not in one module of its name."""
 
 
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""
-    checks: tuple[Check, ...] = import_module(f"plugformer_testing.{kind.value}").CHECKS
-    return checks
+    return tuple(each for name in _MODULES.get(kind, (kind,)) for each in checks_in(name))
+
+
+def checks_in(module: str) -> list[Check]:
+    """Returns the checks that a module of this package defines, in order."""
+    found = vars(import_module(f"plugformer_testing.{module}")).values()
+    return [each for each in found if isinstance(each, Check)]
+
+
+def find_check(kind: Kind, name: str) -> Check:
+    """Returns a kind's check by name.
+
+    Raises:
+        RegistryError: There is none.
+    """
+    checks = {check.name: check for check in checks_of(kind)}
+    if name not in checks:
+        raise RegistryError(
+            f"{kind} has no check {name!r}{nearest(name, checks)}\nknown: {', '.join(checks)}"
+        )
+    return checks[name]
 
 
 def run(
@@ -48,8 +80,53 @@ def run(
         ConfigurationError: An option is unknown, of the wrong type or out of range.
         RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported.
     """
-    subject = Subject.of_class(component) if isinstance(component, type) else Subject.registered(component)
+    subject = Subject.of(component)
     return report(subject.given(options=options, model=model, expected_failures=expected_failures))
+
+
+def contract_tests(
+    component: str | type,
+    *,
+    options: Mapping[str, Any] | None = None,
+    model: ModelContext | None = None,
+    expected_failures: Mapping[str, str] | None = None,
+) -> Callable[[str], None]:
+    """Returns a pytest test with one case for each check of a component's kind.
+
+    A failing check fails with what is wrong and the smallest failing case; a skip and an expected failure
+    carry their reasons.
+
+    Example:
+        `test_contract = contract_tests("attention/gqa", options={"kv_heads": 2})`
+
+    Args:
+        component: `kind/name` of an installed one, or a class that implements a kind's interface.
+        options: Its own options; needed if one has no default.
+        model: Sizes of the model, where the component cannot work with those that the suite chooses.
+        expected_failures: Names of checks that are known to fail, each with the reason.
+
+    Raises:
+        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported; or an
+            expected failure names no check.
+    """
+    import pytest  # `plugformer check` does without it
+
+    subject = Subject.of(component)
+    subject = subject.given(options=options, model=model, expected_failures=expected_failures)
+    for name in subject.expected_failures:
+        find_check(subject.kind, name)
+
+    @pytest.mark.parametrize("check", [check.name for check in checks_of(subject.kind)])
+    def test_contract(check: str) -> None:
+        ended = outcome(subject, find_check(subject.kind, check))
+        if ended.status is Status.SKIPPED:
+            pytest.skip(ended.message)
+        if ended.status is Status.EXPECTED_FAILURE:
+            pytest.xfail(ended.message)
+        if ended.status is Status.FAILED:
+            pytest.fail(f"{subject.path}: {ended}", pytrace=False)
+
+    return test_contract
 
 
 def report(subject: Subject) -> Report:
@@ -58,9 +135,13 @@ def report(subject: Subject) -> Report:
     Raises:
         ConfigurationError: An option is unknown, of the wrong type or out of range.
     """
-    subject.check_options()
-    checks = checks_of(subject.kind)
-    outcomes = [outcome(subject, check) for check in checks]
+    if not subject.missing_options:  # else checks are skipped
+        checked_options(subject.component, subject.options, subject.path)
+    checks = {check.name: check for check in checks_of(subject.kind)}
+    outcomes = [outcome(subject, check) for check in checks.values()]
+    for name in (each for each in subject.expected_failures if each not in checks):
+        message = f"declared to fail, but there is no check of that name{nearest(name, checks)}"
+        outcomes.append(Outcome(check=name, status=Status.FAILED, message=message))
     return Report(
         subject=subject.path,
         distribution=subject.distribution,
@@ -68,7 +149,7 @@ def report(subject: Subject) -> Report:
         source=subject.source,
         plugformer=plugformer.__version__,
         options=subject.options,
-        outcomes=(*outcomes, *_undeclarable(subject, checks)),
+        outcomes=tuple(outcomes),
     )
 
 
@@ -152,18 +233,15 @@ def _tried_on(subject: Subject, check: Check, case: Any) -> Violation | str:
 
 
 def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
-    """Goes on to simpler cases as long as one fails too."""
-    tried = 0
-    candidates = iter(check.simpler(case))
-    while tried < _SIMPLER and (candidate := next(candidates, None)) is not None:
-        tried += 1
-        try:
+    """Goes on to simpler texts as long as one fails too."""
+    candidates = case.simpler() if isinstance(case, Text) else iter(())
+    for _ in range(_SIMPLER):
+        if (candidate := next(candidates, None)) is None:
+            break
+        with suppress(NotApplicable):
             again = _tried_on(subject, check, candidate)
-        except NotApplicable:
-            continue
-        if isinstance(again, Violation):
-            case, fault = candidate, again
-            candidates = iter(check.simpler(case))
+            if isinstance(again, Violation):
+                case, fault, candidates = candidate, again, candidate.simpler()
     return case, fault
 
 
@@ -180,37 +258,9 @@ def _as_declared(subject: Subject, check: Check, status: Status, message: str) -
         return Status.EXPECTED_FAILURE, f"{reason} ({message})"
     if status is Status.FAILED:
         return status, f"declared to fail without a reason; give one ({message})"
-    if subject.has_options:
+    if options_model(subject.component).model_fields:
         return status, f"declared to fail ({reason}), but it passes with these options"
     return Status.FAILED, f"declared to fail ({reason}), but it passes; remove the declaration"
-
-
-def _undeclarable(subject: Subject, checks: tuple[Check, ...]) -> list[Outcome]:
-    """Returns a failure for every declaration about a check that does not exist."""
-    names = [check.name for check in checks]
-    return [
-        Outcome(
-            check=name,
-            status=Status.FAILED,
-            message=f"declared to fail, but there is no check of that name{nearest(name, names)}",
-        )
-        for name in subject.expected_failures
-        if name not in names
-    ]
-
-
-def find_check(kind: Kind, name: str) -> Check:
-    """Returns a kind's check by name.
-
-    Raises:
-        RegistryError: There is none.
-    """
-    checks = {check.name: check for check in checks_of(kind)}
-    if name not in checks:
-        raise RegistryError(
-            f"{kind} has no check {name!r}{nearest(name, checks)}\nknown: {', '.join(checks)}"
-        )
-    return checks[name]
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Small models of any architecture, made of built-in parts, and encoded examples for them to read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration import Task
@@ -105,11 +105,6 @@ class Reading:
             complete=not self.packed,
         )
 
-    def lengths(self) -> Int[ndarray, "examples 2"]:
-        """Returns what `Architecture.positions` is given."""
-        absent = (-1,) * len(self)
-        return np.array([self.inputs or absent, self.outputs or absent]).T
-
     @property
     def sizes(self) -> Sizes:
         """Sizes of a model for them."""
@@ -133,23 +128,24 @@ def ragged(lengths: Sequence[int], seed: int) -> Ragged:
     return Ragged(draw.integers(4, VOCABULARY, sum(lengths)), np.array(lengths, dtype=np.int64))
 
 
+def rows_of(sequences: Ragged | None) -> list[list[int]]:
+    """Returns the sequences one by one; none if there are none."""
+    if sequences is None:
+        return []
+    return [row.tolist() for row in np.split(sequences.values, np.cumsum(sequences.lengths)[:-1])]
+
+
 def taken(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     """Returns some examples, in the order asked for."""
 
-    def chosen(sequences: Ragged | None) -> Ragged | None:
-        if sequences is None:
-            return None
-        parts = np.split(sequences.values, np.cumsum(sequences.lengths)[:-1])
-        return Ragged.of([parts[row].tolist() for row in rows])
+    def chosen(part: Ragged | ndarray | None) -> Any:
+        if not isinstance(part, Ragged):
+            return part if part is None else part[list(rows)]
+        sequences = rows_of(part)
+        return Ragged.of([sequences[row] for row in rows])
 
-    targets = encoded.targets
-    return Encoded(
-        chosen(encoded.input),
-        chosen(encoded.output),
-        targets[list(rows)] if isinstance(targets, ndarray) else chosen(targets),
-        chosen(encoded.start),
-        encoded.complete,
-    )
+    parts = ("input", "output", "targets", "start")
+    return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
 
 
 READINGS = (

@@ -1,36 +1,31 @@
 """Small examples of any task type, and a tokenizer and a model for them."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from datasets import ClassLabel, Dataset, Features, Value
-from datasets import Sequence as ListOf
+import torch
+from datasets import ClassLabel, Dataset
 
 from plugformer.data import EncodedSplit, Vocabularies, encode
 from plugformer.interfaces import (
-    SPECIAL_TOKENS,
-    UNKNOWN,
-    Answer,
     Architecture,
     Column,
     Examples,
-    Head,
-    Level,
     Model,
+    Prediction,
     TaskType,
     Tokenizer,
+    evaluating,
 )
 from plugformer.model import reads
-from plugformer.registry import Kind, Registry, State
-from plugformer_testing.check import fail
+from plugformer.registry import Entry, Kind, Registry, State
+from plugformer_testing.check import Violation, fail
 from plugformer_testing.small_models import small_model
 
-LONGEST = 64
+LONGEST = 128
 """Positions of a model."""
 
 _SENTENCES = (
@@ -42,53 +37,6 @@ _SENTENCES = (
     "new houses are seldom red",
 )
 _NAMES = ("blue", "green", "red")
-
-
-class Pieces(Tokenizer):
-    """Knows spaces and pieces of words of at most three characters, the ones that it was trained on.
-
-    Args:
-        texts: What it is trained on.
-    """
-
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self.train(texts)
-
-    def train(self, texts: Iterable[str]) -> None:
-        """Learns the pieces, in sorted order."""
-        found = {piece for text in texts for piece in _cut(text)}
-        self._pieces = [*SPECIAL_TOKENS, *sorted(found)]
-        self._numbers = {piece: number for number, piece in enumerate(self._pieces)}
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the numbers of pieces."""
-        return [[self._numbers.get(piece, UNKNOWN) for piece in _cut(text)] for text in texts]
-
-    def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
-        """Returns the pieces joined."""
-        return ["".join(self.tokens(row)) for row in rows]
-
-    def tokens(self, row: Sequence[int]) -> list[str]:
-        """Returns the pieces."""
-        ordinary = len(SPECIAL_TOKENS)
-        return [
-            self._pieces[number] if number >= ordinary else "<unk>" * (number == UNKNOWN) for number in row
-        ]
-
-    @property
-    def size(self) -> int:
-        """Number of pieces."""
-        return len(self._pieces)
-
-    def save(self, file: Path) -> None:
-        """Does nothing: it is made anew."""
-
-    def load(self, file: Path) -> None:
-        """Does nothing."""
-
-
-def _cut(text: str) -> list[str]:
-    return re.findall(r"\s|\S{1,3}", text)
 
 
 def examples_of(task_type: TaskType) -> dict[str, list[Any]]:
@@ -124,102 +72,136 @@ _MAKE: dict[str, Callable[[int, int], Any]] = {
 }
 
 
-def training_data(task_type: TaskType, examples: Examples) -> Dataset:
-    """Returns examples as `learn` is given them: labels are classes."""
-    holds = {column.name: column.holds for column in task_type.columns}
-    features: dict[str, Any] = {}
-    rows: dict[str, list[Any]] = {}
-    for name, values in examples.items():
-        rows[name] = list(values)
-        if holds[name] == "label":
-            names = sorted(set(values))
-            features[name] = ClassLabel(names=names)
-            rows[name] = [names.index(value) for value in values]
-        elif holds[name] in ("text", "number"):
-            features[name] = Value("string" if holds[name] == "text" else "float64")
-        else:
-            features[name] = ListOf(Value("string"))
-    return Dataset.from_dict(rows, features=Features(features))
+class SmallTask:
+    """A task of any type with small examples, from which it has learned all that comes before a model.
 
-
-def vocabularies_of(task_type: TaskType, examples: Examples) -> Vocabularies:
-    """Returns what is learned of examples; the task's type has learned already."""
-    sides = {"source": list(_texts(task_type.columns, examples, "source"))}
-    sides["target"] = list(_texts(task_type.columns, examples, "target"))
-    source = Pieces([*sides["source"], *sides["target"]])
-    return Vocabularies(source, source, task_type)
-
-
-def _texts(columns: Sequence[Column], examples: Examples, side: str) -> Iterator[str]:
-    for column in columns:
-        if column.tokenizer == side:
-            for value in examples.get(column.name, ()):
-                yield from [value] if isinstance(value, str) else value
-
-
-def split_of(
-    vocabularies: Vocabularies, examples: Examples, *, packed: bool = False, asking: bool = False
-) -> EncodedSplit:
-    """Returns examples as training, evaluation and prediction see them.
+    Attributes:
+        task_type: The type.
+        examples: The examples, by column.
+        known: The type and its tokenizers.
 
     Args:
-        vocabularies: Of the task.
-        examples: By column.
-        packed: Whether a type that packs its outputs does so.
-        asking: Whether they are questions.
+        task_type: The type; it learns here.
+        examples: The examples by column; the type's own, or such as its columns hold, if None.
+        registry: Has the parts of a model; what is installed if None.
     """
-    task_type = vocabularies.task_type
-    data = Dataset(pa.table({**examples, **encode(examples, vocabularies)}))
-    piece = LONGEST if packed and task_type.packed else None
-    return EncodedSplit(data, task_type, architecture_of(task_type), piece=piece, asking=asking)
+
+    def __init__(
+        self, task_type: TaskType, examples: Examples | None = None, registry: Registry | None = None
+    ) -> None:
+        self.task_type, self._registry = task_type, registry or Registry.discover()
+        self.examples = examples_of(task_type) if examples is None else examples
+        task_type.learned = task_type.learn(_training_data(task_type, self.examples))
+        tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
+        tokenizer.train(_texts(task_type.columns, self.examples))
+        self.known = Vocabularies(tokenizer, tokenizer, task_type)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.examples.values())))
+
+    @property
+    def questions(self) -> Examples:
+        """The examples without what is to be predicted; empty if nothing is given."""
+        inputs = [column.name for column in self.task_type.columns if column.role == "input"]
+        return {name: self.examples[name] for name in inputs if name in self.examples}
+
+    def encode(
+        self, examples: Examples | None = None, task_type: TaskType | None = None
+    ) -> dict[str, list[Any]]:
+        """Returns numbers as the type encodes them, the rows of each part as lists.
+
+        Args:
+            examples: What is encoded; the task's if None.
+            task_type: Who encodes them; the task's if None.
+        """
+        encoded = (task_type or self.task_type).encode(examples or self.examples, self.known.tokenizers)
+        if not isinstance(encoded, Mapping):
+            fail(f"it encodes a {type(encoded).__name__}, expected lists by name")
+        return {
+            part: [list(row) if isinstance(row, Sequence) else row for row in rows]
+            for part, rows in encoded.items()
+        }
+
+    def split(
+        self, examples: Examples | None = None, *, packed: bool = False, asking: bool = False
+    ) -> EncodedSplit:
+        """Returns examples as training, evaluation and prediction see them.
+
+        Args:
+            examples: The examples; the task's if None.
+            packed: Whether a type that packs its outputs does so.
+            asking: Whether they are questions.
+        """
+        examples = examples or self.examples
+        data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
+        piece = LONGEST if packed and self.task_type.packed else None
+        return EncodedSplit(data, self.task_type, self.architecture, piece=piece, asking=asking)
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """The first installed architecture that can serve the type."""
+        level = self.task_type.level
+        found: Architecture = self._registry.create(
+            Kind.ARCHITECTURE,
+            self._installed(
+                Kind.ARCHITECTURE,
+                lambda each: level in each.levels and reads(self.task_type, each),
+                f"its level is {level!r}, which no installed architecture serves",
+            ),
+        )
+        return found
+
+    def model(self) -> Model:
+        """Returns a small model with a head for the type's answers, of the same values each time."""
+        level, answer = self.task_type.level, self.task_type.answer_type
+        head = self._installed(
+            Kind.HEAD,
+            lambda each: level in each.levels and answer in each.answer_types,
+            f"its answers are {answer!r}, which no installed head predicts",
+        )
+        sizes, registry = self.known.sizes, self._registry
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(7)
+            return small_model(
+                self.architecture, level, sizes, head=head, max_length=LONGEST, registry=registry
+            )
+
+    def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> str:
+        """Returns the first component of a kind, by name and built-in ones first, that fits.
+
+        Raises:
+            Violation: None does.
+        """
+        for entry in sorted(self._registry.entries(kind), key=_built_in_first):
+            name = f"{entry.distribution}:{entry.name}"
+            if entry.state is not State.QUARANTINED and fits(self._registry.load(kind, name)):
+                return name
+        raise Violation(otherwise)
+
+    def answers(self, asked: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:
+        """Returns the answers of its model to questions, its own if None."""
+        split, model = self.split(asked or self.questions, asking=True), self.model()
+        with evaluating(model):
+            batch = split.batch(range(len(split)))
+            return self.task_type.answer(model, batch, self.known.tokenizers, n_best)
 
 
-def architecture_of(task_type: TaskType) -> Architecture:
-    """Returns the first installed architecture, by name, that can serve a task type."""
-    registry = Registry.discover()
-    classes: Iterator[type[Architecture]] = (
-        registry.load(Kind.ARCHITECTURE, name) for name in _sound(registry, Kind.ARCHITECTURE)
-    )
-    fitting = (each for each in classes if task_type.level in each.levels and reads(task_type, each))
-    found = next(fitting, None)
-    if found is None:
-        fail(f"its level is {task_type.level!r}, which no installed architecture serves")
-    return found()
+def _built_in_first(entry: Entry) -> tuple[bool, str]:
+    return entry.distribution != "plugformer", entry.name
 
 
-def _sound(registry: Registry, kind: Kind) -> list[str]:
-    """Returns the components of a kind that can be used, sorted by name."""
-    entries = sorted(registry.entries(kind), key=lambda each: each.name)
-    return [f"{entry.distribution}:{entry.name}" for entry in entries if entry.state is not State.QUARANTINED]
+def _training_data(task_type: TaskType, examples: Examples) -> Dataset:
+    """Returns examples as `learn` is given them: labels are classes."""
+    rows = dict(examples)
+    features = Dataset.from_dict(rows).features.copy()
+    for column in task_type.columns:
+        if column.holds == "label" and column.name in rows:
+            features[column.name] = ClassLabel(names=sorted(set(rows[column.name])))
+    return Dataset.from_dict(rows, features=features)
 
 
-def _installed_head(task_type: TaskType, registry: Registry) -> str:
-    """Returns the first installed head, by name, that predicts a task type's answers."""
-
-    def predicts(name: str) -> bool:
-        head: type[Head] = registry.load(Kind.HEAD, name)
-        return task_type.level in head.levels and task_type.answer_type in head.answer_types
-
-    found = next(filter(predicts, _sound(registry, Kind.HEAD)), None)
-    if found is None:
-        fail(f"its answers are {task_type.answer_type!r}, which no installed head predicts")
-    return found
-
-
-def model_of(vocabularies: Vocabularies, targets: Any, registry: Registry | None = None) -> Model:
-    """Returns a small model for a task type, with a head for targets such as it has encoded.
-
-    The head is a built-in one if the answers are of a kind that these know, else one of the registry's.
-    """
-    task_type, registry = vocabularies.task_type, registry or Registry.discover()
-    head = "" if task_type.answer_type in set(Answer) else _installed_head(task_type, registry)
-    if not head and task_type.level is Level.SEQUENCE and np.asarray(targets).dtype.kind == "f":
-        head = "multi_label" if np.asarray(targets).ndim > 1 else "regressor"
-    return small_model(
-        architecture_of(task_type),
-        task_type.level,
-        vocabularies.sizes,
-        head=head,
-        max_length=LONGEST,
-        registry=registry,
-    )
+def _texts(columns: Sequence[Column], examples: Examples) -> Iterator[str]:
+    for column in columns:
+        if column.tokenizer is not None:
+            for value in examples.get(column.name, ()):
+                yield from [value] if isinstance(value, str) else value

@@ -1,6 +1,5 @@
 """What a contract is checked against: a component's class with its options, and where it comes from."""
 
-import inspect
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import Attention, HeadContext, ModelContext, Place, ResidualContext
+from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.registry import (
     Kind,
     Registry,
@@ -19,7 +18,7 @@ from plugformer.registry import (
     options_model,
     source_hash,
 )
-from plugformer_testing.check import require
+from plugformer_testing.check import fail
 from plugformer_testing.probes import RootMeanSquare, SharedState
 
 T = TypeVar("T")
@@ -46,15 +45,6 @@ OUTPUTS = 7
 
 SUBLAYERS = ("attention", "cross_attention", "feed_forward")
 """What a residual connection joins."""
-
-_NEURAL = (
-    Kind.POSITION,
-    Kind.ATTENTION,
-    Kind.FEED_FORWARD,
-    Kind.NORM,
-    Kind.HEAD,
-    Kind.RESIDUAL,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,45 +79,39 @@ class Subject:
     _memo: dict[Hashable, Any] = field(default_factory=dict)
 
     @classmethod
-    def registered(cls, path: str, registry: Registry | None = None) -> "Subject":
-        """Returns an installed component.
+    def of(cls, component: str | type, registry: Registry | None = None) -> "Subject":
+        """Returns an installed component, or a class that need not be installed.
 
         Args:
-            path: `kind/name` or `kind/distribution:name`.
+            component: `kind/name` or `kind/distribution:name`, or a class that implements a kind's interface.
             registry: Where to look; what is installed if None.
 
         Raises:
-            RegistryError: It is unknown, in conflict or quarantined, or cannot be imported.
+            RegistryError: It is unknown, in conflict or quarantined, or cannot be imported; or the class
+                implements no kind's interface.
         """
-        kind, slash, name = path.partition("/")
+        if isinstance(component, type):
+            for kind in Kind:
+                if issubclass(component, interface_of(kind)):
+                    return cls(kind=kind, name=component.__name__, component=component)
+            raise RegistryError(
+                f"{component.__module__}.{component.__qualname__} implements no kind of component\n"
+                "derive it from one of the interfaces in plugformer.interfaces"
+            )
+        path, slash, name = component.partition("/")
         if not slash:
-            raise RegistryError(f"{path!r} is not a component\nwrite KIND/NAME, such as attention/mha")
+            raise RegistryError(f"{component!r} is not a component\nwrite KIND/NAME, such as attention/mha")
         registry = registry or Registry.discover()
-        entry = registry.find(kind, name)
+        entry = registry.find(path, name)
         return cls(
-            kind=Kind(kind),
+            kind=Kind(path),
             name=entry.name,
-            component=registry.load(kind, name),
+            component=registry.load(path, name),
             expected_failures=dict(entry.expected_failures),
             distribution=entry.distribution,
             version=entry.version,
             module=entry.target.partition(":")[0],
             registry=registry,
-        )
-
-    @classmethod
-    def of_class(cls, component: type) -> "Subject":
-        """Returns a class that need not be registered.
-
-        Raises:
-            RegistryError: It implements no kind's interface.
-        """
-        for kind in Kind:
-            if issubclass(component, interface_of(kind)):
-                return cls(kind=kind, name=component.__name__, component=component)
-        raise RegistryError(
-            f"{component.__module__}.{component.__qualname__} implements no kind of component\n"
-            "derive it from one of the interfaces in plugformer.interfaces"
         )
 
     def given(
@@ -208,37 +192,28 @@ class Subject:
         Raises:
             ConfigurationError: It refuses its options or the sizes.
         """
-        context: tuple[ModelContext, ...] = ()
-        told = {**vars(self.model), "place": self.place, **sizes} if self.kind in _NEURAL else {}
-        if self.kind is Kind.HEAD:
-            context = (HeadContext(**{"outputs": OUTPUTS, **told}),)
-        elif self.kind is Kind.RESIDUAL:
-            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, told["width"])}
-            context = (ResidualContext(**{**joined, **told}),)
-        elif told:
-            context = (ModelContext(**told),)
-        made = self.component(*context, **checked_options(self.component, self.options, self.name))
-        if self.kind is Kind.ATTENTION and made.reads_layer is not None:
-            return self._with_owner(made, sizes)
-        return made
+        made = self._made(sizes)
+        if self.kind is not Kind.ATTENTION or made.reads_layer is None:
+            return made
+        below, place = made.reads_layer, self.place
+        if not 0 <= below < place.layer:
+            fail(f"in {place} it reads the state of layer {below}, expected a layer below")
+        owner = self.at(replace(place, layer=below))._made(sizes)
+        if owner.reads_layer is not None:
+            fail(f"in {place} it reads the state of layer {below}, which has none of its own")
+        return SharedState(owner, made)
 
-    def _with_owner(self, reader: Attention, sizes: Mapping[str, Any]) -> "SharedState":
-        """Returns an attention beside the one in a layer below whose state it reads."""
-        below, place = cast("int", reader.reads_layer), self.place
-        require(
-            0 <= below < place.layer,
-            f"in {place} it reads the state of layer {below}, expected a layer below",
-        )
-        at = replace(place, layer=below)
-        owner = self.component(
-            ModelContext(**{**vars(self.model), **sizes, "place": at}),
-            **checked_options(self.component, self.options, self.name),
-        )
-        require(
-            owner.reads_layer is None,
-            f"in {place} it reads the state of layer {below}, which has none of its own",
-        )
-        return SharedState(owner, reader)
+    def _made(self, sizes: Mapping[str, Any]) -> Any:
+        options = checked_options(self.component, self.options, self.name)
+        if not issubclass(interface_of(self.kind), nn.Module):
+            return self.component(**options)
+        told = {**vars(self.model), "place": self.place, **sizes}
+        if self.kind is Kind.HEAD:
+            return self.component(HeadContext(**{"outputs": OUTPUTS, **told}), **options)
+        if self.kind is Kind.RESIDUAL:
+            joined = {"sublayers": SUBLAYERS, "norm": partial(RootMeanSquare, told["width"])}
+            return self.component(ResidualContext(**{**joined, **told}), **options)
+        return self.component(ModelContext(**told), **options)
 
     def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
         """Constructs a module in evaluation mode whose parameters have moved away from their initial values.
@@ -257,15 +232,6 @@ class Subject:
             self._memo[key] = make()
         return cast("T", self._memo[key])
 
-    def check_options(self) -> None:
-        """Checks the options that are given; one that is missing makes checks be skipped.
-
-        Raises:
-            ConfigurationError: An option is unknown, of the wrong type or out of range.
-        """
-        if not self.missing_options:
-            checked_options(self.component, self.options, self.path)
-
     @property
     def missing_options(self) -> list[str]:
         """Options that have no default and are not given."""
@@ -273,19 +239,9 @@ class Subject:
         return [name for name, option in fields.items() if option.is_required() and name not in self.options]
 
     @property
-    def has_options(self) -> bool:
-        """Whether the component has options of its own."""
-        return bool(options_model(self.component).model_fields)
-
-    @property
     def source(self) -> str:
         """Hash of the modules that the component is made of."""
         return source_hash(self.module or self.component.__module__)
-
-    @property
-    def file(self) -> str:
-        """The file of the component's class, for other processes."""
-        return inspect.getsourcefile(self.component) or ""
 
     @property
     def path(self) -> str:

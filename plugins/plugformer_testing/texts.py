@@ -40,30 +40,34 @@ _PIECES = (
 
 @dataclass(frozen=True)
 class Text:
-    """A text, shown with everything invisible spelled out."""
+    """A text, shown with everything invisible spelled out.
+
+    Attributes:
+        value: The text.
+        whole: Whether it must stay as it is: parts of it are no smaller cases.
+    """
 
     value: str
+    whole: bool = False
 
     def __str__(self) -> str:
         return ascii(self.value) if len(self.value) < 80 else f"{self.value[:70]!a}... ({len(self.value)})"
 
-
-def nasty_texts() -> tuple[Text, ...]:
-    """Returns short and long texts from a seeded generator, the shortest first."""
-    draw = random.Random(1)  # noqa: S311 (examples, not secrets)
-    mixed = {"".join(draw.choices(_PIECES, k=draw.randint(2, 8))) for _ in range(60)}
-    found = {*_PIECES, *mixed, "x" * 1500, "fox " * 300}
-    return tuple(Text(value) for value in sorted(found, key=lambda value: (len(value), value)))
-
-
-def simpler_texts(text: Text) -> Iterator[Text]:
-    """Yields the text with parts left out, large parts first."""
-    size = len(text.value) // 2
-    while size:
-        for start in range(0, len(text.value), size):
-            yield Text(text.value[:start] + text.value[start + size :])
-        size //= 2
+    def simpler(self) -> Iterator["Text"]:
+        """Yields the text with parts left out, large parts first."""
+        size = 0 if self.whole else len(self.value) // 2
+        while size:
+            for start in range(0, len(self.value), size):
+                yield Text(self.value[:start] + self.value[start + size :])
+            size //= 2
 
 
-NASTY = nasty_texts()
-"""Texts of every kind of trouble: spaces, marks, emoji, control characters, spellings of special tokens."""
+_DRAW = random.Random(1)  # noqa: S311 (examples, not secrets)
+_MIXED = {"".join(_DRAW.choices(_PIECES, k=_DRAW.randint(2, 8))) for _ in range(60)}
+_LONG = ("x" * 1500, "fox " * 300)
+
+NASTY = tuple(map(Text, sorted({*_PIECES, *_MIXED, *_LONG}, key=lambda value: (len(value), value))))
+"""Texts of every kind of trouble: spaces, marks, emoji, control characters, spellings of special tokens.
+
+The shortest come first.
+"""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from plugformer_ablation.results import ArmRecord, CellResult, StudyResults
+from plugformer_ablation.results import CellResult, StudyResults
 from plugformer_plugins.metric.exact_match import ExactMatch
 
 MakeUp = Callable[..., StudyResults]
@@ -70,19 +70,20 @@ def made_up() -> MakeUp:
         numbers = list(range(1, seeds + 1))
         baseline = next(iter(accuracies))
         arms = tuple(
-            ArmRecord(
-                arm,
-                {"attention": arm},
-                None if arm == baseline else baseline,
-                {
+            {
+                "name": arm,
+                "values": {"attention": arm},
+                "baseline": None if arm == baseline else baseline,
+                "task": {
                     "type": "sequence-to-sequence",
                     "model": {"width": 128, "hidden_width": 512 + 8 * index, "attention": {"name": arm}},
                     "evaluation": {"metrics": ["exact_match"]},
                 },
-                ("parameters 1.4 % above the baseline's: no hidden width comes closer",)
+                "notes": ["parameters 1.4 % above the baseline's: no hidden width comes closer"]
                 if index == 1
-                else (),
-            )
+                else [],
+                "tuned": {},
+            }
             for index, arm in enumerate(accuracies)
         )
         replaced = {(cell.arm, cell.seed): cell for cell in cells}

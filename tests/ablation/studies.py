@@ -1,10 +1,10 @@
 """Tiny studies, and an executor that runs their cells in this process, as it is told to."""
 
 from plugformer.errors import PlugformerError
-from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.executor import Ended, Executor, Stopped
-from plugformer_ablation.running import Conductor
-from plugformer_ablation.training import train_cell
+from plugformer_ablation.declaration import read_study
+from plugformer_ablation.executor import Executor
+from plugformer_ablation.running import StudyRunner
+from plugformer_ablation.training import Message, train_cell
 
 SWAP = "model.attention=[mha, {name: gqa, kv_heads: 1}]"
 SETTINGS = (
@@ -29,40 +29,49 @@ def declared(*swaps, settings=(), tune=(), seeds=2, **others):
     varied = {each.partition("=")[0] for each in (*swaps, *tune)}
     given = {each.partition("=")[0]: each for each in (*SETTINGS, *settings)}
     changed = [each for path, each in given.items() if path not in varied]
-    options = Options(swaps or (SWAP,), tuple(changed), tune, tuple({"seeds": seeds, **others}.items()))
-    return read_study("dates", options)
+    return read_study("dates", swaps=swaps or (SWAP,), settings=changed, tune=tune, seeds=seeds, **others)
 
 
 class Inline(Executor):
     """Trains cells one after the other; some are stopped or fail."""
 
-    threads = 1
-
     def __init__(self, *, stop_after=None, break_in=()):
+        super().__init__(threads=1, workers=1)
         self.begun = []
+        self.told = []
         self.stop_after = stop_after
         self.break_in = break_in
-        self.stopping = False
 
-    def events(self, cells):
-        for cell in cells:
-            if self.stopping or len(self.begun) == self.stop_after:
-                yield Stopped(cell)
-                return
-            self.begun.append(str(cell))
-            try:
-                if str(cell) in self.break_in:
-                    raise PlugformerError("it broke")
-                train_cell(cell, lambda step, steps: None, str)
-                yield Ended(cell, None)
-            except PlugformerError as error:
-                yield Ended(cell, str(error))
+    @property
+    def running(self):
+        return len(self.told)
 
-    def stop(self):
-        self.stopping = True
+    def start(self, cell):
+        if len(self.begun) == self.stop_after:
+            self.stop()
+            self.told.append((cell, Message(stopped=True)))
+            return
+        self.begun.append(str(cell))
+        try:
+            if str(cell) in self.break_in:
+                raise PlugformerError("it broke")
+            train_cell(cell, lambda step, steps: None, str)
+            self.told.append((cell, Message()))
+        except PlugformerError as error:
+            self.told.append((cell, Message(failure=str(error))))
+
+    def receive(self):
+        while self.told:
+            yield self.told.pop()
+
+    def interrupt(self):
+        pass
+
+    def end(self):
+        pass
 
 
 def run(study, out, registry, console, **options):
     """Runs a study; returns its results and the cells that were begun."""
     executor = Inline(**options)
-    return Conductor(executor, registry, console).run(study, out), executor.begun
+    return StudyRunner(executor, registry, console).run(study, out), executor.begun

@@ -4,9 +4,8 @@ import pytest
 
 from plugformer.documents import plain
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.arms import arms_of, common_changes, tunings_of
-from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.labels import label
+from plugformer_ablation.arms import common_changes, designed, label, tunings
+from plugformer_ablation.declaration import read_study
 
 STUDY = """\
 study: attention and positions on dates
@@ -33,11 +32,11 @@ def file(tmp_path):
 
 
 def names(declared):
-    return [arm.name for arm in arms_of(declared)]
+    return [name for name, _ in designed(declared)]
 
 
 def test_a_study_changes_one_factor_of_the_baseline_at_a_time(file):
-    assert names(read_study(file(STUDY), Options())) == [
+    assert names(read_study(file(STUDY))) == [
         "baseline",
         "attention=gqa(kv_heads=2)",
         "attention=mqa",
@@ -46,7 +45,7 @@ def test_a_study_changes_one_factor_of_the_baseline_at_a_time(file):
 
 
 def test_a_grid_combines_all_values(file):
-    assert names(read_study(file(STUDY + "design: grid\n"), Options())) == [
+    assert names(read_study(file(STUDY + "design: grid\n"))) == [
         "baseline",
         "position=rope",
         "attention=gqa(kv_heads=2)",
@@ -59,9 +58,9 @@ def test_a_grid_combines_all_values(file):
 def test_values_may_have_names(file):
     named = "values: {small: {width: 32, layers: 1}, deep: {width: 32, layers: 4}, wide: {width: 96}}"
     text = f"task: dates\nfactors:\n  size: {{path: model, {named}}}\n"
-    declared = read_study(file(text), Options())
+    declared = read_study(file(text))
     assert names(declared) == ["baseline", "size=deep", "size=wide"]
-    assert [plain(arm.changes["size"].layer()) for arm in arms_of(declared)] == [
+    assert [plain(changes["size"].layer()) for _, changes in designed(declared)] == [
         {"model": {"width": 32, "layers": 1}},
         {"model": {"width": 32, "layers": 4}},
         {"model": {"width": 96}},
@@ -69,15 +68,15 @@ def test_values_may_have_names(file):
 
 
 def test_an_arm_has_a_value_of_every_factor(file):
-    arm = arms_of(read_study(file(STUDY), Options()))[-1]
-    assert {name: change.label for name, change in arm.changes.items()} == {
+    _, changes = designed(read_study(file(STUDY)))[-1]
+    assert {name: change.label for name, change in changes.items()} == {
         "attention": "mha",
         "position": "rope",
     }
 
 
 def test_tuning_tries_every_combination(file):
-    tried = tunings_of(read_study(file(STUDY), Options()))
+    tried = tunings(read_study(file(STUDY)))
     assert [[change.label for change in each.values()] for each in tried] == [
         ["0.001", "0"],
         ["0.001", "0.1"],
@@ -89,21 +88,19 @@ def test_tuning_tries_every_combination(file):
 def test_options_say_the_same_as_a_file():
     declared = read_study(
         "dates",
-        Options(
-            swaps=["model.attention=[mha, gqa]", "model.encoder.attention=[mha, mqa]"],
-            settings=["training.steps=5"],
-            others=(("seeds", 2), ("match", None)),
-        ),
+        swaps=["model.attention=[mha, gqa]", "model.encoder.attention=[mha, mqa]"],
+        settings=["training.steps=5"],
+        seeds=2,
+        match=None,
     )
-    assert declared.task == "dates"
-    assert declared.study.factors["attention"].values == ["mha", "gqa"]
-    assert declared.study.factors["model.encoder.attention"].values == ["mha", "mqa"]
-    assert (declared.study.seed_list, declared.study.match) == ([1, 2], "none")
+    assert declared.task_path == "dates"
+    assert declared.factors["attention"].values == ["mha", "gqa"]
+    assert declared.factors["model.encoder.attention"].values == ["mha", "mqa"]
+    assert (declared.seed_list, declared.match) == ([1, 2], "none")
 
 
 def test_options_go_above_the_file(file):
-    options = Options(settings=["training.steps=5"], others=(("seeds", 1),))
-    study = read_study(file(STUDY), options).study
+    study = read_study(file(STUDY), settings=["training.steps=5"], seeds=1)
     assert study.changes == {"training.steps": 5, "model": {"width": 64}}
     assert study.seed_list == [1]
     assert study.match == "parameters"
@@ -111,13 +108,13 @@ def test_options_go_above_the_file(file):
 
 def test_settings_apply_the_shorter_path_first(file):
     text = STUDY.replace("set: {", "set: {model.layers: 3, ")
-    changes = common_changes(read_study(file(text), Options()))
+    changes = common_changes(read_study(file(text)))
     assert [change.path for change in changes] == ["model", "model.layers", "training.steps"]
 
 
 def test_a_task_file_is_relative_to_the_study(file, tmp_path):
-    declared = read_study(file(STUDY.replace("task: dates", "task: tasks/mine.yaml")), Options())
-    assert declared.task == str(tmp_path / "tasks/mine.yaml")
+    declared = read_study(file(STUDY.replace("task: dates", "task: tasks/mine.yaml")))
+    assert declared.task_path == str(tmp_path / "tasks/mine.yaml")
 
 
 @pytest.mark.parametrize(
@@ -170,20 +167,20 @@ def test_labels_are_short(value, shown):
 def test_a_mistake_is_told_with_its_place(file, old, new, message):
     assert old in STUDY
     with pytest.raises(ConfigurationError, match=message):
-        read_study(file(STUDY.replace(old, new)), Options())
+        read_study(file(STUDY.replace(old, new)))
 
 
 def test_all_mistakes_are_told_together(file):
     text = STUDY.replace("seeds: 3", "seeds: 0").replace("match: parameters", "match: x")
     with pytest.raises(ConfigurationError, match=r"(?s)seeds: .*match: "):
-        read_study(file(text), Options())
+        read_study(file(text))
 
 
 def test_a_mistake_in_an_option_quotes_it():
     with pytest.raises(ConfigurationError, match=r"--swap model\.attention=mha  factors\.attention\.values"):
-        read_study("dates", Options(swaps=["model.attention=mha"]))
+        read_study("dates", swaps=["model.attention=mha"])
     with pytest.raises(ConfigurationError, match=r"--swap model\.attention  expected KEY=VALUE"):
-        read_study("dates", Options(swaps=["model.attention"]))
+        read_study("dates", swaps=["model.attention"])
 
 
 @pytest.mark.parametrize(
@@ -196,21 +193,21 @@ def test_an_option_that_is_given_twice_for_a_key_is_refused(option, values):
     with pytest.raises(
         ConfigurationError, match=r"steps=.*  training\.steps: is set twice; also by --\w+ .*5"
     ):
-        read_study("dates", Options(**given))
+        read_study("dates", **given)
 
 
 def test_a_task_without_factors_is_no_study(file):
     with pytest.raises(ConfigurationError, match="dates is a task, and nothing is compared"):
-        read_study("dates", Options())
+        read_study("dates")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"others": (("seeds", 2**70),)}, r"seeds: expected .*1048576"),
-        ({"others": (("seeds", 10**9),)}, r"seeds: expected .*1048576"),
+        ({"seeds": 2**70}, r"seeds: expected .*1048576"),
+        ({"seeds": 10**9}, r"seeds: expected .*1048576"),
         (
-            {"others": (("seeds", 10_000),)},
+            {"seeds": 10_000},
             r"2 arms with 10,000 seeds .* 20,000 trainings, expected at most 10,000",
         ),
         ({"tune": [f"model.a{key}=[1, 2]" for key in range(40)]}, r"more than 10\^12 settings to try"),
@@ -218,11 +215,11 @@ def test_a_task_without_factors_is_no_study(file):
 )
 def test_more_trainings_than_anybody_makes_are_refused_at_once(options, message):
     with pytest.raises(ConfigurationError, match=message):
-        read_study("dates", Options(swaps=["model.attention=[mha, mqa]"], **options))
+        read_study("dates", swaps=["model.attention=[mha, mqa]"], **options)
 
 
 @pytest.mark.parametrize("factors", [30, 1000])
 def test_a_grid_of_many_factors_is_counted_not_made(factors):
     swaps = [f"model.a{number}=[1, 2]" for number in range(factors)]
     with pytest.raises(ConfigurationError, match=r"arms with 5 seeds .*or write `design: one-factor`"):
-        read_study("dates", Options(swaps=swaps, others=(("design", "grid"),)))
+        read_study("dates", swaps=swaps, design="grid")

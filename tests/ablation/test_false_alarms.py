@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from plugformer_ablation.statistics.judgement import Verdict
+from plugformer_ablation.comparison import Verdict
 
 STUDIES = 20
 
@@ -37,7 +37,7 @@ def test_arms_that_are_alike_are_seldom_called_different(simulation, monkeypatch
     monkeypatch.setattr(simulation, "RESAMPLES", 200)
     world = simulation.World("of one kind of luck", seed, liking)
     studies = [simulation.study(world, number, arms=3, examples=150) for number in range(STUDIES)]
-    found = np.array([simulation.alarms(each) for each in studies])
+    found = np.array([simulation.alarms(simulation.tested(each)) for each in studies])
     single, corrected = found[..., 2].ravel(), found[..., 3].any(axis=1)
     assert single.sum() <= most(single.size)
     assert corrected.sum() <= most(corrected.size)
@@ -49,4 +49,4 @@ def test_a_large_difference_is_found(simulation):
         simulation.study(simulation.WORLDS[0], number, planted=0.15, arms=2, examples=150)[0]
         for number in range(5)
     ]
-    assert all(each.verdict is Verdict.BETTER for each in judged)
+    assert all(record["verdict"] == Verdict.BETTER for _, record in judged)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import find
 from plugformer_ablation.results import CellResult
-from plugformer_ablation.statistics.judgement import Verdict
 
 ARMS = {"baseline": 0.7, "same": 0.7, "better": 0.95}
 
@@ -18,29 +18,30 @@ def test_a_planted_difference_is_found_and_its_figures_are_scipy_s(made_up):
     results = made_up(ARMS)
     found = find(results)
     same, better = found.comparisons
-    assert (same.judgement.verdict, better.judgement.verdict) == (Verdict.NOT_DISTINGUISHABLE, Verdict.BETTER)
+    assert (same["verdict"], better["verdict"]) == (Verdict.NOT_DISTINGUISHABLE, Verdict.BETTER)
     scores = {
         arm: [cell.metrics["exact_match"] for cell in results.cells_of(arm)] for arm in ("baseline", "better")
     }
     expected = stats.ttest_rel(scores["better"], scores["baseline"])
-    assert better.judgement.contrast.seeds.p == pytest.approx(expected.pvalue)
-    summary = found.arms[0].score
+    assert better["difference"] / better["standard_error"]["seeds"] == pytest.approx(expected.statistic)
+    summary = found.record["arms"][0]["score"]
     interval = stats.ttest_1samp(scores["baseline"], 0).confidence_interval()
-    assert (summary.mean, summary.deviation) == pytest.approx(
+    assert (summary["mean"], summary["deviation"]) == pytest.approx(
         (np.mean(scores["baseline"]), np.std(scores["baseline"], ddof=1))
     )
-    assert summary.interval == pytest.approx(tuple(interval))
+    assert (summary["low"], summary["high"]) == pytest.approx(tuple(interval))
     losses = [
         ours.loss - theirs.loss
         for ours, theirs in zip(results.cells_of("better"), results.cells_of("baseline"), strict=True)
     ]
-    assert better.loss[0] == pytest.approx(np.mean(losses))
-    assert better.loss[1] == pytest.approx(tuple(stats.ttest_1samp(losses, 0).confidence_interval()))
+    low, high = stats.ttest_1samp(losses, 0).confidence_interval()
+    expected = {"mean": np.mean(losses), "low": low, "high": high}
+    assert better["loss_difference"] == pytest.approx(expected)
 
 
 def test_findings_are_the_same_every_time(made_up):
     one, other = find(made_up(ARMS)), find(made_up(ARMS))
-    assert [each.judgement.p for each in one.comparisons] == [each.judgement.p for each in other.comparisons]
+    assert one.record == other.record
 
 
 def test_lower_is_better_where_the_metric_says_so(made_up):
@@ -48,22 +49,24 @@ def test_lower_is_better_where_the_metric_says_so(made_up):
     metric = results.metrics["exact_match"]
     upside_down = type("Errors", (type(metric),), {"higher_is_better": False})()
     found = find(replace(results, metrics={**results.metrics, "exact_match": upside_down}))
-    assert found.comparisons[0].judgement.verdict is Verdict.BETTER
+    assert found.comparisons[0]["verdict"] == Verdict.BETTER
 
 
 def test_failed_cells_are_told_and_leave_fewer_pairs(made_up):
     failed = CellResult("better", 2, failure="it diverged")
     found = find(made_up(ARMS, cells=(failed,)))
-    assert found.arms[2].failures == {2: "it diverged"}
-    assert len(found.arms[2].cells) == found.comparison_of("better").judgement.contrast.pairs == 4
+    arm, comparison = found.record["arms"][2], found.comparisons[1]
+    assert arm["failed"] == {"2": "it diverged"}
+    assert arm["cells"] == comparison["pairs"] == 4
 
 
 def test_an_arm_that_failed_altogether(made_up):
     failed = tuple(CellResult("better", seed, failure="no memory") for seed in range(1, 6))
     found = find(made_up(ARMS, cells=failed))
-    arm, comparison = found.arms[2], found.comparison_of("better")
-    assert (arm.score, arm.loss, arm.cost, comparison.loss) == (None, None, None, None)
-    assert comparison.judgement.verdict is Verdict.NONE
+    arm, comparison = found.record["arms"][2], found.comparisons[1]
+    assert (arm["score"], arm["loss"], arm["cost"]) == (None, None, None)
+    assert set(comparison["loss_difference"].values()) == {None}
+    assert comparison["verdict"] == Verdict.NONE
 
 
 def test_arms_with_different_test_examples_are_not_paired(made_up):
@@ -75,8 +78,7 @@ def test_arms_with_different_test_examples_are_not_paired(made_up):
         for cell in results.cells
     )
     found = find(replace(results, cells=shorter))
-    assert found.comparison_of("better").judgement.verdict is Verdict.NONE
-    assert found.comparison_of("same").judgement.verdict is Verdict.NOT_DISTINGUISHABLE
+    assert [each["verdict"] for each in found.comparisons] == [Verdict.NOT_DISTINGUISHABLE, Verdict.NONE]
 
 
 def test_a_score_that_is_no_number_is_left_out(made_up):
@@ -88,5 +90,5 @@ def test_a_score_that_is_no_number_is_left_out(made_up):
         for cell in results.cells
     )
     found = find(replace(results, cells=cells))
-    assert found.arms[1].score.count == found.arms[1].loss.count == 4
-    assert found.comparison_of("same").judgement.contrast.pairs == 4
+    arm, comparison = found.record["arms"][1], found.comparisons[0]
+    assert arm["score"]["seeds"] == arm["loss"]["seeds"] == comparison["pairs"] == 4

@@ -5,11 +5,11 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from tests.ablation.studies import SETTINGS
+from tests.forking import Forked
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="processes are found by their session")
 
@@ -17,18 +17,11 @@ MEASURED = ("peak_memory_mb", "tokens_per_second", "seconds", "directory")
 
 
 def begin(out):
-    changed = ["training.steps=400", "training.evaluate_every=20"]
+    changed = ["training.steps=200", "training.evaluate_every=10"]
     settings = [each for each in SETTINGS if not each.startswith(("training.steps", "training.eval"))]
     chosen = [word for each in (*settings, *changed) for word in ("--set", each)]
     command = ["ablate", "dates", "--swap", "model.attention=[mha, gqa]", "--seeds", "2", "--workers", "2"]
-    return subprocess.Popen(
-        [sys.executable, "-m", "plugformer", *command, *chosen, "--out", str(out)],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    return Forked(["-m", "plugformer", *command, *chosen, "--out", str(out)], own_session=True)
 
 
 def ends_well(process):
@@ -57,9 +50,10 @@ def kill_all(process):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    out = tmp_path_factory.mktemp("studies") / "uninterrupted"
+    """A study, and the seconds that it took."""
+    out, started = tmp_path_factory.mktemp("studies") / "uninterrupted", time.monotonic()
     ends_well(begin(out))
-    return out
+    return out, time.monotonic() - started
 
 
 @pytest.mark.long
@@ -67,14 +61,14 @@ def uninterrupted(tmp_path_factory):
     ("whole", "kills"), [(True, 5), (False, 2)], ids=["all processes", "the parent alone"]
 )
 def test_killed_at_random_moments_a_study_ends_as_if_it_had_not_been(whole, kills, uninterrupted, tmp_path):
-    killed = tmp_path / "killed"
+    (whole_study, seconds), killed = uninterrupted, tmp_path / "killed"
     for _ in range(kills):
         before = finished(killed)
         process = begin(killed)
         deadline = time.monotonic() + 60
         while not list(killed.glob("cells/*/metrics.jsonl")) and time.monotonic() < deadline:
             time.sleep(0.1)
-        time.sleep(random.SystemRandom().uniform(0, 12))
+        time.sleep(random.SystemRandom().uniform(0, 1.5 * seconds / kills))
         if whole:
             kill_all(process)
         else:
@@ -84,4 +78,4 @@ def test_killed_at_random_moments_a_study_ends_as_if_it_had_not_been(whole, kill
     before = finished(killed)
     ends_well(begin(killed))
     assert before.items() <= finished(killed).items()
-    assert table(killed) == table(uninterrupted)
+    assert table(killed) == table(whole_study)

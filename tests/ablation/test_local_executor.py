@@ -12,14 +12,12 @@ from tests.ablation.studies import declared
 
 from plugformer.errors import InterruptedRunError
 from plugformer.runs.training_lock import is_trained
-from plugformer_ablation import local_executor, worker
-from plugformer_ablation.cell import make_cells
-from plugformer_ablation.cost import facts_reader
-from plugformer_ablation.executor import Advanced, Ended, Stopped
-from plugformer_ablation.fairness import priced
+from plugformer_ablation import local_executor
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.cells import make_cells
 from plugformer_ablation.local_executor import LocalExecutor
-from plugformer_ablation.resolution import resolve_variants
-from plugformer_ablation.running import Conductor
+from plugformer_ablation.matching import data_reader, matched
+from plugformer_ablation.running import StudyRunner
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")
 
@@ -28,16 +26,17 @@ LONG = ["training.steps=100000", "training.evaluate_every=20"]
 
 def cells(out, registry, *settings, seeds=2):
     study = declared(settings=settings, seeds=seeds)
-    arm = priced(resolve_variants(study, registry), study, facts_reader(str))[0]
-    return make_cells(arm, study.study.seed_list, out, "test")
+    arm = matched(resolve_arms(study, registry), study, data_reader(str))[0]
+    return make_cells(arm, study.seed_list, out, "test")
 
 
 def advanced(executor, waiting):
-    """Yields events, with an end: a test must not hang."""
+    """Yields cells and what is told of them, with an end: a test must not hang."""
     deadline = time.monotonic() + 600
     for event in executor.events(waiting):
         assert time.monotonic() < deadline
-        yield event
+        if event is not None:
+            yield event
 
 
 @pytest.mark.parametrize(
@@ -48,17 +47,17 @@ def test_cells_are_spread_over_the_gpus(gpus, expected, monkeypatch):
     given = Mock()
     monkeypatch.setattr(executor, "_context", Mock(Pipe=lambda: (object(), Mock()), Process=given))
     for number in range(3):
-        executor._start(f"cell {number}")
+        executor.start(f"cell {number}")
     assert [call.kwargs["args"][-1] for call in given.call_args_list] == expected
 
 
 def test_a_worker_sees_its_gpu_alone(monkeypatch):
     seen = []
-    monkeypatch.setattr(worker, "trained", lambda *_: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
+    monkeypatch.setattr(local_executor, "work_on", lambda *_: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
     monkeypatch.setattr(os, "setpgid", lambda *_: None)
-    monkeypatch.setattr(worker, "_end_with_parent", lambda connection: None)
+    monkeypatch.setattr(local_executor, "_end_with_parent", lambda connection: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
-    worker.work(None, 1, Mock(), "2")
+    local_executor.work(None, 1, Mock(), "2")
     assert seen == ["2"]
 
 
@@ -96,8 +95,8 @@ def test_a_container_has_the_cores_of_its_quota(files, cores, monkeypatch, tmp_p
 
 def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):
     waiting = cells(tmp_path, registry)
-    ended = [event for event in advanced(LocalExecutor(2, 1), waiting) if isinstance(event, Ended)]
-    assert [event.failure for event in ended] == [None, None]
+    ended = [message for _, message in advanced(LocalExecutor(2, 1), waiting) if message.ended]
+    assert [message.failure for message in ended] == [None, None]
     alone = cells(tmp_path / "alone", registry, seeds=1)
     list(advanced(LocalExecutor(1, 1), alone))
     assert waiting[0].result().loss == alone[0].result().loss
@@ -108,13 +107,13 @@ def test_asked_to_stop_cells_save_what_they_have(registry, tmp_path):
     executor = LocalExecutor(2, 1)
     waiting = cells(tmp_path, registry, *LONG, seeds=3)
     seen, stopped = set(), []
-    for event in advanced(executor, waiting):
-        if isinstance(event, Advanced):
-            seen.add(event.cell.name)
+    for cell, message in advanced(executor, waiting):
+        if message.step is not None:
+            seen.add(cell.name)
         if len(seen) == 2:
             executor.stop()
-        if isinstance(event, Stopped):
-            stopped.append(event.cell.name)
+        if message.stopped:
+            stopped.append(cell.name)
     assert sorted(stopped) == [cell.name for cell in waiting[:2]]  # the third was never begun
     assert all(list((cell.folder / "checkpoints").glob("step-*")) for cell in waiting[:2])
     assert not waiting[2].folder.exists()
@@ -124,13 +123,13 @@ def test_a_killed_worker_fails_its_cell_alone(registry, tmp_path):
     executor = LocalExecutor(2, 1)
     waiting = cells(tmp_path, registry, "training.steps=300")
     killed, failures = False, {}
-    for event in advanced(executor, waiting):
-        if isinstance(event, Advanced) and event.cell is waiting[0] and not killed:
+    for cell, message in advanced(executor, waiting):
+        if message.step is not None and cell is waiting[0] and not killed:
             process = next(each.process for each in executor._running.values() if each.cell is waiting[0])
             os.kill(process.pid, signal.SIGKILL)
             killed = True
-        if isinstance(event, Ended):
-            failures[event.cell.name] = event.failure
+        if message.ended:
+            failures[cell.name] = message.failure
     assert "SIGKILL, perhaps because memory ran out: try fewer --workers" in failures[waiting[0].name]
     assert failures[waiting[1].name] is None
 
@@ -138,7 +137,7 @@ def test_a_killed_worker_fails_its_cell_alone(registry, tmp_path):
 def test_who_leaves_early_leaves_no_process_behind(registry, tmp_path):
     waiting = cells(tmp_path, registry, *LONG, seeds=1)
     events = LocalExecutor(1, 1).events(waiting)
-    while not isinstance(next(events), Advanced):
+    while next(events) is None:
         pass
     assert is_trained(waiting[0].folder)
     events.close()
@@ -151,11 +150,11 @@ def test_ctrl_c_stops_a_study_and_the_same_command_goes_on(registry, tmp_path):
     class Interrupting(LocalExecutor):
         def events(self, waiting):
             for event in super().events(waiting):
-                if isinstance(event, Advanced):
+                if event is not None and event[1].step is not None:
                     signal.raise_signal(signal.SIGINT)
                 yield event
 
-    conductor = Conductor(Interrupting(2, 1), registry, Console(file=io.StringIO()))
+    runner = StudyRunner(Interrupting(2, 1), registry, Console(file=io.StringIO()))
     with pytest.raises(InterruptedRunError, match=r"stopped by SIGINT: 0 of 4 cells .* go on with the same"):
-        conductor.run(study, tmp_path)
+        runner.run(study, tmp_path)
     assert not any(is_trained(folder) for folder in (tmp_path / "cells").glob("*/"))

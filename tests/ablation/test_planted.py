@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import declared, run
 
+from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import find
-from plugformer_ablation.statistics.judgement import Verdict
 
 SHORT = (
     "data.size=1000",
@@ -25,7 +25,7 @@ def test_a_model_that_cannot_see_order_is_worse_at_dates(registry, tmp_path):
     study = declared("model.position=[learned, none]", settings=SHORT, seeds=4)
     results, _ = run(study, tmp_path / "s", registry, Console(file=io.StringIO()))
     (comparison,) = find(results).comparisons
-    assert comparison.judgement.verdict is Verdict.WORSE, comparison
+    assert comparison["verdict"] == Verdict.WORSE, comparison
 
 
 @pytest.mark.long
@@ -33,5 +33,5 @@ def test_a_model_that_forgets_most_is_worse_and_streams_are_alike(registry, tmp_
     settings = [*SHORT, "training.steps=200", "training.evaluate_every=200"]
     study = declared("model.dropout=[0.1, 0.6]", "training.stream=[0, 1]", settings=settings, seeds=5)
     results, _ = run(study, tmp_path / "s", registry, Console(file=io.StringIO()))
-    verdicts = [each.judgement.verdict for each in find(results).comparisons]
+    verdicts = [each["verdict"] for each in find(results).comparisons]
     assert verdicts == [Verdict.WORSE, Verdict.NOT_DISTINGUISHABLE]

@@ -10,9 +10,9 @@ from tests.ablation.studies import declared, run
 
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
+from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.local_executor import LocalExecutor
-from plugformer_ablation.resolution import resolve_variants
-from plugformer_ablation.running import Conductor
+from plugformer_ablation.running import StudyRunner
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAME = "plugformer-differential"
@@ -50,7 +50,7 @@ def made_of(results, component):
 def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(manifest, console, tmp_path):
     study = declared("model.feed_forward=[gelu, {name: squared_relu, bias: false}]", seeds=1)
     registry = Registry.discover().with_local(manifest)
-    results = Conductor(LocalExecutor(1, 1), registry, console).run(study, tmp_path / "s")
+    results = StudyRunner(LocalExecutor(1, 1), registry, console).run(study, tmp_path / "s")
     assert [cell.failure for cell in results.cells] == [None, None]
     assert made_of(results, "feed_forward/squared_relu")["distribution"] == "local"
     assert run(study, tmp_path / "s", registry, console)[1] == []
@@ -70,4 +70,4 @@ def test_a_component_of_an_installed_plugin_is_a_value(installed, console, tmp_p
 
 def test_a_plugin_that_is_not_installed_is_an_unknown_value(registry):
     with pytest.raises(ConfigurationError, match="unknown attention 'differential'"):
-        resolve_variants(declared("model.attention=[mha, differential]"), registry)
+        resolve_arms(declared("model.attention=[mha, differential]"), registry)

@@ -6,7 +6,6 @@ import pytest
 from tests.ablation.test_local_executor import LONG, cells
 
 from plugformer.runs.training_lock import is_trained
-from plugformer_ablation.executor import Ended, Stopped
 from plugformer_ablation.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="comes with the ray extra")
@@ -26,8 +25,8 @@ def cluster():
 
 def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     waiting = cells(tmp_path, registry)
-    ended = [event for event in RayExecutor().events(waiting) if isinstance(event, Ended)]
-    assert [event.failure for event in ended] == [None, None]
+    ended = [message for _, message in filter(None, RayExecutor().events(waiting))]
+    assert [message.failure for message in ended] == [None, None]
     assert all(cell.result().loss > 0 for cell in waiting)
 
 
@@ -36,8 +35,7 @@ def test_no_more_cells_at_a_time_than_workers(registry, tmp_path):
     running = 0
     for event in RayExecutor(workers=1).events(waiting):
         running = max(running, sum(is_trained(cell.folder) for cell in waiting))
-        if isinstance(event, Ended):
-            assert event.failure is None
+        assert event is None or event[1].failure is None
     assert running <= 1
     assert all(cell.finished for cell in waiting)
 
@@ -51,8 +49,8 @@ def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(settings, registry
         assert time.monotonic() < deadline
         if all(list((cell.folder / "checkpoints").glob("step-*")) for cell in waiting):
             executor.stop()
-        if isinstance(event, Stopped):
-            stopped.append(event.cell)
+        if event is not None and event[1].stopped:
+            stopped.append(event[0])
     assert len(stopped) == 2
     assert all("go on with" in cell.log.read_text() for cell in waiting)
 
@@ -60,8 +58,7 @@ def test_asked_to_stop_cells_on_a_cluster_save_what_they_have(settings, registry
 def test_a_failing_cell_on_a_cluster_fails_alone(registry, tmp_path):
     waiting = cells(tmp_path, registry)
     waiting[0].task.write_text("type: nonsense\n")
-    failures = {
-        each.cell.seed: each.failure for each in RayExecutor().events(waiting) if isinstance(each, Ended)
-    }
+    ended = filter(None, RayExecutor().events(waiting))
+    failures = {cell.seed: message.failure for cell, message in ended}
     assert "nonsense" in failures[1]
     assert failures[2] is None

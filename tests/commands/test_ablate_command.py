@@ -61,7 +61,7 @@ def test_workers_are_a_limit_on_a_cluster_too(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "ray", object())
     assert isinstance(_executor("ray", 3), ray_executor.RayExecutor)
-    assert _executor("ray", 3)._workers == 3
+    assert _executor("ray", 3).workers == 3
 
 
 def test_each_gpu_has_a_worker_unless_told_otherwise(monkeypatch):
@@ -72,7 +72,7 @@ def test_each_gpu_has_a_worker_unless_told_otherwise(monkeypatch):
     for gpus, workers, expected in (([], None, (8, 1)), (["4", "6"], None, (2, 4)), (["0"], 2, (2, 4))):
         monkeypatch.setattr(local_executor, "visible_gpus", lambda gpus=gpus: gpus)
         executor = _executor("local", workers)
-        assert (executor._workers, executor.threads, executor._gpus) == (*expected, gpus)
+        assert (executor.workers, executor.threads, executor._gpus) == (*expected, gpus)
 
 
 def test_a_failed_training_shows_in_the_exit_status(run, inline):

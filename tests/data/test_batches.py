@@ -9,7 +9,7 @@ from tests.batches import labelled, pairs
 from plugformer.data.arrow import TokenColumn
 from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side, pad
 from plugformer_plugins.task_type.regression import Regression
-from plugformer_testing.small_tasks import split_of, vocabularies_of
+from plugformer_testing.small_tasks import SmallTask
 
 ROWS = [[5, 6], [], [7, 8, 9]]
 
@@ -59,7 +59,7 @@ def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPa
     task_type = Regression(inputs=["one", "other"])
     task_type.learned = {"mean": 0.0, "deviation": 1.0}
     examples = {"one": ["a", "b"], "other": ["c", "d"], "number": [1.0, 2.0]}
-    split = split_of(vocabularies_of(task_type, examples), examples)
+    split = SmallTask(task_type, examples).split()
     read = split.example
     monkeypatch.setattr(split, "example", pytest.fail)
     batch = split.batch([1, 0]).to("cpu")

@@ -5,6 +5,7 @@ from copy import copy
 import pyarrow as pa
 import pytest
 from datasets import Dataset
+from tests.pieces import Pieces
 
 from plugformer.configuration.task import DataBlock
 from plugformer.data.length import limited
@@ -17,7 +18,6 @@ from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
-from plugformer_testing.small_tasks import Pieces
 
 SOURCES = ["the quick brown fox jumps over the lazy dog"] * 3
 TARGETS = ["nobody has seen the red house"] * 3

@@ -33,7 +33,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +43,8 @@ from plugformer.commands.main import main
 from plugformer.configuration import resolve
 from plugformer.registry import Registry, parse
 from plugformer.validation import validate_model
-from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.declaration import read_study
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = r'^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$'
@@ -149,7 +148,7 @@ class Page:
         """Checks a task, a manifest, a study, or a part of a task."""
         keys = yaml.safe_load(text).keys()
         if "factors" in keys:
-            resolve_variants(read_study(str(title), Options()), Registry.discover())
+            resolve_arms(read_study(str(title)), Registry.discover())
             return
         if keys & _MANIFEST:
             assert parse(text.encode(), "block").problems == ()
@@ -183,12 +182,6 @@ def _install(folder: Path) -> None:
     sys.path += [str(info.parent), str(folder.resolve())]
     os.environ["PLUGFORMER_PLUGINS"] = project["name"]
     importlib.invalidate_caches()
-    _stop_fork_server()
-
-
-def _stop_fork_server() -> None:
-    """Has processes that are started from here on get today's environment, not that of the first one."""
-    forkserver._forkserver._stop()
 
 
 def _commands(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -211,10 +204,16 @@ def _run_here(arguments: list[str], given: bytes) -> tuple[object, str, str]:
     return status or 0, out.getvalue(), err.getvalue()
 
 
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pages find the examples that another has prepared: some show commands that read all dates."""
+    return tmp_path_factory.mktemp("prepared")
+
+
 @pytest.fixture
 def do_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_data: Path
-) -> Iterator[Callable[[str], int]]:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_data: Path, prepared: Path
+) -> Callable[[str], int]:
     """Does a page in a folder that has the repository's examples, and no plugins installed."""
     for variable in ("PLUGFORMER_REGISTRY", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
@@ -227,6 +226,6 @@ def do_page(
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    _stop_fork_server()
-    yield lambda text: Page().do(text)
-    _stop_fork_server()
+    (tmp_path / ".cache/plugformer").mkdir(parents=True)
+    (tmp_path / ".cache/plugformer/examples").symlink_to(prepared)
+    return lambda text: Page().do(text)

@@ -20,8 +20,8 @@ from plugformer.interfaces import (
 )
 from plugformer.registry import Registry
 from plugformer.validation import validate
-from plugformer_ablation.declaration import Options, read_study
-from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.declaration import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODEL = ModelContext(width=12, heads=3, hidden_width=20)
@@ -91,7 +91,7 @@ def data(sample_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/study.yaml")), ids=lambda file: file.parent.name)
 def test_studies_are_sound(file: Path, registry: Registry) -> None:
-    assert len(resolve_variants(read_study(str(file), Options()), registry)) > 1
+    assert len(resolve_arms(read_study(str(file)), registry)) > 1
 
 
 @pytest.mark.usefixtures("data")

@@ -1,10 +1,12 @@
-"""The gallery is what its page says: short files that keep their contracts and train."""
+"""The gallery is what its page says: short files that keep their contracts and train.
+
+Its own tests are run by `.ci/plugins`, from its wheel.
+"""
 
 import ast
 import importlib
-import os
+import inspect
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,7 +130,8 @@ def test_every_component_of_the_gallery_has_a_row(installed: Registry) -> None:
 def test_a_file_is_as_long_as_the_page_says(row: Row, installed: Registry) -> None:
     file = ROOT / row.file
     text = file.read_text(encoding="utf-8")
-    assert Path(Subject.registered(row.name, installed).file).read_text(encoding="utf-8") == text
+    component = Subject.of(row.name, installed).component
+    assert Path(inspect.getfile(component)).read_text(encoding="utf-8") == text
     lines = len(text.splitlines())
     assert str(lines) == row.lines
     assert row not in OUTSIDE or lines <= LONGEST
@@ -172,7 +175,7 @@ def test_a_component_keeps_its_contract_as_the_page_says(row: Row, installed: Re
         count = len(checks_of(Kind(row.name.partition("/")[0])))
         assert row.check == f"{count} of {count} checks passed"
         return
-    found = report(Subject.registered(row.name, installed))
+    found = report(Subject.of(row.name, installed))
     assert found.passed, [str(each) for each in found.outcomes]
     assert found.summary() == row.check
 
@@ -222,35 +225,3 @@ def test_gradient_checkpointing_changes_nothing(
         model(batch).total.backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     torch.testing.assert_close(gradients[0], gradients[1])
-
-
-def test_the_gallery_passes_its_own_tests(tmp_path: Path) -> None:
-    """All but the contracts without options, which are above."""
-    contracts = [
-        f"tests/{file.name}::{name}"
-        for file in (GALLERY / "tests").glob("test_*.py")
-        for name in re.findall(r'^(test_\w+) = contract_tests\("[\w/-]+"\)$', file.read_text("utf-8"), re.M)
-    ]
-    information = tmp_path / "plugformer_gallery-0.1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: plugformer-gallery\nVersion: 0.1.0\n")
-    (information / "entry_points.txt").write_text("[plugformer]\ngallery = plugformer_gallery\n")
-    path = os.pathsep.join([str(tmp_path), str(GALLERY), *filter(None, sys.path)])
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *(f"--deselect={name}[" for name in contracts),
-            GALLERY / "tests",
-        ],
-        env={**os.environ, "PYTHONPATH": path, "PLUGFORMER_PLUGINS": "plugformer-gallery"},
-        cwd=GALLERY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout

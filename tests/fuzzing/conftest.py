@@ -102,7 +102,10 @@ def deadline() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=[SHORT, pytest.param(LONG, marks=pytest.mark.long)], ids=["short", "long"])
+@pytest.fixture(
+    params=[pytest.param(SHORT, marks=pytest.mark.brief), pytest.param(LONG, marks=pytest.mark.long)],
+    ids=["short", "long"],
+)
 def fuzz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fuzz:
     """Runs a reader on many cases: it succeeds or raises one of our errors, soon, and touches nothing else.
 

@@ -2,20 +2,23 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forking import run
 
 PROGRAM = Path(__file__).with_name("crashes.py")
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the program forks")
 
 
+KILLS = pytest.mark.parametrize(
+    "kills", [pytest.param(3, marks=pytest.mark.brief), pytest.param(25, marks=pytest.mark.long)]
+)
+
+
 def killed(what, folder, kills):
-    program = [sys.executable, str(PROGRAM), what, str(folder / "runs"), str(kills)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    done = run(str(PROGRAM), what, str(folder / "runs"), str(kills))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["kills"] == sum(found["moments"].values()) == kills
@@ -24,7 +27,7 @@ def killed(what, folder, kills):
     return found
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(25, marks=pytest.mark.long)])
+@KILLS
 def test_a_training(kills, tmp_path):
     killed("training", tmp_path, kills)
 
@@ -35,7 +38,7 @@ def test_a_study(tmp_path):
     assert killed("study", tmp_path, 25)["lost"] == 0
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(25, marks=pytest.mark.long)])
+@KILLS
 def test_predictions(kills, tmp_path):
     """What has been answered until then is a beginning of all answers, and the run is as it was."""
     assert killed("prediction", tmp_path, kills)["answers"] == 100

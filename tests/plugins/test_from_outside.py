@@ -89,7 +89,8 @@ def test_a_command_and_a_hook(tmp_path: Path) -> None:
     shown = plugformer("--help").stdout
     assert "slowest  Show the slowest update of a run. (plugformer-outside 1.0)" in shown
     assert "    plugformer slowest runs/dates" in plugformer("slowest", "--help").stdout
-    trained = plugformer("train", "copying", "--set", "training.steps=3", "--out", "run")
+    short = ["--set=training.steps=3", "--set=data.size=100", "--set=data.held_out=20"]
+    trained = plugformer("train", "copying", *short, "--out", "run")
     assert trained.returncode == 0, trained.stderr
     done = plugformer("slowest", "run")
     assert done.returncode == 0, done.stderr
@@ -97,7 +98,8 @@ def test_a_command_and_a_hook(tmp_path: Path) -> None:
     (tmp_path / "run/seconds.txt").unlink()
     missing = plugformer("slowest", "run")
     assert (missing.returncode, missing.stdout) == (2, "")
-    assert missing.stderr == "Error: run/seconds.txt is missing: train with this plugin installed\n"
+    said = "Error: run/seconds.txt is missing: train with this plugin installed\n"
+    assert missing.stderr.endswith(said)  # behind that it is still importing, where much else runs
 
 
 def test_they_use_documented_names_alone() -> None:

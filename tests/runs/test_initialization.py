@@ -167,7 +167,7 @@ def test_vocabularies_must_be_equal(train_tiny, trained, tmp_path):
 
 
 def test_an_ablation_cell_is_made_of_what_it_takes(trained, tmp_path, registry):
-    from plugformer_ablation.identity import identity, ingredients
+    from plugformer_ablation.cells import identity, ingredients
 
     other = shutil.copytree(trained.directory, tmp_path / "other")
 

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
+from tests.pieces import Pieces
 
 from plugformer.configuration.task import Task
 from plugformer.data.inputs import Inputs
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
-from plugformer_testing.small_tasks import Pieces, split_of, vocabularies_of
+from plugformer_testing.small_tasks import SmallTask
 
 LENGTH, TEXTS = 100, 50
 
@@ -42,7 +44,7 @@ def test_one_token_is_drawn_of_the_shortest_text():
 def test_masks_are_fixed_in_evaluation_and_differ_by_epoch():
     task_type = MaskedLanguageModelling()
     examples = {"text": ["the quick brown fox jumps over the lazy dog again and again"] * 2}
-    split = split_of(vocabularies_of(task_type, examples), examples)
+    split = SmallTask(task_type, examples).split()
 
     def masks(**given):
         return split.batch([0, 1], **given).targets.tolist()
@@ -64,7 +66,8 @@ def test_a_question_asks_for_its_masks_alone():
 
 def test_a_mask_is_not_reported_as_unknown():
     task_type = MaskedLanguageModelling()
-    known = vocabularies_of(task_type, {"text": ["a cat sat"]})
+    pieces = Pieces(["a cat sat"])
+    known = Vocabularies(pieces, pieces, task_type)
     block = {"name": "-"}
     model = {"architecture": block, "head": block}
     task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": model})

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.pieces import Pieces
 
 from plugformer.configuration import check_components, resolve
 from plugformer.creation import create_architecture
@@ -13,7 +14,6 @@ from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model.assembly import assemble
 from plugformer_plugins.task_type.tagging import Tagging
-from plugformer_testing.small_tasks import Pieces
 
 
 @pytest.fixture

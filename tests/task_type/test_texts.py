@@ -1,11 +1,11 @@
 """What is predicted of one or several texts: columns, encoding, targets, questions."""
 
 import pytest
+from tests.pieces import Pieces
 
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import END, Tokenizers
 from plugformer.kinds import Kind
-from plugformer_testing.small_tasks import Pieces
 
 PREDICTED = {"classification": "label", "multi-label": "labels", "regression": "number"}
 LEARNED = {

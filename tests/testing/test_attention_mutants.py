@@ -6,8 +6,8 @@ import torch
 from plugformer.interfaces import Padding, PerPosition, Positions, Scope
 from plugformer.kinds import Kind
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
-from plugformer_testing import module, run
-from plugformer_testing.runner import checks_of
+from plugformer_testing import run
+from plugformer_testing.runner import checks_in, checks_of
 
 
 class Altered(MultiHeadAttention):
@@ -324,6 +324,6 @@ def test_is_caught(assert_caught, mutant, check, words):
 
 
 def test_every_check_of_attention_catches_one():
-    shared = {check.name for check in module.module_checks(lambda *_: torch.zeros(1))}
+    shared = {check.name for check in checks_in("module")}
     checks = {check.name for check in checks_of(Kind.ATTENTION)} - shared
     assert {check for _, check, _ in MUTANTS} == checks

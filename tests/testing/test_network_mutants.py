@@ -10,8 +10,7 @@ from plugformer_plugins.feed_forward.gelu import GELU
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
 from plugformer_plugins.norm.layer_norm import LayerNorm
 from plugformer_plugins.norm.rms_norm import RMSNorm
-from plugformer_testing.module import module_checks
-from plugformer_testing.runner import checks_of
+from plugformer_testing.runner import checks_in, checks_of
 
 
 class NeedsTokens(GELU):
@@ -126,6 +125,6 @@ def test_is_caught(assert_caught, kind, mutant, check, words):
 
 @pytest.mark.parametrize("kind", [Kind.FEED_FORWARD, Kind.NORM])
 def test_every_check_catches_one(kind):
-    shared = {check.name for check in module_checks(lambda *_: torch.zeros(1))}
+    shared = {check.name for check in checks_in("module")}
     checks = {check.name for check in checks_of(kind)} - shared
     assert {check for each, _, check, _ in MUTANTS if each is kind} == checks

@@ -146,10 +146,10 @@ def test_a_component_that_serves_no_place_does_not_pass():
 
 
 def test_the_place_of_a_component_is_the_first_that_it_serves():
-    assert Subject.of_class(RunningMean).place == DECODER
+    assert Subject.of(RunningMean).place == DECODER
 
 
 @pytest.mark.parametrize("place", [ENCODER, CROSS])
 def test_a_place_that_is_asked_for_comes_first(place):
-    subject = Subject.of_class(MultiHeadAttention).given(model=replace(MODEL, place=place))
+    subject = Subject.of(MultiHeadAttention).given(model=replace(MODEL, place=place))
     assert subject.place == place

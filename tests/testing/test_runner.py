@@ -11,10 +11,10 @@ from plugformer.kinds import Kind
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 from plugformer_plugins.schedule.constant import Constant
 from plugformer_testing import Status, contract_tests, run
-from plugformer_testing.check import Check, NotApplicable, fail
+from plugformer_testing.check import Check, NotApplicable, Violation, fail, require_close
 from plugformer_testing.runner import checks_of, outcome
 from plugformer_testing.subject import Subject
-from plugformer_testing.texts import Text, simpler_texts
+from plugformer_testing.texts import Text
 
 
 class StartsAtZero(Schedule):
@@ -33,8 +33,8 @@ class NeedsPower(Schedule):
 CHECK = "only_the_last_update_may_stand_still"
 
 
-def tried(function, cases=(), simpler=lambda case: ()):
-    return outcome(Subject.of_class(Constant), Check("tried", "", function, cases, simpler))
+def tried(function, cases=()):
+    return outcome(Subject.of(Constant), Check(function, cases))
 
 
 def test_a_failure_is_reported_and_the_others_run():
@@ -122,7 +122,7 @@ def test_sizes_that_do_not_suit_an_option_can_be_changed():
     assert [each.check for each in refused.of(Status.FAILED)] == ["constructs"]
     assert "kv_heads 3 does not divide 4 heads" in refused.of(Status.FAILED)[0].message
     model = ModelContext(width=24, heads=6, hidden_width=20, max_length=16)
-    subject = Subject.of_class(GroupedQueryAttention).given(options=options, model=model)
+    subject = Subject.of(GroupedQueryAttention).given(options=options, model=model)
     check = next(check for check in checks_of(Kind.ATTENTION) if check.name == "cached_steps_equal_the_whole")
     assert outcome(subject, check).status is Status.PASSED
 
@@ -141,7 +141,7 @@ def test_a_failing_text_is_made_small():
         if "x" in text.value and "y" in text.value:
             fail("x and y")
 
-    assert tried(function, (Text("aaxbb" * 30 + "yy"),), simpler_texts).case in ("'xy'", "'yx'")
+    assert tried(function, (Text("aaxbb" * 30 + "yy"),)).case in ("'xy'", "'yx'")
 
 
 def test_a_skip_says_why_and_a_case_that_applies_is_enough():
@@ -151,6 +151,19 @@ def test_a_skip_says_why_and_a_case_that_applies_is_enough():
 
     assert tried(function, ("no", "no")).message == "it has no heads"
     assert tried(function, ("no", "yes")).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (torch.zeros(2, 3), torch.ones(2, 3), r"Greatest absolute difference: 1\.0 at index \(0, 0\) .*"),
+        (torch.tensor(2.0), torch.tensor(3.0), r"Absolute difference: 1\.0 .*"),
+        (torch.zeros(2), torch.zeros(3), r".*shape.*"),
+    ],
+)
+def test_a_difference_is_said_on_one_line(one, other, said):
+    with pytest.raises(Violation, match=rf"^rows mix \({said}\)$"):
+        require_close(one, other, "rows mix")
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), ZeroDivisionError("by zero"), RecursionError()])
@@ -189,8 +202,9 @@ def test_a_class_that_is_no_component_is_refused():
 @pytest.mark.parametrize("kind", Kind)
 def test_every_check_says_what_it_checks(kind):
     checks = checks_of(kind)
+    assert checks
     assert len({check.name for check in checks}) == len(checks)
-    assert all(check.statement.endswith(".") for check in checks)
+    assert all(check.function.__doc__.rstrip().endswith(".") for check in checks)
 
 
 test_contract = contract_tests("norm/rms_norm", options={"epsilon": 0.001})

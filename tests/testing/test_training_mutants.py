@@ -314,14 +314,14 @@ class Averages(Hook):
 class EvaluatesStrangers(Hook):
     @hookimpl
     def evaluated_parameters(self, model):
-        return {"module.head.weight": model.head.weight.detach()}
+        return {"module.head.output.weight": model.head.output.weight.detach()}
 
 
 class ChangesWhatIsTrained(Hook):
     @hookimpl
     def evaluated_parameters(self, model):
         with torch.no_grad():
-            model.head.weight.zero_()
+            model.head.output.weight.zero_()
 
 
 MUTANTS = [
@@ -402,9 +402,9 @@ MUTANTS = [
         Kind.HOOK,
         EvaluatesStrangers,
         "evaluated_parameters_fit",
-        "'module.head.weight' evaluated, which is no",
+        "'module.head.output.weight' evaluated, which is no",
     ),
-    (Kind.HOOK, ChangesWhatIsTrained, "evaluated_parameters_fit", "it changes head.weight"),
+    (Kind.HOOK, ChangesWhatIsTrained, "evaluated_parameters_fit", "it changes head.output.weight"),
 ]
 
 

@@ -10,6 +10,8 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from tests.forking import Forked
+
 from plugformer.runs.weights import load_tensors
 
 PATIENCE = 300
@@ -38,23 +40,25 @@ class Ended:
     messages: str
 
 
+def begun(arguments, environment):
+    """Starts Python, as users do."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 @contextmanager
-def launched(count, *command):
+def launched(count, *command, start=Forked):
     """Starts processes as torchrun does, which itself would take as long again to start."""
     port = free_port()
     processes = []
     for rank in range(count):
         values = (str(rank), str(rank), str(count), str(count), "127.0.0.1", port)
-        environment = {**os.environ, **dict(zip(LAUNCHED, values, strict=True)), "OMP_NUM_THREADS": "1"}
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, *command],
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
+        processes.append(start(command, dict(zip(LAUNCHED, values, strict=True))))
     try:
         yield processes
     finally:

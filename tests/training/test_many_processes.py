@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.training.processes import (
     PATIENCE,
+    begun,
     checkpoint,
     differences,
     ends,
@@ -33,9 +34,11 @@ SMOOTH = (
 
 
 def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path):
+    """Each is started by itself, and has another seed of Python's hashes."""
     one, two = tmp_path / "one", tmp_path / "two"
     report = train_tiny(one, EXPERTS, STILL, "training.accumulation=2")
-    with launched(2, *train_command(short_settings(EXPERTS, STILL), two, "--json")) as processes:
+    command = train_command(short_settings(EXPERTS, STILL), two, "--json")
+    with launched(2, *command, start=begun) as processes:
         main, other = ends(processes)
     assert (main.status, other.status) == (0, 0), main.messages + other.messages
     assert differences(one, two) < 1e-6

@@ -1,7 +1,7 @@
 """Examples in Arrow files: written a few rows at a time, their columns read memory-mapped."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -57,9 +57,18 @@ def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
         rows: Each with a value for every column; consumed as they are written.
         features: Names and types of the columns.
     """
+    return mapped(lambda file: write_arrow(file, _tables(rows, features.arrow_schema), features))
+
+
+def mapped(write: Callable[[Path], object]) -> Dataset:
+    """Returns a memory-mapped data set of what is written into an Arrow file.
+
+    Args:
+        write: Writes the file.
+    """
     file = scratch_folder(PLACE) / f"{uuid4().hex}.arrow"
     try:
-        write_arrow(file, _tables(rows, features.arrow_schema), features)
+        write(file)
         return Dataset.from_file(str(file))
     finally:
         with suppress(OSError):  # what is mapped stays readable; Windows keeps it until the process ends

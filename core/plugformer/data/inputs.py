@@ -1,21 +1,19 @@
 """What a trained model is asked beside its task's examples: texts to answer, and files to be measured on."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset
 from pydantic import ValidationError
 
-from plugformer.cache import scratch_folder
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
-from plugformer.data.arrow import PLACE
+from plugformer.data.arrow import mapped
 from plugformer.data.encoding import EncodedSplit, token_columns
 from plugformer.data.length import LengthCount, limited
 from plugformer.data.preparation import quiet
@@ -198,7 +196,7 @@ def read_files(
         def place(row: int) -> str:
             return f"{name}, example {row + 1}"
 
-        encoded = _encoded(examples, vocabularies, place)
+        encoded = mapped(lambda file: encode_to_file(file, examples, vocabularies, place))
     split, count = limited(
         encoded, task.data, task.model.max_length, vocabularies, create_architecture(task, registry), place
     )
@@ -229,14 +227,3 @@ def _with_files(files: Sequence[Path], task: Task, registry: Registry) -> dict[s
         f"data {name!r} cannot read {len(paths)} file{'s' * (len(paths) > 1)} as a split: "
         f"{', '.join(map(str, files))}; parallel files are two, source before target"
     )
-
-
-def _encoded(examples: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]) -> Dataset:
-    """Returns examples with their numbers, memory-mapped."""
-    file = scratch_folder(PLACE) / f"{uuid4().hex}.arrow"
-    try:
-        encode_to_file(file, examples, vocabularies, place)
-        return Dataset.from_file(str(file))
-    finally:
-        with suppress(OSError):  # what is mapped stays readable; Windows keeps it until the process ends
-            file.unlink()

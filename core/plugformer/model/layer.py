@@ -13,7 +13,6 @@ from plugformer.interfaces import (
     Positions,
     Residual,
     Scope,
-    State,
     Sublayer,
     take_tokens,
 )
@@ -80,15 +79,9 @@ class Layer(nn.Module):
                 states of other layers; None where nothing is kept, read or shared.
             cross: From the new tokens to those of the other stack, if there is one to read.
         """
-
-        def read_itself(hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-            def project() -> State:
-                return self.attention.project(hidden, scope.query)
-
-            state = project() if cache is None else cache.remember(project)
-            return self.attention.attend(hidden, state, scope)
-
-        sublayers: dict[str, Sublayer] = {"attention": _WithDropout(read_itself, self.dropout)}
+        sublayers: dict[str, Sublayer] = {
+            "attention": _WithDropout(lambda hidden: self._read_itself(hidden, scope, cache), self.dropout)
+        }
         if (reader := self.cross_attention) is not None:
             kept, seen = cast("LayerCache", cache), cast("Scope", cross)
             sublayers["cross_attention"] = _WithDropout(
@@ -99,6 +92,15 @@ class Layer(nn.Module):
         )
         output: Tensor = self.residual(x, sublayers)
         return output
+
+    def _read_itself(
+        self, hidden: Float[Tensor, "batch length width"], scope: Scope, cache: LayerCache | None
+    ) -> Float[Tensor, "batch length width"]:
+        if cache is None:
+            state = self.attention.project(hidden, scope.query)
+        else:
+            state = cache.remember(lambda: self.attention.project(hidden, scope.query))
+        return self.attention.attend(hidden, state, scope)
 
 
 def with_empty_past(

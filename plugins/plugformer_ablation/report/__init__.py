@@ -1,4 +1,4 @@
 """The report of a study: a table for the terminal, one page with all figures, and files for other programs.
 
-Reading order: wording, terminal, records, latex, figures, page, writing.
+Reading order: text, figures, writing.
 """

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from plugformer.runs import History
-from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing
+from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, panels
 
 _LINES: dict[str, dict[str, Any]] = {
     "training": {"color": BLUE, "linewidth": 1.0},
@@ -37,14 +37,9 @@ def draw_history(history: History) -> Iterator[Drawing]:
 
 
 def _panels(history: History, names: list[str]) -> Figure:
-    columns = min(_COLUMNS, len(names))
-    rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(columns * _PANEL[0], rows * _PANEL[1]), layout="constrained")
-    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for axes, name in zip(panels, names, strict=False):
+    figure, found = panels(len(names), _COLUMNS, _PANEL)
+    for axes, name in zip(found, names, strict=True):
         _draw(axes, name, history.curves[name], None if name == _RATE else history.best)
-    for axes in panels[len(names) :]:
-        axes.remove()
     return figure
 
 
@@ -62,7 +57,5 @@ def _draw(axes: Axes, name: str, events: dict[str, list[tuple[int, float]]], bes
     axes.set_title(name.replace("_", " "))
     axes.set_xlabel("update")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
-    axes.grid(visible=True)
-    axes.spines[["top", "right"]].set_visible(False)
     if len(events) > 1:
         axes.legend()

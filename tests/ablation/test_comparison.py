@@ -1,4 +1,4 @@
-"""Comparisons of two arms: which tests they have, and the cases in which they have none."""
+"""Comparisons of two arms: which tests they have, and verdicts with Bonferroni's correction by hand."""
 
 import math
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer_ablation.statistics.bootstrap import resampled
-from plugformer_ablation.statistics.contrast import Trials, contrast
+from plugformer_ablation.comparison import Comparison, Scores, Verdict, compare, judge
+from plugformer_ablation.statistics import StudentT, resampled
 
 SEEDS = range(1, 6)
 EXAMPLES = 60
@@ -17,7 +17,7 @@ def trials(right, seeds=SEEDS, resamples=300):
     """Returns an arm from which examples each seed has right, (seeds, examples)."""
     cells = [np.asarray(row, dtype=float)[:, None] for row in right]
     scores = resampled(cells, lambda rows: float(rows.mean()), resamples)
-    return Trials(
+    return Scores(
         {seed: float(cell.mean()) for seed, cell in zip(seeds, cells, strict=True)},
         dict(zip(seeds, scores, strict=True)),
         len(cells[0]),
@@ -36,7 +36,7 @@ def numbers(found):
 
 def test_an_ordinary_comparison():
     ours, theirs = answers(0.8, 1), answers(0.6, 2)
-    found = contrast(trials(ours), trials(theirs), SEEDS)
+    found = compare(trials(ours), trials(theirs), SEEDS)
     differences = ours.mean(1) - theirs.mean(1)
     over_seeds = stats.ttest_rel(ours.mean(1), theirs.mean(1))
     assert found.difference == pytest.approx(differences.mean())
@@ -61,7 +61,7 @@ def test_seeds_and_examples_together_by_the_closed_form_of_a_mean():
     effects = generator.normal(0, 0.03, (seeds, 1)) + generator.normal(0, 0.5, (1, examples))
     ours = effects + generator.normal(0, 0.7, (seeds, examples))
     arm, nothing = (trials(each, range(seeds), 2000) for each in (ours, np.zeros_like(ours)))
-    found = contrast(arm, nothing, range(seeds))
+    found = compare(arm, nothing, range(seeds))
     rows, columns, whole = ours.mean(1), ours.mean(0), ours.mean()
     rest = ours - rows[:, None] - columns + whole
     squares = (
@@ -70,7 +70,7 @@ def test_seeds_and_examples_together_by_the_closed_form_of_a_mean():
         (rest**2).sum() / ((seeds - 1) * (examples - 1)),
     )
     expected = math.sqrt((squares[0] + squares[1] - squares[2]) / (seeds * examples))
-    assert found.both.error == pytest.approx(expected, rel=0.05)
+    assert found.both.total_error == pytest.approx(expected, rel=0.05)
     assert math.hypot(found.seeds.error, found.examples.error) > 1.05 * expected, (
         "counts what is in both twice"
     )
@@ -78,7 +78,7 @@ def test_seeds_and_examples_together_by_the_closed_form_of_a_mean():
 
 def test_the_interval_excludes_zero_exactly_where_p_is_small():
     for seed in range(40):
-        found = contrast(trials(answers(0.7, seed)), trials(answers(0.6, seed + 100)), SEEDS)
+        found = compare(trials(answers(0.7, seed)), trials(answers(0.6, seed + 100)), SEEDS)
         for level in (0.5, 0.8, 0.95, 0.9875):
             low, high = found.interval(level)
             assert (low > 0 or high < 0) is (found.p < 1 - level)
@@ -86,12 +86,12 @@ def test_the_interval_excludes_zero_exactly_where_p_is_small():
 
 def test_pairs_have_the_same_seed_in_whatever_order():
     ours = trials(answers(0.8, 1))
-    backwards = Trials(dict(reversed(ours.scores.items())), ours.resampled, ours.examples)
-    assert contrast(backwards, ours, SEEDS).identical
+    backwards = Scores(dict(reversed(ours.scores.items())), ours.resampled, ours.examples)
+    assert compare(backwards, ours, SEEDS).identical
 
 
 def test_one_seed_gives_an_interval_but_no_verdict():
-    found = contrast(trials(answers(0.9, 1, 1), [1]), trials(answers(0.5, 2, 1), [1]), [1])
+    found = compare(trials(answers(0.9, 1, 1), [1]), trials(answers(0.5, 2, 1), [1]), [1])
     assert found.p is None
     assert found.minimum_detectable_difference(0.05) is None
     assert found.effect_size is None
@@ -103,19 +103,19 @@ def test_a_difference_that_is_the_same_with_every_seed():
     right = np.tile(answers(0.5, 1, 1), (5, 1))
     better = right.copy()
     better[:, np.flatnonzero(~right[0])[:10]] = True
-    found = contrast(trials(better), trials(right), SEEDS)
+    found = compare(trials(better), trials(right), SEEDS)
     assert found.seeds is None
     assert found.difference == pytest.approx(10 / EXAMPLES)
     share = 10 / EXAMPLES
     expected = stats.t.sf(share / math.sqrt(share * (1 - share) / EXAMPLES), 4) * 2
     assert found.p == pytest.approx(expected, rel=0.5)  # the error is a bootstrap's
-    assert contrast(trials(better), trials(right), [1, 2]).p > 0.1, "two equal differences show little"
+    assert compare(trials(better), trials(right), [1, 2]).p > 0.1, "two equal differences show little"
     assert any("stands in for theirs" in note for note in found.notes)
     assert all(map(math.isfinite, numbers(found)))
 
 
 def test_from_nothing_to_everything():
-    found = contrast(trials(np.ones((5, EXAMPLES))), trials(np.zeros((5, EXAMPLES))), SEEDS)
+    found = compare(trials(np.ones((5, EXAMPLES))), trials(np.zeros((5, EXAMPLES))), SEEDS)
     assert (found.difference, found.interval(0.99), found.p) == (1.0, (1.0, 1.0), 0.0)
     assert any("the error of the difference is unknown" in note for note in found.notes)
     assert all(map(math.isfinite, numbers(found)))
@@ -124,7 +124,7 @@ def test_from_nothing_to_everything():
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_floor_and_ceiling(value):
     arm = trials(np.full((5, EXAMPLES), value))
-    found = contrast(arm, arm, SEEDS)
+    found = compare(arm, arm, SEEDS)
     assert (found.p, found.interval(0.95), found.minimum_detectable_difference(0.05)) == (1.0, None, None)
     assert any("floor or ceiling" in note for note in found.notes)
     assert all(map(math.isfinite, numbers(found)))
@@ -132,24 +132,24 @@ def test_floor_and_ceiling(value):
 
 def test_identical_arms():
     arm = trials(answers(0.7, 1))
-    found = contrast(arm, arm, SEEDS)
+    found = compare(arm, arm, SEEDS)
     assert found.p == 1.0
     assert found.notes == ("both arms score the same with every seed",)
 
 
 def test_rounding_is_no_difference():
-    arm = Trials({1: 0.3, 2: 0.7}, {1: np.zeros(9), 2: np.zeros(9)}, 5)
-    other = Trials({1: 0.1 + 0.2, 2: 0.7}, arm.resampled, 5)
-    assert contrast(other, arm, [1, 2]).identical
+    arm = Scores({1: 0.3, 2: 0.7}, {1: np.zeros(9), 2: np.zeros(9)}, 5)
+    other = Scores({1: 0.1 + 0.2, 2: 0.7}, arm.resampled, 5)
+    assert compare(other, arm, [1, 2]).identical
 
 
 def test_failed_cells_and_scores_that_are_no_numbers_leave_fewer_pairs():
     ours, theirs = trials(answers(0.8, 1)), trials(answers(0.6, 2))
-    failed = Trials(
+    failed = Scores(
         {seed: score for seed, score in ours.scores.items() if seed != 2}, ours.resampled, EXAMPLES
     )
-    infinite = Trials({**theirs.scores, 4: math.inf}, theirs.resampled, EXAMPLES)
-    found = contrast(failed, infinite, SEEDS)
+    infinite = Scores({**theirs.scores, 4: math.inf}, theirs.resampled, EXAMPLES)
+    found = compare(failed, infinite, SEEDS)
     kept = np.array([ours.scores[seed] - theirs.scores[seed] for seed in (1, 3, 5)])
     assert found.pairs == 3
     assert found.difference == pytest.approx(kept.mean())
@@ -157,7 +157,7 @@ def test_failed_cells_and_scores_that_are_no_numbers_leave_fewer_pairs():
 
 
 def test_no_pair_at_all():
-    found = contrast(Trials({}), trials(answers(0.5, 1)), SEEDS)
+    found = compare(Scores({}), trials(answers(0.5, 1)), SEEDS)
     assert (found.difference, found.pairs, found.p, found.interval(0.95)) == (None, 0, None, None)
     assert found.notes[-1] == "no verdict without a pair of scores"
 
@@ -165,7 +165,7 @@ def test_no_pair_at_all():
 @pytest.mark.parametrize("examples", [0, EXAMPLES - 1])
 def test_examples_that_cannot_be_paired_leave_no_verdict(examples):
     ours, theirs = trials(answers(0.9, 1)), trials(answers(0.3, 2))
-    found = contrast(Trials(ours.scores, ours.resampled, examples), theirs, SEEDS)
+    found = compare(Scores(ours.scores, ours.resampled, examples), theirs, SEEDS)
     assert found.p is None
     assert found.seeds.p < 0.05
     assert any("test examples that both arms share" in note for note in found.notes)
@@ -174,6 +174,58 @@ def test_examples_that_cannot_be_paired_leave_no_verdict(examples):
 def test_a_metric_without_a_number_on_some_resamples_leaves_no_verdict():
     ours, theirs = trials(answers(0.9, 1)), trials(answers(0.3, 2))
     broken = {seed: np.full_like(scores, np.nan) for seed, scores in ours.resampled.items()}
-    found = contrast(Trials(ours.scores, broken, EXAMPLES), theirs, SEEDS)
+    found = compare(Scores(ours.scores, broken, EXAMPLES), theirs, SEEDS)
     assert found.p is None
     assert found.notes == ("no verdict: on some resampled test sets the metric gives no finite number",)
+
+
+def with_p(p, difference=0.1):
+    """Returns a comparison that has a given p."""
+    both = StudentT(difference, abs(difference) / float(stats.t.isf(p / 2, 9)), 9.0)
+    return Comparison(difference, 5, both, both, both)
+
+
+def test_the_correction_by_hand():
+    """0.05 / 4 is 0.0125: Holm's method would have found 0.013 as well, beside an interval with 0 in it."""
+    found = judge([with_p(p) for p in (0.04, 0.01, 0.3, 0.013)], higher_is_better=True)
+    assert [each["p"]["corrected"] for each in found] == pytest.approx([0.16, 0.04, 1.0, 0.052])
+    assert [each["verdict"] == Verdict.BETTER for each in found] == [False, True, False, False]
+    assert {each["level"] for each in found} == {1 - 0.05 / 4}
+
+
+def test_verdict_p_and_interval_never_contradict_each_other():
+    generator = np.random.default_rng(1)
+    for _ in range(100):
+        drawn = [
+            with_p(p, difference) for p, difference in generator.uniform((0, -1), (0.06, 1), (5, 2)).tolist()
+        ]
+        for each in judge(drawn, higher_is_better=True):
+            different = each["verdict"] in (Verdict.BETTER, Verdict.WORSE)
+            assert different is (each["low"] > 0 or each["high"] < 0) is (each["p"]["corrected"] <= 0.05)
+            assert different or each["verdict"] == Verdict.NOT_DISTINGUISHABLE
+
+
+@pytest.mark.parametrize(
+    ("difference", "higher", "verdict"),
+    [(0.1, True, "better"), (-0.1, True, "worse"), (0.1, False, "worse"), (-0.1, False, "better")],
+)
+def test_direction(difference, higher, verdict):
+    (found,) = judge([with_p(0.01, difference)], higher_is_better=higher)
+    assert found["verdict"] == verdict
+
+
+def test_comparisons_that_cannot_be_tested_count_among_the_planned_ones():
+    alone = judge([with_p(0.03)], higher_is_better=True)
+    beside = judge([with_p(0.03), Comparison(None, 0)], higher_is_better=True)
+    assert (alone[0]["verdict"], beside[0]["verdict"]) == (Verdict.BETTER, Verdict.NOT_DISTINGUISHABLE)
+    assert (beside[1]["verdict"], beside[1]["p"]["corrected"]) == (Verdict.NONE, None)
+
+
+def test_a_single_comparison_needs_no_correction():
+    (found,) = judge([with_p(0.03)], higher_is_better=True)
+    assert found["p"] == {"single": pytest.approx(0.03), "corrected": found["p"]["single"]}
+    assert {end: found[end] for end in ("low", "high")} == found["interval_95"]
+
+
+def test_a_study_without_comparisons():
+    assert judge([], higher_is_better=True) == []

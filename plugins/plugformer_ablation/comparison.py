@@ -1,14 +1,19 @@
-"""Two arms side by side: the tests that their cells allow, and what is to be said where there are none."""
+"""Whether an arm differs from its baseline, over seeds and test examples; corrected for all of a study."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from math import isfinite, nan, sqrt
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer_ablation.statistics.student import StudentT, TwoErrors, paired
+from plugformer_ablation.statistics import Interval, StudentT
+
+ALPHA = 0.05
+"""The chance that a study whose arms are all alike reports any difference."""
 
 _EXTREMES = (0.0, 1.0, 100.0)
 """Where metrics of this field have their floor or ceiling: shares, perplexity, scores in percent."""
@@ -18,7 +23,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Trials:
+class Scores:
     """What one arm scored.
 
     Attributes:
@@ -33,8 +38,17 @@ class Trials:
     examples: int = 0
 
 
+class Verdict(StrEnum):
+    """What a study says about an arm against its baseline."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NOT_DISTINGUISHABLE = "not distinguishable"
+    NONE = "no verdict"
+
+
 @dataclass(frozen=True)
-class Contrast:
+class Comparison:
     """An arm minus its baseline.
 
     Attributes:
@@ -52,14 +66,9 @@ class Contrast:
     pairs: int
     seeds: StudentT | None = None
     examples: StudentT | None = None
-    both: StudentT | TwoErrors | None = None
+    both: StudentT | None = None
     identical: bool = False
     notes: tuple[str, ...] = ()
-
-    @property
-    def decidable(self) -> bool:
-        """Whether the difference can be tested over seeds and over examples."""
-        return self.identical or self.both is not None
 
     @property
     def p(self) -> float | None:
@@ -75,11 +84,9 @@ class Contrast:
         Lakens (2013), equation 7, https://doi.org/10.3389/fpsyg.2013.00863. It depends on how alike the pairs
         are, and is not to be compared with effect sizes of unpaired studies.
         """
-        if self.seeds is None:
-            return None
-        return self.seeds.difference / (self.seeds.error * sqrt(self.pairs))
+        return None if self.seeds is None else self.seeds.mean / (self.seeds.error * sqrt(self.pairs))
 
-    def interval(self, level: float) -> tuple[float, float] | None:
+    def interval(self, level: float) -> Interval | None:
         """Returns the interval over seeds and examples, or over what of them there is.
 
         It excludes 0 exactly where `p` is below 1 - level. None if there is none, or the arms are identical.
@@ -96,8 +103,22 @@ class Contrast:
             return None
         return self.both.minimum_detectable_difference(alpha) or None
 
+    def verdict(self, level: float, *, higher_is_better: bool) -> Verdict:
+        """Returns what is to be concluded: there is a difference if 0 is outside of the interval.
 
-def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
+        Args:
+            level: Of the interval.
+            higher_is_better: The direction of the metric.
+        """
+        if self.both is None and not self.identical:
+            return Verdict.NONE
+        low, high = self.interval(level) or (0.0, 0.0)
+        if low <= 0 <= high:
+            return Verdict.NOT_DISTINGUISHABLE
+        return Verdict.BETTER if (low > 0) == higher_is_better else Verdict.WORSE
+
+
+def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> Comparison:
     """Compares an arm with its baseline, pair by pair of the same seed.
 
     Args:
@@ -105,29 +126,29 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
         baseline: What it is compared with.
         seeds: The study's; those without a finite score in both arms are left out, and counted in the notes.
     """
-    common = [seed for seed in seeds if _scored(arm, seed) and _scored(baseline, seed)]
+    common = [seed for seed in seeds if all(isfinite(each.scores.get(seed, nan)) for each in (arm, baseline))]
     notes = []
     if len(common) < len(seeds):
         notes.append(f"{len(common)} of {len(seeds)} seeds have a score in both arms")
     if not common:
-        return Contrast(None, 0, notes=(*notes, "no verdict without a pair of scores"))
+        return Comparison(None, 0, notes=(*notes, "no verdict without a pair of scores"))
     ours, theirs = (np.array([each.scores[seed] for seed in common]) for each in (arm, baseline))
     difference = float((ours - theirs).mean())
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
-    over_seeds = None if same else paired(ours - theirs)
+    over_seeds = None if same else StudentT.of(ours - theirs)
     missing = _unpaired(arm, baseline, common)
     over_examples: StudentT | None = None
-    both: StudentT | TwoErrors | None = None
+    both: StudentT | None = None
     if not missing:
         over_examples, shared = _over_examples(arm, baseline, common, difference)
         if over_seeds is not None:
-            both = TwoErrors(over_seeds, shared)
+            both = StudentT(difference, over_seeds.error, over_seeds.freedom, shared)
         elif len(common) > 1:
             # A few equal differences do not show that seeds never matter: their number limits what is known.
             both = StudentT(difference, over_examples.error, float(len(common) - 1))
-    if both is not None and both.error == 0 and difference:
+    if both is not None and both.total_error == 0 and difference:
         notes.append("neither seeds nor test examples varied: the error of the difference is unknown")
-    return Contrast(
+    return Comparison(
         difference,
         len(common),
         over_seeds,
@@ -138,11 +159,49 @@ def contrast(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> Contrast:
     )
 
 
-def _scored(trials: Trials, seed: int) -> bool:
-    return isfinite(trials.scores.get(seed, nan))
+def judge(comparisons: Sequence[Comparison], *, higher_is_better: bool) -> list[dict[str, Any]]:
+    """Judges all comparisons of a study together, and returns a record of each for the study's report.
+
+    One correction, Bonferroni's, is made for p, intervals and verdicts: Dunn (1961),
+    https://doi.org/10.1080/01621459.1961.10482090. Comparisons that cannot be tested count among those
+    planned: a failed cell does not make it easier for the others. `level` is that of the interval from `low`
+    to `high`, so high that all of the study hold together with 95 %; `p.corrected` is below `ALPHA` exactly
+    where this interval excludes 0. `interval_95` and `p.single` are as if there were one comparison alone.
+
+    Args:
+        comparisons: All that the study has planned.
+        higher_is_better: The direction of the metric.
+    """
+    number = len(comparisons)
+    alpha = ALPHA / max(number, 1)
+    return [
+        {
+            "pairs": each.pairs,
+            "difference": each.difference,
+            "level": 1 - alpha,
+            **_ends(each.interval(1 - alpha)),
+            "interval_95": _ends(each.interval(1 - ALPHA)),
+            "p": {"single": each.p, "corrected": None if each.p is None else min(1.0, each.p * number)},
+            "standard_error": {
+                name: None if found is None else found.total_error
+                for name, found in (("seeds", each.seeds), ("examples", each.examples), ("both", each.both))
+            },
+            "effect_size_dz": each.effect_size,
+            "verdict": str(each.verdict(1 - alpha, higher_is_better=higher_is_better)),
+            "minimum_detectable_difference": each.minimum_detectable_difference(alpha),
+            "notes": list(each.notes),
+        }
+        for each in comparisons
+    ]
 
 
-def _unpaired(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> str:
+def _ends(interval: Interval | None) -> dict[str, float | None]:
+    """Returns the ends of an interval as JSON can hold them, which knows neither infinity nor NaN."""
+    low, high = interval if interval and all(map(isfinite, interval)) else (None, None)
+    return {"low": low, "high": high}
+
+
+def _unpaired(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> str:
     """Returns why there is no test over examples; nothing if there is one."""
     complete = all(seed in each.resampled for seed in seeds for each in (arm, baseline))
     if not complete or arm.examples != baseline.examples or arm.examples < 2:
@@ -153,7 +212,7 @@ def _unpaired(arm: Trials, baseline: Trials, seeds: Sequence[int]) -> str:
 
 
 def _over_examples(
-    arm: Trials, baseline: Trials, seeds: Sequence[int], difference: float
+    arm: Scores, baseline: Scores, seeds: Sequence[int], difference: float
 ) -> tuple[StudentT, StudentT]:
     """Returns the difference with its error over examples, and with the part of it that seeds share.
 

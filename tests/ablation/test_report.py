@@ -9,10 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from plugformer_ablation.findings import find
-from plugformer_ablation.report.latex import escape, latex_table
-from plugformer_ablation.report.terminal import report_text
-from plugformer_ablation.report.wording import remarks
-from plugformer_ablation.report.writing import write_report
+from plugformer_ablation.report.text import remarks
+from plugformer_ablation.report.writing import latex_escape, latex_table, report_text, write_report
 from plugformer_ablation.results import CellResult
 
 HOSTILE = 'position=<script>alert("1")</script> & 100%_\\x'
@@ -149,7 +147,7 @@ def test_latex_is_escaped_and_every_row_has_all_columns(findings):
     ],
 )
 def test_escaping(text, expected):
-    assert escape(text) == expected
+    assert latex_escape(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -186,7 +184,7 @@ def test_what_tuning_chose_is_told_and_whether_it_lies_at_an_end(made_up, chosen
     results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
     key = "training.optimizer.lr"
     study = {**results.study, "tune": {key: [0.1, 0.2, 0.3]}}
-    arms = tuple(replace(arm, tuned={key: value}) for arm, value in zip(results.arms, chosen, strict=True))
+    arms = tuple({**arm, "tuned": {key: value}} for arm, value in zip(results.arms, chosen, strict=True))
     line = remarks(find(replace(results, study=study, arms=arms)))[0]
     assert expected in line
     assert ("tried" in line) is (0.2 not in chosen or 0.1 in chosen)

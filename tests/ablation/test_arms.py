@@ -4,11 +4,11 @@ import pytest
 from tests.ablation.studies import declared
 
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.resolution import primary_metric, resolve_variants
+from plugformer_ablation.arms import primary_metric, resolve_arms
 
 
 def test_every_arm_has_its_parts_and_the_common_settings(registry):
-    variants = resolve_variants(declared(), registry)
+    variants = resolve_arms(declared(), registry)
     assert [each.resolved.task.model.attention.name for each in variants] == ["mha", "gqa"]
     assert [each.resolved.task.model.attention.options["kv_heads"] for each in variants[1:]] == [1]
     assert {each.resolved.task.training.steps for each in variants} == {6}
@@ -16,7 +16,7 @@ def test_every_arm_has_its_parts_and_the_common_settings(registry):
 
 def test_a_path_inside_a_component_changes_that_option(registry):
     study = declared("model.attention.kv_heads=[1, 2]", settings=["model.attention=gqa"])
-    variants = resolve_variants(study, registry)
+    variants = resolve_arms(study, registry)
     assert [each.resolved.task.model.attention.options["kv_heads"] for each in variants] == [1, 2]
 
 
@@ -39,13 +39,13 @@ def test_a_path_inside_a_component_changes_that_option(registry):
 )
 def test_an_arm_that_cannot_be_is_refused(swaps, message, registry):
     with pytest.raises(ConfigurationError, match=message):
-        resolve_variants(declared(*swaps), registry)
+        resolve_arms(declared(*swaps), registry)
 
 
 def test_mistakes_of_all_arms_are_told_together_and_once(registry):
     study = declared("model.attention=[mha, gqq, mqq]", "model.postion=[learned, rope]")
     with pytest.raises(ConfigurationError) as error:
-        resolve_variants(study, registry)
+        resolve_arms(study, registry)
     message = str(error.value)
     assert message.count("unknown key 'postion'") == 1
     assert "'gqq'" in message
@@ -55,36 +55,36 @@ def test_mistakes_of_all_arms_are_told_together_and_once(registry):
 def test_an_impossible_combination_of_a_grid_names_its_arm(registry):
     study = declared("model.width=[16, 24]", "model.heads=[2, 16]", design="grid")
     with pytest.raises(ConfigurationError, match=r"in the arm 'width=24, heads=16'"):
-        resolve_variants(study, registry)
+        resolve_arms(study, registry)
 
 
 def test_an_unknown_task_is_told(registry):
-    from plugformer_ablation.declaration import Options, read_study
+    from plugformer_ablation.declaration import read_study
 
-    study = read_study("dtes", Options(swaps=["model.attention=[mha, gqa]"]))
+    study = read_study("dtes", swaps=["model.attention=[mha, gqa]"])
     with pytest.raises(ConfigurationError, match=r"unknown task 'dtes' \(did you mean 'dates'\?\)"):
-        resolve_variants(study, registry)
+        resolve_arms(study, registry)
 
 
 def test_the_primary_metric_is_one_of_the_tasks(registry):
     with pytest.raises(ConfigurationError, match=r"--metric exact_mtch  metric: unknown metric 'exact_mtch'"):
-        resolve_variants(declared(metric="exact_mtch"), registry)
+        resolve_arms(declared(metric="exact_mtch"), registry)
     with pytest.raises(ConfigurationError, match="the task has no metric that could decide"):
-        resolve_variants(declared(settings=["evaluation.metrics=[]"]), registry)
+        resolve_arms(declared(settings=["evaluation.metrics=[]"]), registry)
     study = declared()
-    assert primary_metric(study, resolve_variants(study, registry)[0].resolved) == "exact_match"
+    assert primary_metric(study, resolve_arms(study, registry)[0].resolved) == "exact_match"
 
 
 def test_values_of_tuning_that_are_the_same_are_refused(registry):
     with pytest.raises(ConfigurationError, match="two of the settings to try are the same"):
-        resolve_variants(declared(tune=("training.optimizer.lr=[0.1, 1e-1]",)), registry)
+        resolve_arms(declared(tune=("training.optimizer.lr=[0.1, 1e-1]",)), registry)
 
 
 def test_a_metric_that_the_task_lacks_is_told_from_one_that_does_not_exist(registry):
     with pytest.raises(
         ConfigurationError, match="'token_accuracy' exists, but is not among the task's"
     ) as error:
-        resolve_variants(declared(metric="token_accuracy"), registry)
+        resolve_arms(declared(metric="token_accuracy"), registry)
     assert "add `evaluation.metrics: [..., token_accuracy]` to `set`" in str(error.value)
     with pytest.raises(ConfigurationError, match=r"unknown metric 'exact_mach' \(did you mean 'exact_match'"):
-        resolve_variants(declared(metric="exact_mach"), registry)
+        resolve_arms(declared(metric="exact_mach"), registry)

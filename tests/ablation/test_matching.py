@@ -6,17 +6,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.model.assembly import assemble
-from plugformer_ablation.cost import cost_of, count_parameters, facts_reader
-from plugformer_ablation.fairness import priced
-from plugformer_ablation.matching import mismatch, solve_width
-from plugformer_ablation.resolution import resolve_variants
+from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.matching import count_parameters, data_reader, matched, mismatch, solve_width
+
+read = data_reader(str)
 
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
 
 
 def arms(match, registry, *swaps, settings=()):
     study = declared(*(swaps or SWAPS), settings=settings, match=match)
-    return priced(resolve_variants(study, registry), study, facts_reader(str))
+    return matched(resolve_arms(study, registry), study, read)
 
 
 @pytest.mark.parametrize("slope", [1, 7, 300])
@@ -35,28 +35,29 @@ def test_a_cost_that_no_width_changes_ends_the_search():
 
 def test_parameters_are_those_of_the_model_that_is_trained(registry):
     for arm in arms("none", registry):
-        model = assemble(arm.resolved.task, arm.facts.sizes, registry)
+        sizes = read(arm.resolved).sizes
+        model = assemble(arm.resolved.task, sizes, registry)
         whole = sum(parameter.numel() for parameter in model.parameters())
-        assert arm.cost.parameters == whole
-        assert count_parameters(arm.resolved.task, arm.facts.sizes, registry) == whole
+        assert arm.parameters == whole
+        assert count_parameters(arm.resolved.task, sizes, registry) == whole
 
 
 @pytest.mark.parametrize("feed_forward", ["gelu", "{name: moe, experts: 4}"])
 def test_operations_are_those_of_a_real_forward_pass(feed_forward, registry):
     arm = arms("none", registry, SWAPS[0], settings=[f"model.feed_forward={feed_forward}"])[0]
-    model = assemble(arm.resolved.task, arm.facts.sizes, registry).eval()
+    facts = read(arm.resolved)
+    model = assemble(arm.resolved.task, facts.sizes, registry).eval()
     # The counter does not know the fused attention of the CPU.
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        model.logits(arm.facts.example)
-    per_token = counter.get_total_flops() / arm.facts.example.tokens
-    assert cost_of(arm.resolved.task, arm.facts, registry).flops_per_token == per_token
+        model.logits(facts.example)
+    assert arm.flops_per_token == counter.get_total_flops() / facts.example.tokens
 
 
 @pytest.mark.parametrize("match", ["parameters", "flops"])
 def test_matched_arms_cost_the_same_within_one_per_cent(match, registry):
     wide = ["model.width=128", "model.hidden_width=512"]
     found = arms(match, registry, settings=wide)
-    costs = [arm.cost.parameters if match == "parameters" else arm.cost.flops_per_token for arm in found]
+    costs = [arm.parameters if match == "parameters" else arm.flops_per_token for arm in found]
     assert costs == pytest.approx([costs[0]] * len(costs), rel=0.01)
     assert len({arm.resolved.task.model.hidden_width for arm in found}) > 2
     assert found[0].resolved.task.model.hidden_width == 512

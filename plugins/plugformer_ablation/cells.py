@@ -1,0 +1,195 @@
+"""Cells: one arm trained with one seed, in a run directory whose name says what it is made of."""
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from plugformer.configuration import ResolvedTask, dump
+from plugformer.errors import RunError
+from plugformer.runs import made_of, read_json, write_json, write_text
+from plugformer_ablation.arms import Arm, written
+from plugformer_ablation.results import CellResult, damaged, flat, load_arrays, save_arrays
+
+CELLS = "cells"
+
+FORMAT = 1
+"""Of what a cell keeps beside its run; a new one makes results of older versions unfinished."""
+
+Ingredients = dict[str, Any]
+"""`task`, and `versions`, `components`, `hooks`, `data` and `core` that it is trained with."""
+
+_RESULT, _STATISTICS, _NOTED = "cell.json", "cell_statistics.npz", "made_of.json"
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a worker trains, and where.
+
+    Attributes:
+        arm: Name of the arm.
+        seed: `training.seed`.
+        tried: What tuning tries in it, short; empty in the study itself.
+        folder: Its run directory.
+        ingredients: What it is made of: of the same the same result, which need not be computed twice.
+        manifests: Local manifests.
+        parameters: Of its model.
+        flops_per_token: Of its model; see `Arm`.
+        split: What it is measured on.
+    """
+
+    arm: str
+    seed: int
+    tried: str
+    folder: Path
+    ingredients: Ingredients
+    manifests: tuple[Path, ...]
+    parameters: int
+    flops_per_token: float
+    split: str
+
+    def __str__(self) -> str:
+        return f"{self.arm}, {self.tried or f'seed {self.seed}'}"
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, which no other cell has."""
+        return self.folder.name
+
+    @property
+    def finished(self) -> bool:
+        """Whether its result is there."""
+        return (self.folder / _RESULT).is_file()
+
+    @property
+    def task(self) -> Path:
+        """The file of its task."""
+        return self.folder.with_name(f"{self.folder.name}.yaml")
+
+    @property
+    def log(self) -> Path:
+        """The file of all that its training says."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def final(self) -> Literal["test", "validation"]:
+        """What its training ends with: who is measured on validation has no use for the test splits."""
+        return "validation" if self.split == "validation" else "test"
+
+    def failed(self, message: str) -> CellResult:
+        """Returns a result that says why there is none."""
+        return CellResult(self.arm, self.seed, directory=str(self.folder), failure=message)
+
+    def save(self, result: CellResult) -> None:
+        """Keeps its result; from then on it is finished."""
+        save_arrays(self.folder / _STATISTICS, result.statistics)
+        write_json(self.folder / _RESULT, result.as_json())
+
+    def result(self) -> CellResult:
+        """Returns what `save` kept; arm and folder are the cell's, since folders may be moved.
+
+        Raises:
+            RunError: A file is damaged.
+        """
+        path = self.folder / _RESULT
+        record, statistics = read_json(path), load_arrays(self.folder / _STATISTICS)
+        try:
+            found = CellResult.from_json(record, statistics)
+        except (ValueError, OverflowError) as error:
+            raise damaged(path, error) from error
+        return replace(found, arm=self.arm, seed=self.seed, directory=str(self.folder))
+
+    def discard(self) -> None:
+        """Removes a result that cannot be used, so that the cell is not finished any more."""
+        try:
+            (self.folder / _RESULT).unlink(missing_ok=True)
+        except OSError as error:
+            raise RunError(f"{self.folder} cannot be written: {error.strerror or error}") from error
+
+
+def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: str = "") -> list[Cell]:
+    """Returns an arm's cells, and writes the file of each one's task.
+
+    Args:
+        arm: The arm, with the task that all of them have in common.
+        seeds: One for each cell.
+        out: The study's folder.
+        split: What they are measured on.
+        tried: What tuning tries in them, if that is what they are for.
+    """
+    common = ingredients(arm.resolved, arm.hashes)
+    task, manifests = arm.resolved.task, arm.resolved.registry.local
+    slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:_LONGEST].strip("-")
+    cells = []
+    for seed in seeds:
+        training = {**common["task"]["training"], "seed": seed}
+        parts = {**common, "split": split, "task": {**common["task"], "training": training}}
+        folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts)}"
+        costs = (arm.parameters, arm.flops_per_token)
+        cell = Cell(arm.name, seed, tried, folder, parts, manifests, *costs, split)
+        if not cell.task.exists():
+            cell.task.parent.mkdir(parents=True, exist_ok=True)
+            seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
+            write_text(cell.task, dump(task.model_copy(update=seeded)))
+        cells.append(cell)
+    return cells
+
+
+def ingredients(resolved: ResolvedTask, hashes: Mapping[str, str]) -> Ingredients:
+    """Returns what a task's training is made of.
+
+    Args:
+        resolved: The task, validated.
+        hashes: A hash of each split's content.
+    """
+    return {"format": FORMAT, "task": written(resolved.task), **made_of(resolved, dict(hashes))}
+
+
+def identity(parts: Ingredients) -> str:
+    """Returns a short hash of ingredients."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def changes(before: Ingredients, now: Ingredients) -> list[str]:
+    """Returns what differs between ingredients, a line each."""
+    old, new = flat(before), flat(now)
+    return [
+        f"{path}: {_short(old.get(path))} -> {_short(new.get(path))}"
+        for path in dict.fromkeys([*old, *new])
+        if old.get(path) != new.get(path)
+    ]
+
+
+def tell_changes(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
+    """Says which cells must be run although others of the same name are there, and why; then takes note.
+
+    Args:
+        cells: Those that are about to be run, or looked up.
+        out: The study's folder.
+        notify: Receives a message for each reason.
+    """
+    path = out / CELLS / _NOTED
+    try:
+        noted = read_json(path)
+    except RunError:
+        noted = None  # not there, or damaged: it only explains
+    before: dict[str, Ingredients] = noted if isinstance(noted, dict) else {}
+    reasons: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for cell in cells:
+        old = before.get(str(cell))
+        if old is not None and not cell.finished and (found := changes(old, cell.ingredients)):
+            reasons[tuple(found)].append(str(cell))
+    for why, names in reasons.items():
+        what = f"{len(names)} cells are run again" if len(names) > 1 else f"{names[0]} is run again"
+        notify("\n  ".join([f"{what}, because of changes since the study ran here last:", *why]))
+    write_json(path, {**before, **{str(cell): cell.ingredients for cell in cells}})
+
+
+def _short(value: object) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 40 else f"{text[:12]}..."

@@ -1,0 +1,175 @@
+"""Means with their errors: Student's t, and resampled test sets. Knows neither studies nor files."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import hypot, isfinite
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+POWER = 0.8
+"""At which minimum detectable differences are given, by convention: Cohen (1988), page 56."""
+
+RESAMPLES = 2000
+"""They give a standard error to within 2 %."""
+
+_AT_ONCE = 50  # resamples whose rows are in memory
+_SMALLEST_P = 1e-12
+
+Interval = tuple[float, float]
+"""Its lower and its upper end."""
+
+Aggregate = Callable[[Float[ndarray, "examples statistics"]], float]
+"""The score of a set of examples, from statistics of each."""
+
+
+def resampled(
+    cells: Sequence[Float[ndarray, "examples statistics"]],
+    aggregate: Aggregate,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Float[ndarray, "cells resamples"]:
+    """Returns each cell's score on test sets drawn from the examples with replacement.
+
+    All cells are scored on the same draws, which pairs them. Statistics of different cells are never mixed: a
+    mean of counts of n-grams, or of numbers of classes, would mean nothing.
+
+    Args:
+        cells: Statistics of the same examples for each cell.
+        aggregate: The metric.
+        resamples: Number of draws.
+        seed: Of the draws.
+    """
+    from scipy.stats import bootstrap
+
+    def scores(rows: ndarray, axis: int = -1) -> ndarray:  # noqa: ARG001 (scipy's signature)
+        draws = rows.reshape(-1, rows.shape[-1])
+        found = np.array([[aggregate(statistics[draw]) for draw in draws] for statistics in cells])
+        return found.reshape(len(cells), *rows.shape[:-1])
+
+    result = bootstrap(
+        (np.arange(len(cells[0])),),
+        scores,
+        n_resamples=resamples,
+        batch=_AT_ONCE,
+        vectorized=True,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    )
+    found: Float[ndarray, "cells resamples"] = result.bootstrap_distribution
+    return found
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """A mean with an estimated standard error; Student (1908), https://doi.org/10.2307/2331554.
+
+    Where two independent sources of variation blur it, the squares of their margins add up: Zou and Donner
+    (2008), https://doi.org/10.1002/sim.3095. So the margin is never smaller than that of either, and a source
+    that is known from a few values is not taken to be known well because the other is.
+
+    Attributes:
+        mean: The mean, usually of differences.
+        error: Its standard error; 0 where nothing varied.
+        freedom: Degrees of freedom of the error.
+        other: The same mean with the error from the other source, if there is one.
+    """
+
+    mean: float
+    error: float
+    freedom: float
+    other: "StudentT | None" = None
+
+    @classmethod
+    def of(cls, values: Float[ndarray, " values"]) -> "StudentT":
+        """Returns the mean of at least two values; of paired differences this is the paired t test."""
+        from scipy.stats import sem
+
+        return cls(float(values.mean()), float(sem(values)), float(len(values) - 1))
+
+    @property
+    def total_error(self) -> float:
+        """The standard error from both sources: variances add."""
+        return hypot(*(each.error for each in self._sources))
+
+    @property
+    def p(self) -> float:
+        """The probability, were the true mean 0, of one at least as large to either side.
+
+        With two sources it is the alpha at which the interval begins to exclude 0.
+        """
+        from scipy.optimize import brentq
+        from scipy.special import stdtr
+
+        reach = abs(self.mean)
+        if self.margin(_SMALLEST_P) <= reach and (self.other or not self.error):
+            return 0.0 if reach else 1.0
+        if self.other is None:
+            return float(2 * stdtr(self.freedom, -reach / self.error))
+        return float(brentq(lambda alpha: self.margin(alpha) - reach, _SMALLEST_P, 1.0))
+
+    def margin(self, alpha: float) -> float:
+        """Returns how far the interval reaches to either side, at a level of 1 - alpha."""
+        return hypot(*(each.error * each._critical(alpha) for each in self._sources if each.error))
+
+    def interval(self, level: float) -> Interval:
+        """Returns a confidence interval of the mean, which excludes 0 exactly where p < 1 - level.
+
+        Args:
+            level: Its coverage, as 0.95.
+        """
+        margin = self.margin(1 - level)
+        return self.mean - margin, self.mean + margin
+
+    def minimum_detectable_difference(self, alpha: float) -> float:
+        """Returns the smallest true difference that is found with a power of 80 %.
+
+        Found means that the interval excludes 0 on the right side; an error of 0 gives 0.
+
+        Args:
+            alpha: Two-sided significance level.
+        """
+        return hypot(*(each.error * each._shift(alpha) for each in self._sources if each.error))
+
+    @property
+    def _sources(self) -> tuple["StudentT", ...]:
+        return (self,) if self.other is None else (self, self.other)
+
+    def _critical(self, alpha: float) -> float:
+        """Returns the quantile of t, in standard errors."""
+        from scipy.special import stdtrit
+
+        return float(-stdtrit(self.freedom, alpha / 2))
+
+    def _shift(self, alpha: float) -> float:
+        """Returns the true mean, in standard errors, that is found with a power of 80 %."""
+        from scipy.optimize import brentq
+        from scipy.stats import nct
+
+        critical = self._critical(alpha)
+        largest = 10 + 10 * critical  # the power there is nearly 1
+        return float(brentq(lambda shift: nct.sf(critical, self.freedom, shift) - POWER, 0, largest))
+
+
+def summarize(scores: Iterable[float], level: float = 0.95) -> dict[str, Any] | None:
+    """Returns of the finite scores `mean`, `deviation`, `low` and `high`, and `seeds`, their number.
+
+    `low` and `high` are the t interval of the mean; of a single score they and the deviation are None. None
+    if there are no scores.
+    """
+    values = np.array([score for score in scores if isfinite(score)])
+    if not len(values):
+        return None
+    deviation, low, high = None, None, None
+    if len(values) > 1:
+        deviation = float(values.std(ddof=1))
+        low, high = StudentT.of(values).interval(level)
+    return {
+        "mean": float(values.mean()),
+        "deviation": deviation,
+        "low": low,
+        "high": high,
+        "seeds": len(values),
+    }

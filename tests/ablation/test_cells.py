@@ -1,0 +1,54 @@
+"""What a study keeps: formats that studies of earlier versions have on disk, and go on with."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from plugformer_ablation.cells import Cell, changes, identity
+from plugformer_ablation.study import Study
+
+KEPT = """{
+  "arm": "baseline", "seed": 1, "loss": 2.5, "metrics": {"exact_match": 0.5},
+  "curve": [{"step": 3, "loss": 3.5, "metrics": {"exact_match": 0.25}}],
+  "parameters": 8960, "flops_per_token": 6976.0, "peak_memory_mb": 585.9, "tokens_per_second": 24865.2,
+  "seconds": 0.5, "directory": "/elsewhere/cells/baseline-seed-1-41bb2d8372f5", "failure": null
+}"""
+STUDY = """{
+  "study": "", "task": "dates", "set": {"data.size": 60},
+  "factors": {"attention": {"path": "model.attention", "values": ["mha", {"name": "gqa", "kv_heads": 1}]}},
+  "design": "one-factor", "seeds": 2, "match": "parameters", "metric": null, "split": null,
+  "tune": {"training.optimizer.lr": [0.001, 0.01]}
+}"""
+PARTS = {
+    "format": 1,
+    "task": {"type": "x", "training": {"seed": 1}},
+    "split": "test",
+    "data": {"train": "ab"},
+}
+
+
+def test_a_cell_that_an_earlier_version_finished_is_read(tmp_path: Path) -> None:
+    cell = Cell("baseline", 1, "", tmp_path, {}, (), 8960, 6976.0, "test")
+    assert not cell.finished
+    (tmp_path / "cell.json").write_text(KEPT)
+    np.savez_compressed(tmp_path / "cell_statistics.npz", exact_match=np.array([[1.0], [0.0]]))
+    assert cell.finished
+    found = cell.result()
+    assert found.as_json() == {**json.loads(KEPT), "directory": str(tmp_path)}
+    assert found.statistics["exact_match"].tolist() == [[1.0], [0.0]]
+
+
+def test_cells_are_called_as_earlier_versions_called_them() -> None:
+    assert identity(PARTS) == "f0fac43f6934"
+
+
+def test_the_note_of_an_earlier_version_says_whose_a_folder_is() -> None:
+    study = Study.model_validate(json.loads(STUDY))
+    assert study.model_dump(mode="json", by_alias=True) == json.loads(STUDY)
+    assert study.title == "dates: attention"
+
+
+def test_changes_are_told_leaf_by_leaf() -> None:
+    now = {**PARTS, "task": {"type": "x", "training": {"seed": 2, "steps": 5}}}
+    assert changes(PARTS, now) == ["task.training.seed: 1 -> 2", "task.training.steps: nothing -> 5"]
