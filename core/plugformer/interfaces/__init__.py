@@ -18,12 +18,10 @@ from plugformer.interfaces.batch import (
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
-from plugformer.interfaces.fast_tokenizer import FastTokenizer, byte_piece, read_pipeline
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.hook import Hook
 from plugformer.interfaces.initialization import Initialization, ParameterContext
-from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluating, next_tokens
 from plugformer.interfaces.norm import Norm
@@ -33,11 +31,6 @@ from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, a
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
-from plugformer.interfaces.softmax_attention import (
-    attention_scores,
-    attention_weights,
-    softmax_attention,
-)
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
@@ -61,7 +54,6 @@ __all__ = [
     "Encoded",
     "Example",
     "Examples",
-    "FastTokenizer",
     "FeedForward",
     "Generative",
     "Head",
@@ -111,17 +103,11 @@ __all__ = [
     "Tokens",
     "Value",
     "as_text",
-    "attention_scores",
-    "attention_weights",
-    "byte_piece",
     "evaluating",
-    "linear_cross_entropy",
     "next_tokens",
     "pad",
     "pad_targets",
-    "read_pipeline",
     "require_columns",
     "require_one_text",
-    "softmax_attention",
     "take_tokens",
 ]

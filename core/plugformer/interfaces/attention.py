@@ -156,5 +156,5 @@ class Attention(nn.Module, ABC):
         """Returns what each query reads from the state, as far as the scope allows.
 
         Queries are rotated here with `scope.query.rotate(heads)`; masks and biases are the scope's.
-        `softmax_attention` applies these for an attention that is built on a softmax.
+        `plugformer_blocks.softmax_attention` applies these for an attention that is built on a softmax.
         """

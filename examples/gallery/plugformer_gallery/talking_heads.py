@@ -12,9 +12,8 @@ from plugformer.interfaces import (
     Positions,
     Scope,
     State,
-    attention_scores,
-    attention_weights,
 )
+from plugformer_blocks import attention_scores, attention_weights
 from plugformer_gallery.heads import merged, require_divisible, split
 
 

@@ -16,8 +16,8 @@ from plugformer.interfaces import (
     Positions,
     Scope,
     State,
-    softmax_attention,
 )
+from plugformer_blocks import softmax_attention
 
 
 class DifferentialAttention(Attention):

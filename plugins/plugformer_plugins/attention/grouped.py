@@ -17,8 +17,8 @@ from plugformer.interfaces import (
     Positions,
     Scope,
     State,
-    softmax_attention,
 )
+from plugformer_blocks import softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
 Bias = Annotated[bool, Field(description="Add a learned bias in each of the four projections.")]

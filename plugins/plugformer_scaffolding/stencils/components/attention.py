@@ -14,8 +14,8 @@ from plugformer.interfaces import (
     Positions,
     Scope,
     State,
-    softmax_attention,
 )
+from plugformer_blocks import softmax_attention
 
 
 class NewComponent(Attention):
