@@ -1,7 +1,7 @@
 """The interfaces that components implement, one file for each kind, and the objects that they exchange."""
 
 from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
-from plugformer.interfaces.attention import Attention, PerPosition, Recurrent, State
+from plugformer.interfaces.attention import Attention, State
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -11,8 +11,6 @@ from plugformer.interfaces.batch import (
     Ragged,
     Side,
     Tokens,
-    pad,
-    pad_targets,
     take_tokens,
 )
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
@@ -78,13 +76,11 @@ __all__ = [
     "Padding",
     "ParameterContext",
     "Past",
-    "PerPosition",
     "Place",
     "PositionalEncoding",
     "Positions",
     "Prediction",
     "Ragged",
-    "Recurrent",
     "Residual",
     "ResidualContext",
     "Schedule",
@@ -105,8 +101,6 @@ __all__ = [
     "as_text",
     "evaluating",
     "next_tokens",
-    "pad",
-    "pad_targets",
     "require_columns",
     "require_one_text",
     "take_tokens",
