@@ -9,15 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import (
-    Attention,
-    ModelContext,
-    PerPosition,
-    Positions,
-    Scope,
-    State,
-    softmax_attention,
-)
+from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer_blocks import PerPosition, softmax_attention
 
 
 class DifferentialAttention(Attention):

@@ -10,15 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import (
-    Attention,
-    ModelContext,
-    PerPosition,
-    Positions,
-    Scope,
-    State,
-    softmax_attention,
-)
+from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer_blocks import PerPosition, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
 Bias = Annotated[bool, Field(description="Add a learned bias in each of the four projections.")]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.interfaces import PerPosition
+from plugformer_blocks import PerPosition
 
 
 def pieces(lengths: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
