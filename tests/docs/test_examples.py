@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
 from plugformer.configuration import resolve
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, FeedForward, ModelContext, NoPositions, Padding, Positions, Scope
 from plugformer.registry import Registry
+from plugformer.training.train import train
 from plugformer.validation import validate
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.declaration import read_study
@@ -80,10 +83,29 @@ def data(sample_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
 
 
+AFTER_ANOTHER_RUN = EXAMPLES / "pretraining/study.yaml"
+
+
 @pytest.mark.usefixtures("data")
-@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/study.yaml")), ids=lambda file: file.parent.name)
+@pytest.mark.parametrize(
+    "file",
+    sorted({*EXAMPLES.glob("*/study.yaml")} - {AFTER_ANOTHER_RUN}),
+    ids=lambda file: file.parent.name,
+)
 def test_studies_are_sound(file: Path, registry: Registry) -> None:
     assert len(resolve_arms(read_study(str(file)), registry)) > 1
+
+
+@pytest.mark.usefixtures("data")
+def test_a_study_begins_with_a_pretrained_encoder(tmp_path: Path, registry: Registry) -> None:
+    folder = tmp_path / "examples/pretraining"
+    copytree(AFTER_ANOTHER_RUN.parent, folder)
+    small = ["training.steps=1", "training.epochs=null", "model.width=16", "evaluation.limit=2"]
+    train(str(folder / "captions.yaml"), overrides=small, out=tmp_path / "runs/captions", registry=registry)
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        resolve_arms(read_study(str(folder / AFTER_ANOTHER_RUN.name)), registry)
+    study = read_study(str(folder / AFTER_ANOTHER_RUN.name), settings=["model.width=16"])
+    assert len(resolve_arms(study, registry)) == 2
 
 
 @pytest.mark.usefixtures("data")

@@ -72,7 +72,8 @@ def validated(tmp_path, registry):
         ),
         (
             CLASSIFIER.replace("}}", "}, decoder: {layers: 2}}"),
-            r"top.yaml:3:\d+  model.decoder: architecture 'encoder-only' has no decoder; take these settings out",
+            r"top.yaml:3:\d+  model.decoder: architecture 'encoder-only' has no decoder; "
+            "take these settings out",
         ),
         (
             f"{CLASSIFIER}decoding: {{length: 3}}",
