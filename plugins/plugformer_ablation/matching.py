@@ -18,7 +18,7 @@ from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study
 
 STEP = 8
-"""Hidden widths are multiples of it: other ones are slow on most processors."""
+"""Feed-forward widths are multiples of it: other ones are slow on most processors."""
 
 TOLERANCE = 0.01
 """Arms that differ by less count as matched."""
@@ -141,7 +141,7 @@ def solve_width(cost: Callable[[int], float], target: float) -> int:
     """Returns the multiple of eight at which the cost, which grows with the width, is nearest to a target.
 
     Args:
-        cost: Of a hidden width.
+        cost: Of a feed-forward width.
         target: The cost that is wanted.
     """
     low, high = STEP, STEP
@@ -165,7 +165,9 @@ def mismatch(what: str, cost: float, target: float) -> str:
     if share == 0:
         return ""
     note = f"{what} {share:+.2%} against the baseline"
-    return note if abs(share) <= TOLERANCE else f"{note}: no hidden width comes nearer, it is not matched"
+    if abs(share) <= TOLERANCE:
+        return note
+    return f"{note}: no feed-forward width comes nearer, it is not matched"
 
 
 def _refuse_other_examples(arm: Arm, facts: DataFacts, first: DataFacts, splits: Sequence[str]) -> None:
@@ -179,31 +181,31 @@ def _refuse_other_examples(arm: Arm, facts: DataFacts, first: DataFacts, splits:
 
 
 def _equal(arm: Arm, facts: DataFacts, target: dict[str, float], match: str) -> Arm:
-    """Returns an arm with its costs, which are those of the baseline as nearly as its hidden width allows."""
+    """Returns an arm with its costs, which its feed-forward width brings nearest to the baseline's."""
     task, registry = arm.resolved.task, arm.resolved.registry
     if match in _COUNTED:
 
         @cache
         def cost(width: int) -> float:
-            changed = _with_hidden_width(task, width)
+            changed = _with_ffn_width(task, width)
             if match == "parameters":
                 return float(count_parameters(changed, facts.sizes, registry))
             return count_costs(changed, facts, registry)[match]
 
-        usual, wanted = task.model.hidden_width, float(target[match])
+        usual, wanted = task.model.ffn_width, float(target[match])
         width = usual
         if cost(width) != wanted:
             width = min((usual, solve_width(cost, wanted)), key=lambda each: abs(cost(each) - wanted))
-        note = "" if width == usual else f"hidden width {width} for {usual}"
+        note = "" if width == usual else f"feed-forward width {width} for {usual}"
         remaining = mismatch(_COUNTED[match], cost(width), wanted)
-        arm = arm.with_task(_with_hidden_width(task, width), note, remaining)
+        arm = arm.with_task(_with_ffn_width(task, width), note, remaining)
     costs = count_costs(arm.resolved.task, facts, registry)
     notes = arm.notes if match in _COUNTED else (*arm.notes, *_differences(costs, target))
     return replace(arm, parameters=int(costs["parameters"]), flops_per_token=costs["flops"], notes=notes)
 
 
-def _with_hidden_width(task: Task, width: int) -> Task:
-    return task.model_copy(update={"model": task.model.model_copy(update={"hidden_width": width})})
+def _with_ffn_width(task: Task, width: int) -> Task:
+    return task.model_copy(update={"model": task.model.model_copy(update={"ffn_width": width})})
 
 
 def _differences(costs: dict[str, float], target: dict[str, float]) -> Iterator[str]:

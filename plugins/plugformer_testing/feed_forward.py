@@ -47,13 +47,13 @@ def the_order_of_tokens_does_not_matter(subject: Subject) -> None:
 
 
 @check()
-def the_hidden_width_is_honoured(subject: Subject) -> None:
-    """A larger hidden width of the model makes the network larger."""
+def the_ffn_width_is_honoured(subject: Subject) -> None:
+    """A larger feed-forward width of the model makes the network larger."""
     small, large = (
-        sum(parameter.numel() for parameter in subject.create(hidden_width=width).parameters())
+        sum(parameter.numel() for parameter in subject.create(ffn_width=width).parameters())
         for width in (20, 40)
     )
-    require(large > small, f"it has {small} parameters with hidden width 20, and {large} with 40")
+    require(large > small, f"it has {small} parameters with feed-forward width 20, and {large} with 40")
 
 
 @check()

@@ -55,7 +55,7 @@ def small_model(
                 "max_length": max_length,
                 "width": 24,
                 "heads": 4,
-                "hidden_width": 20,
+                "ffn_width": 20,
                 "layers": 2,
                 "dropout": 0.0,
             },

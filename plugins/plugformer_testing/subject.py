@@ -23,7 +23,7 @@ from plugformer_testing.probes import RootMeanSquare, SharedState
 
 T = TypeVar("T")
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=20, max_length=16)
+MODEL = ModelContext(width=24, heads=4, ffn_width=20, max_length=16)
 """Sizes that the checks use unless they try others: small, and no two of them equal."""
 
 ENCODER, DECODER = Place(), Place(stack="decoder", causal=True)

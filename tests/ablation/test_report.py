@@ -84,7 +84,7 @@ def test_the_page_tells_everything(folder):
         "attention=gqa: seed 3 failed: the loss is not finite at update 212",
         "attention=gqa: 4 of 5 seeds have a score in both arms",
         "parameters 1.4 % above the baseline's",
-        "model.hidden_width",
+        "model.ffn_width",
         "components.attention/mha",
         "not distinguishable",
         "validation loss",

@@ -18,7 +18,7 @@ from plugformer.interfaces import (
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8, max_length=16)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=16)
 ATTENTIONS = ["gqa", "mha", "mla", "mqa"]
 ENCODINGS = ["alibi", "none", "rope", "t5"]  # the others end before attention, at the embeddings
 PATTERNS = {

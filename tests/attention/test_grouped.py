@@ -12,7 +12,7 @@ from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_plugins.attention.multi_query import MultiQueryAttention
 from plugformer_plugins.position.rotary import Rotary
 
-MODEL = ModelContext(width=24, heads=6, hidden_width=8)
+MODEL = ModelContext(width=24, heads=6, ffn_width=8)
 HEAD_WIDTH = 4
 GROUPED = {
     "gqa 3": lambda: GroupedQueryAttention(MODEL, kv_heads=3),
@@ -71,7 +71,7 @@ def test_the_state_holds_the_groups_only(attention, heads):
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(1, 1), (2, 1), (4, 2), (6, 3), (8, 4), (3, 1), (9, 3)])
 def test_by_default_heads_are_halved(heads, kv_heads):
-    model = ModelContext(width=heads * 2, heads=heads, hidden_width=8)
+    model = ModelContext(width=heads * 2, heads=heads, ffn_width=8)
     assert GroupedQueryAttention(model).kv_heads == kv_heads
 
 

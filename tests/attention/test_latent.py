@@ -9,7 +9,7 @@ from plugformer.interfaces import ModelContext, Padding, Positions, Scope
 from plugformer_plugins.attention.latent import MultiHeadLatentAttention
 from plugformer_plugins.position.rotary import Rotary
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 HEAD_WIDTH = 6
 
 
@@ -77,5 +77,5 @@ def test_only_the_latent_and_the_rotated_key_are_kept():
 )
 def test_default_widths(width, heads, latent, rotary):
     with torch.device("meta"):
-        attention = MultiHeadLatentAttention(ModelContext(width=width, heads=heads, hidden_width=8))
+        attention = MultiHeadLatentAttention(ModelContext(width=width, heads=heads, ffn_width=8))
     assert (attention.latent_width, attention.rotary_width) == (latent, rotary)

@@ -7,7 +7,7 @@ from torch import nn
 from plugformer.interfaces import ModelContext, NoPositions, Padding, Positions, Scope
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 PATTERNS = {
     "full": (["xxxxx", "xxxxx"], Padding.NONE),
     "right": (["xxxxx", "xxx.."], Padding.RIGHT),

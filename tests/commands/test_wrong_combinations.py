@@ -61,7 +61,7 @@ class Wrong:
         return (
             f"type: {self.type}\ndata: {self.data}\ntokenizer: {{name: whitespace, shared: true}}\n"
             f"model:\n  architecture: {self.architecture}\n  head: {self.head}\n"
-            f"  width: 16\n  heads: 2\n  layers: 1\n  hidden_width: 16\n  max_length: {self.max_length}\n"
+            f"  width: 16\n  heads: 2\n  layers: 1\n  ffn_width: 16\n  max_length: {self.max_length}\n"
             f"  embeddings: {{shared: false}}\ntraining: {{steps: 1, batch_size: 2}}\n"
             f"evaluation: {{metrics: [{', '.join(self.metrics)}], samples: 0}}\n{self.more}"
         )

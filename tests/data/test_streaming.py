@@ -303,7 +303,9 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
 def test_a_share_without_examples(make: Any, reader: Any) -> None:
     task, _ = make(3)
     data = prepare(task, REGISTRY)
-    with pytest.raises(DataError, match=r"share 4 of 4: none of its 0 rows .* lower training\.accumulation"):
+    with pytest.raises(
+        DataError, match=r"share 4 of 4: none of its 0 rows .* lower training\.batches_per_update"
+    ):
         reader(data, task, 3, 4).next()
 
 

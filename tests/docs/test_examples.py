@@ -24,7 +24,7 @@ from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.declaration import read_study
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-MODEL = ModelContext(width=12, heads=3, hidden_width=20)
+MODEL = ModelContext(width=12, heads=3, ffn_width=20)
 REAL = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
 

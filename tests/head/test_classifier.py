@@ -11,7 +11,7 @@ from plugformer.interfaces import HeadContext
 from plugformer_plugins.head.classifier import Classifier
 from plugformer_plugins.head.pooling import POOLINGS
 
-MODEL = HeadContext(width=2, heads=1, hidden_width=1, outputs=3)
+MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=3)
 NOISE = [7.0, -7.0]
 A, B, C = [1.0, 5.0], [2.0, -4.0], [3.0, 2.0]
 POOLED = {

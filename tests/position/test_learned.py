@@ -7,7 +7,7 @@ from plugformer.errors import LengthError
 from plugformer.interfaces import ModelContext, Padding, Positions
 from plugformer_plugins.position.learned import Learned
 
-MODEL = ModelContext(width=6, heads=1, hidden_width=1, max_length=5)
+MODEL = ModelContext(width=6, heads=1, ffn_width=1, max_length=5)
 
 
 def test_adds_the_row_of_each_token():

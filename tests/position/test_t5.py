@@ -10,7 +10,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext, Padding, Place, Positions
 from plugformer_plugins.position.t5 import T5
 
-MODEL = ModelContext(width=9, heads=3, hidden_width=1)
+MODEL = ModelContext(width=9, heads=3, ffn_width=1)
 
 
 def one_direction(distance: int, buckets: int, max_distance: int) -> int:
@@ -81,7 +81,7 @@ def test_distance_counts_real_tokens():
 
 
 def test_the_table_starts_with_deviation_of_one_over_the_root_of_the_width():
-    encoding = T5(ModelContext(width=64, heads=500, hidden_width=1))
+    encoding = T5(ModelContext(width=64, heads=500, ffn_width=1))
     assert encoding.table.std().item() == pytest.approx(1 / 8, rel=0.03)  # 16,000 values
 
 

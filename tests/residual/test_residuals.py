@@ -19,7 +19,7 @@ from plugformer_testing.probes import Function, RootMeanSquare
 WIDTH = 6
 ALONE, READING = ("attention", "feed_forward"), ("attention", "cross_attention", "feed_forward")
 MODEL = ResidualContext(
-    **vars(ModelContext(width=WIDTH, heads=1, hidden_width=1)),
+    **vars(ModelContext(width=WIDTH, heads=1, ffn_width=1)),
     sublayers=READING,
     norm=partial(RootMeanSquare, WIDTH),
 )

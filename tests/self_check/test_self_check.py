@@ -39,7 +39,7 @@ data:
   columns: {text: text, label: label}
   split: {validation: 8, by: order}
 tokenizer: characters
-model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, hidden_width: 16, head: classifier}
+model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, ffn_width: 16, head: classifier}
 training: {steps: 2, batch_size: 8}
 evaluation: {metrics: [accuracy]}
 """

@@ -20,7 +20,7 @@ from plugformer.validation import validate_model
 
 STEPS, KILLED = 6, 3
 SETTINGS = (
-    "training.accumulation=2",
+    "training.batches_per_update=2",
     f"training.evaluate_every={KILLED}",
     "model.dropout=0.2",
     "model.attention_dropout=0.1",

@@ -26,7 +26,7 @@ from plugformer.registry.loading import (
 )
 from plugformer.registry.options import checked_options, options_model
 
-_SIZES: dict[str, Any] = {"width": 24, "heads": 4, "hidden_width": 20, "max_length": 16}
+_SIZES: dict[str, Any] = {"width": 24, "heads": 4, "ffn_width": 20, "max_length": 16}
 _PLACES = (
     Place(),
     Place(layer=3, layers=4),

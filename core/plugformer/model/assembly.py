@@ -80,7 +80,7 @@ def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True
         RegistryError: A component cannot be loaded.
     """
     settle_vector_functions()
-    seed = task.training.stream_seed
+    seed = task.training.replicate_seed
     with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
         architecture = create_architecture(task, registry)
         level = create_task_type(task, registry).level
@@ -98,7 +98,7 @@ def context(settings: ModelSettings, place: Place) -> ModelContext:
     return ModelContext(
         width=settings.width,
         heads=settings.heads,
-        hidden_width=settings.hidden_width,
+        ffn_width=settings.ffn_width,
         dropout=settings.dropout,
         attention_dropout=settings.attention_dropout,
         max_length=settings.max_length,

@@ -282,7 +282,7 @@ def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any
     """Constructs an installed component, for use in any PyTorch program.
 
     Example:
-        `create("attention", "gqa", ModelContext(width=128, heads=4, hidden_width=512), kv_heads=2)`
+        `create("attention", "gqa", ModelContext(width=128, heads=4, ffn_width=512), kv_heads=2)`
 
     Args:
         kind: Its kind, such as "attention".

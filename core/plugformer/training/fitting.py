@@ -73,7 +73,7 @@ def fit(
     parallel = parallel_of(trained.model, trained.task.training, trained.registry, notify, processes)
     trainer = _trainer(trained, run, stream, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
-    seed_generators(trained.task.training.stream_seed, processes.index)  # of dropout
+    seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
     _take_up(trainer, directory, notify, processes)
     parallel.spread()
     log.go_on(trainer.progress.unlogged)
@@ -190,7 +190,7 @@ def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:
         return train.batch(rows, epoch=(settings.seed, epoch))
 
     stream = PreparedBatches(order=order, fetch=fetch, describe=train.described)
-    return stream, -(-len(order(0)) // settings.accumulation)  # rounded up
+    return stream, -(-len(order(0)) // settings.batches_per_update)  # rounded up
 
 
 def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Callable[[int], list[Rows]]:

@@ -184,7 +184,7 @@ class StreamedBatches(BatchStream):
         if len(progress.places) != self._count:
             raise RunError(
                 f"the checkpoint has places for {len(progress.places)} batches of an update, the task makes "
-                f"{self._count}; put training.accumulation back, or begin a new run"
+                f"{self._count}; put training.batches_per_update back, or begin a new run"
             )
         return BlockReader(
             self._examples,

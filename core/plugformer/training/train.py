@@ -203,14 +203,14 @@ def _say_nothing(_: str) -> None:
 def _dealt_out(resolved: ResolvedTask, processes: Processes, notify: Notify) -> ResolvedTask:
     """Returns the task with a multiple of the processes as its batches of an update, so that none is idle."""
     training = resolved.task.training
-    batches = -(-training.accumulation // processes.count) * processes.count
-    if batches == training.accumulation:
+    batches = -(-training.batches_per_update // processes.count) * processes.count
+    if batches == training.batches_per_update:
         return resolved
     notify(
-        f"training.accumulation is {batches} instead of {training.accumulation}: "
+        f"training.batches_per_update is {batches} instead of {training.batches_per_update}: "
         f"{processes.count} processes share the batches of an update"
     )
-    training = training.model_copy(update={"accumulation": batches})
+    training = training.model_copy(update={"batches_per_update": batches})
     return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
 
 

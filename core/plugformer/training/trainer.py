@@ -139,10 +139,10 @@ class Trainer:
         self._average()
 
     def _update(self) -> Update:
-        """Makes one update from `accumulation` batches; its loss is the mean over all their targets."""
+        """Makes one update from `batches_per_update` batches; its loss is the mean over all their targets."""
         started = time.perf_counter()
         generators = generator_states()
-        batches, spare = self.stream.next(self.progress, self.settings.accumulation, self.processes)
+        batches, spare = self.stream.next(self.progress, self.settings.batches_per_update, self.processes)
         self.progress.step += 1
         passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *spare])]
         batches = passes[: len(batches)]
@@ -162,7 +162,7 @@ class Trainer:
         totals = torch.stack([each.total for each in losses]).tolist() if losses else []
         loss = float(self.processes.total([sum(totals)])[0]) / targets
         if allowed := self.guard.allows(loss, norm, self.parallel.whole, batches, generators):
-            self.hooks.seed(self.settings.stream_seed, "optimizer_step", self.progress.step)
+            self.hooks.seed(self.settings.replicate_seed, "optimizer_step", self.progress.step)
             self._ask("optimizer_step", optimizer=self.optimizer, step=self.progress.step)
         self.optimizer.zero_grad()
         logged = self.progress.step % self.settings.log_every == 0
@@ -195,7 +195,7 @@ class Trainer:
     def _seed_hooks(self, hook: str, number: int) -> None:
         """Lets hooks draw other numbers for each batch of an update, whichever process has it."""
         batch = number * self.processes.count + self.processes.index
-        self.hooks.seed(self.settings.stream_seed, hook, self.progress.step, batch)
+        self.hooks.seed(self.settings.replicate_seed, hook, self.progress.step, batch)
 
     def _ask(self, hook: str, **arguments: object) -> Any:
         return self.hooks.ask(hook, run=self.run, model=self.parallel.trained, **arguments)
@@ -204,7 +204,7 @@ class Trainer:
         """Adds a batch's gradients, of a spare one zeros; processes exchange them with the last one."""
         with self.parallel.exchanging(last=last):
             loss = self.parallel.loss(batch, self.objective)
-            mean = loss.total / targets + loss.auxiliary / self.settings.accumulation
+            mean = loss.total / targets + loss.auxiliary / self.settings.batches_per_update
             # What is exchanged is the mean of the processes' gradients; wanted is their sum.
             self.accelerator.backward(mean * (0 if spare else self.processes.count))
         return loss

@@ -13,7 +13,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Padding, PositionalEncoding, Positions, Scope
 from plugformer_testing import contract_tests
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8, max_length=256)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=256)
 LENGTH, WIDTH = 7, 6
 
 test_shaw = contract_tests("position/shaw")

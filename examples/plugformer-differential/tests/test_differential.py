@@ -13,7 +13,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext, Padding, Place, PositionalEncoding, Positions, Scope
 from plugformer_testing import contract_tests
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 REAL = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
 test_contract = contract_tests("attention/differential")
@@ -115,7 +115,7 @@ def test_it_has_as_many_weights_in_its_maps_as_multi_head_attention() -> None:
 )
 def test_sizes_that_do_not_fit(sizes: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        DifferentialAttention(ModelContext(hidden_width=8, **sizes))
+        DifferentialAttention(ModelContext(ffn_width=8, **sizes))
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.5])
