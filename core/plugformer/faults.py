@@ -16,7 +16,7 @@ from typing import Any
 
 from plugformer.cache import cache_folder
 from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
-from plugformer.registry import Entry, Other
+from plugformer.registry import Entry, EntryKind
 from plugformer.registry.loading import LOADED, label
 
 _KEPT = 20
@@ -66,7 +66,7 @@ def cause_of(error: BaseException) -> str | None:
     if (
         _leaves(error)
         and owner is None
-        and Other.COMMAND in {each.kind for each in ([entry] if entry else entries)}
+        and EntryKind.COMMAND in {each.kind for each in ([entry] if entry else entries)}
     ):
         return None
     what = f"a part of {entries[0].owner}" if entry is None else label(entry)

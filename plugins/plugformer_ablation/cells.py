@@ -165,7 +165,7 @@ def changes(before: Ingredients, now: Ingredients) -> list[str]:
     ]
 
 
-def tell_changes(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
+def report_invalidated_cells(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
     """Says which cells must be run although others of the same name are there, and why; then takes note.
 
     Args:

@@ -30,7 +30,7 @@ _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
 
 
 @dataclass(frozen=True)
-class DataFacts:
+class DataSummary:
     """What a study must know of an arm's data.
 
     Attributes:
@@ -46,7 +46,7 @@ class DataFacts:
     kept: dict[str, str]
 
 
-DataReader = Callable[[ResolvedTask], DataFacts]
+DataReader = Callable[[ResolvedTask], DataSummary]
 
 
 def data_reader(notify: Callable[[str], None]) -> DataReader:
@@ -55,9 +55,9 @@ def data_reader(notify: Callable[[str], None]) -> DataReader:
     Args:
         notify: Receives what people should know about the preparation.
     """
-    known: dict[str, DataFacts] = {}
+    known: dict[str, DataSummary] = {}
 
-    def read(resolved: ResolvedTask) -> DataFacts:
+    def read(resolved: ResolvedTask) -> DataSummary:
         task = resolved.task
         blocks = (task.type, task.data, task.tokenizer, task.model.architecture)
         key = json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
@@ -66,7 +66,7 @@ def data_reader(notify: Callable[[str], None]) -> DataReader:
             for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
                 notify(notice)
             example = median_example(data)[1]
-            known[key] = DataFacts(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
+            known[key] = DataSummary(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
         return known[key]
 
     return read
@@ -122,7 +122,7 @@ def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def count_costs(task: Task, facts: DataFacts, registry: Registry) -> dict[str, float]:
+def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str, float]:
     """Returns a model's number of `parameters`, and `flops` of a forward pass for each token; see `Arm`."""
 
     def count(device: str) -> dict[str, float]:
@@ -170,7 +170,7 @@ def mismatch(what: str, cost: float, target: float) -> str:
     return f"{note}: no feed-forward width comes nearer, it is not matched"
 
 
-def _refuse_other_examples(arm: Arm, facts: DataFacts, first: DataFacts, splits: Sequence[str]) -> None:
+def _refuse_other_examples(arm: Arm, facts: DataSummary, first: DataSummary, splits: Sequence[str]) -> None:
     for split in splits:
         if facts.kept.get(split) != first.kept[split]:
             raise ConfigurationError(
@@ -180,7 +180,7 @@ def _refuse_other_examples(arm: Arm, facts: DataFacts, first: DataFacts, splits:
             )
 
 
-def _equal(arm: Arm, facts: DataFacts, target: dict[str, float], match: str) -> Arm:
+def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -> Arm:
     """Returns an arm with its costs, which its feed-forward width brings nearest to the baseline's."""
     task, registry = arm.resolved.task, arm.resolved.registry
     if match in _COUNTED:

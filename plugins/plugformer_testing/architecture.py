@@ -181,7 +181,7 @@ def padding_changes_nothing(subject: Subject, reading: Reading) -> None:
 
 
 @check(READINGS)
-def neighbours_change_nothing(subject: Subject, reading: Reading) -> None:
+def neighbors_change_nothing(subject: Subject, reading: Reading) -> None:
     """An example has the hidden states in a batch that it has alone, in any order of the batch."""
     trial = Trial(subject, reading)
     alone = [trial.states([row]) for row in range(len(reading))]

@@ -215,7 +215,7 @@ class Subject:
             return self.component(ResidualContext(**{**joined, **told}), **options)
         return self.component(ModelContext(**told), **options)
 
-    def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
+    def perturbed(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
         """Constructs a module in evaluation mode whose parameters have moved away from their initial values.
 
         What starts at zero, such as a gate or an output projection, could otherwise hide any fault.

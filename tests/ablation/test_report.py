@@ -103,7 +103,7 @@ def test_the_terminal_gets_no_line_that_is_too_long(findings):
     assert len(re.findall(r"-?\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\]", plain)) == len(ARMS) - 1
 
 
-def test_a_pipe_gets_one_line_for_each_arm_and_no_colours(findings):
+def test_a_pipe_gets_one_line_for_each_arm_and_no_colors(findings):
     lines = report_text(findings, None).splitlines()
     assert "\x1b" not in "".join(lines)
     for arm in ARMS:

@@ -14,8 +14,8 @@ from plugformer.interfaces import (
     ModelContext,
     NoPositions,
     Padding,
-    PerPosition,
     Positions,
+    PositionwiseState,
     Scope,
 )
 from plugformer.registry import Registry
@@ -74,11 +74,11 @@ def test_query_key_norm_projects_pieces_as_it_projects_the_whole(attention: Atte
     x, real = torch.randn(2, 5, 12), torch.ones(2, 5, dtype=torch.bool)
     first = attention.project(x[:, :2], positions(real[:, :2]))
     pieces = first.append(
-        attention.project(x[:, 2:], positions(real[:, :2]).following(real[:, 2:], Padding.NONE))
+        attention.project(x[:, 2:], positions(real[:, :2]).advance(real[:, 2:], Padding.NONE))
     )
     whole = attention.project(x, positions(real))
-    assert isinstance(pieces, PerPosition)
-    assert isinstance(whole, PerPosition)
+    assert isinstance(pieces, PositionwiseState)
+    assert isinstance(whole, PositionwiseState)
     for one, other in zip(pieces.tensors, whole.tensors, strict=True):
         torch.testing.assert_close(one, other)
 

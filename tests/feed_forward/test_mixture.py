@@ -99,7 +99,7 @@ def test_the_balance_loss_moves_the_router_towards_balance():
         mixture.router.weight[0] = 3.0
     mixture(torch.rand(50, 6))
     mixture.auxiliary_loss.backward()
-    assert (mixture.router.weight.grad[0] > 0).all()  # descent lowers the favourite's score
+    assert (mixture.router.weight.grad[0] > 0).all()  # descent lowers the favorite's score
 
 
 def test_there_is_no_balance_loss_outside_training():

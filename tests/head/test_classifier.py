@@ -33,7 +33,7 @@ ROWS = {
 @pytest.mark.parametrize("pooling", POOLED)
 def test_pooling_by_hand(pooling, rows):
     values, marks = ROWS[rows]
-    other = [[0.5, 0.5]] * 5  # a neighbour without padding
+    other = [[0.5, 0.5]] * 5  # a neighbor without padding
     hidden = torch.tensor([values, other])
     real = torch.tensor([marks, [1] * 5]).bool()
     expected = [POOLED[pooling], [2.5, 2.5] if pooling == "sum" else [0.5, 0.5]]

@@ -28,8 +28,8 @@ def bucket(ahead: int, buckets: int, max_distance: int) -> int:
 
 
 def bias(encoding: T5, length: int) -> torch.Tensor:
-    at = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
-    return encoding.bias(at, at)
+    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
+    return encoding.bias(positions, positions)
 
 
 @pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (32, 64), (4, 2), (8, 50), (64, 128)])
@@ -75,7 +75,7 @@ def test_an_option_goes_before_the_place():
 def test_distance_counts_real_tokens():
     encoding = T5(MODEL)
     keys = Positions.of(torch.tensor([[True, False, True]]), encoding)
-    query = keys.following(torch.tensor([[True]]), Padding.NONE)
+    query = keys.advance(torch.tensor([[True]]), Padding.NONE)
     expected = encoding.table[[2, 1]].T
     assert torch.equal(encoding.bias(query, keys)[0, :, 0][:, [0, 2]], expected)
 

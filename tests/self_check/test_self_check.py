@@ -12,7 +12,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.errors import RegistryError
 from plugformer.hooks import Comparison
-from plugformer.interfaces import END, Hypothesis, Padding, PerPosition, Positions, Scope, evaluating
+from plugformer.interfaces import END, Hypothesis, Padding, Positions, PositionwiseState, Scope, evaluating
 from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
@@ -145,7 +145,7 @@ def test_constrained_outputs_pass(train_tiny, tmp_path):
     assert report.self_check.passed, report.self_check.failed
 
 
-class OffByOne(PerPosition):
+class OffByOne(PositionwiseState):
     """Values move by one against their keys whenever some are appended."""
 
     def append(self, new):
@@ -153,7 +153,7 @@ class OffByOne(PerPosition):
         return OffByOne(torch.cat([key, new_key], 1), torch.cat([value.roll(1, 1), new_value], 1))
 
 
-class Stuck(PerPosition):
+class Stuck(PositionwiseState):
     """Keeps the first rows, whichever are selected."""
 
     def select(self, rows):
@@ -163,8 +163,8 @@ class Stuck(PerPosition):
 def keeping(state):
     plain = MultiHeadAttention.project
 
-    def project(self, memory, at):
-        return state(*plain(self, memory, at).tensors)
+    def project(self, memory, positions):
+        return state(*plain(self, memory, positions).tensors)
 
     return project
 
@@ -271,7 +271,7 @@ def test_a_component_that_raises(run, monkeypatch):
     def append(self, new):
         raise NotImplementedError("tokens one by one")
 
-    monkeypatch.setattr(PerPosition, "append", append)
+    monkeypatch.setattr(PositionwiseState, "append", append)
     found = run.found("cached = uncached")
     assert found.error == "NotImplementedError: tokens one by one"
     assert found.as_json()["difference"] is None

@@ -62,7 +62,7 @@ class MatricesOnly(RMSNorm):
 
 
 class WrongAxis(LayerNorm):
-    """Normalises over the tokens."""
+    """Normalizes over the tokens."""
 
     def forward(self, x):
         if x.dim() == 1:
@@ -100,7 +100,7 @@ MUTANTS = [
     (Kind.FEED_FORWARD, SharesOneMean, "each_token_is_alone", "the network is not position-wise"),
     (Kind.FEED_FORWARD, LearnsFromOthers, "tokens_do_not_exchange_gradients", "is not position-wise"),
     (Kind.FEED_FORWARD, ReadsTheTokenBefore, "the_order_of_tokens_does_not_matter", "depend on the order"),
-    (Kind.FEED_FORWARD, FixedFFNWidth, "the_ffn_width_is_honoured", "with feed-forward width 20"),
+    (Kind.FEED_FORWARD, FixedFFNWidth, "the_ffn_width_is_honored", "with feed-forward width 20"),
     (
         Kind.FEED_FORWARD,
         UnbalancedWithoutTokens,

@@ -66,7 +66,7 @@ MEETINGS = """
 import sys
 from pathlib import Path
 import numpy as np
-from plugformer.distributed import Processes, SpokenFor
+from plugformer.distributed import Processes, ReportedByMainProcess
 from plugformer.errors import ConfigurationError, DataError, RunError
 
 group = Processes.join()
@@ -92,12 +92,12 @@ assert group.first_on_each_machine(make) is not group.main
 def error_of(action):
     try:
         action()
-    except (Exception, SpokenFor) as error:
+    except (Exception, ReportedByMainProcess) as error:
         return repr(error)
 
 
 def fail_in(index):
-    with group.together():
+    with group.raise_everywhere():
         if group.index == index:
             raise DataError(f"bad row in {index}")
 
@@ -106,12 +106,14 @@ def refuse():
     raise ConfigurationError("no")
 
 
-expected = ["DataError('bad row in 0')", "SpokenFor(2)"]
+expected = ["DataError('bad row in 0')", "ReportedByMainProcess(2)"]
 assert error_of(lambda: fail_in(0)) == expected[group.index]
-expected = ["RunError('process 1 of 2: bad row in 1')", "SpokenFor(2)"]
+expected = ["RunError('process 1 of 2: bad row in 1')", "ReportedByMainProcess(2)"]
 assert error_of(lambda: fail_in(1)) == expected[group.index]
-assert error_of(lambda: group.on_main(refuse)) == ["ConfigurationError('no')", "SpokenFor(2)"][group.index]
-assert error_of(lambda: group.end(DataError("all"))) == ["DataError('all')", "SpokenFor(2)"][group.index]
+expected = ["ConfigurationError('no')", "ReportedByMainProcess(2)"]
+assert error_of(lambda: group.on_main(refuse)) == expected[group.index]
+expected = ["DataError('all')", "ReportedByMainProcess(2)"]
+assert error_of(lambda: group.abort(DataError("all"))) == expected[group.index]
 assert error_of(lambda: fail_in(None)) is None
 """
 

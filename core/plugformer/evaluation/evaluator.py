@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.decoding import not_finite
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.evaluation.report import Report, Score, in_class_order, scored
@@ -120,7 +120,7 @@ class Evaluator:
     predictor: Predictor
     metrics: dict[str, Metric]
     classes: Sequence[str] = ()
-    processes: Processes = ALONE
+    processes: Processes = SINGLE_PROCESS
 
     @property
     def output_metrics(self) -> dict[str, OutputMetric | SourceMetric]:
@@ -148,7 +148,7 @@ class Evaluator:
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
-        with self.processes.together():
+        with self.processes.raise_everywhere():
             own = self.predictor.predict(split, self.processes.share(rows))
         shares = self.processes.gather(own)
         return [shares[place % len(shares)][place // len(shares)] for place in range(len(rows))]

@@ -1,7 +1,7 @@
 """The interfaces that components implement, one file for each kind, and the objects that they exchange."""
 
 from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
-from plugformer.interfaces.attention import Attention, PerPosition, Recurrent, State
+from plugformer.interfaces.attention import Attention, PositionwiseState, Recurrent, State
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -13,7 +13,7 @@ from plugformer.interfaces.batch import (
     Tokens,
     pad,
     pad_targets,
-    take_tokens,
+    unpad,
 )
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns, require_one_text
@@ -86,10 +86,10 @@ __all__ = [
     "Padding",
     "ParameterContext",
     "Past",
-    "PerPosition",
     "Place",
     "PositionalEncoding",
     "Positions",
+    "PositionwiseState",
     "Prediction",
     "Ragged",
     "Recurrent",
@@ -123,5 +123,5 @@ __all__ = [
     "require_columns",
     "require_one_text",
     "softmax_attention",
-    "take_tokens",
+    "unpad",
 ]

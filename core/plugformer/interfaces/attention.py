@@ -11,7 +11,7 @@ from plugformer.interfaces.scope import Scope
 
 AnyState = TypeVar("AnyState", bound="State")  # typing.Self, which beartype cannot check in methods
 
-Kept = TypeVar("Kept", bound="PerPosition")
+Kept = TypeVar("Kept", bound="PositionwiseState")
 
 Running = TypeVar("Running", bound="Recurrent")
 
@@ -32,7 +32,7 @@ class State(ABC):
         """Returns the state of these rows of the batch, in this order; a row may occur twice or never."""
 
 
-class PerPosition(State):
+class PositionwiseState(State):
     """Tensors with the batch on axis 0 and the length on axis 1: one entry for each position.
 
     Right for every attention for which projecting a whole sequence equals projecting its pieces and
@@ -118,13 +118,13 @@ def _room(
 class Attention(nn.Module, ABC):
     """Attention in two steps, so that caching is a property of the core and every component has it.
 
-    Full self-attention is `attend(x, project(x, at), scope)`. Cross-attention projects the encoder's output
-    once per sequence. Incremental decoding appends `project(x_t, at)` to the state it keeps.
+    Full self-attention is `attend(x, project(x, positions), scope)`. Cross-attention projects the encoder's
+    output once per sequence. Incremental decoding appends `project(x_t, positions)` to the state it keeps.
 
-    What is kept decides the state. `PerPosition` holds something of each token. `Recurrent` is for mixers
-    that decode from a summary of the past: `project` maps each token by itself, and `attend` does what
-    depends on the tokens before. A state that drops old tokens keeps the positions of the others beside them
-    and reads with `scope.over(kept)`.
+    What is kept decides the state. `PositionwiseState` holds something of each token. `Recurrent` is for
+    mixers that decode from a summary of the past: `project` maps each token by itself, and `attend` does
+    what depends on the tokens before. A state that drops old tokens keeps the positions of the others beside
+    them and reads with `scope.over(kept)`.
 
     A component is constructed as `SomeAttention(model, **options)` with a `ModelContext` and its own keyword
     options, which are validated from the constructor's annotations. Where it makes no sense, such as a
@@ -142,11 +142,11 @@ class Attention(nn.Module, ABC):
     reads_layer: int | None = None
 
     @abstractmethod
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns what queries read of `memory`, whose tokens stand at the positions `at`.
 
         What later tokens read of `project(cat(a, b))` must equal what they read of
-        `project(a).append(project(b))`. Keys are rotated here with `at.rotate(heads)`.
+        `project(a).append(project(b))`. Keys are rotated here with `positions.rotate(heads)`.
         """
 
     @abstractmethod

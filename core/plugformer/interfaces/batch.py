@@ -214,9 +214,7 @@ def _columns(
     return column, whole
 
 
-def take_tokens(
-    x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]
-) -> Float[Tensor, "tokens width"]:
+def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:
     """Returns some rows of `x`, none of them twice, which makes the gradient cheap: each has one place."""
     taken: Tensor = _Taken.apply(x, rows)
     return taken

@@ -83,7 +83,7 @@ class Head(nn.Module, ABC):
     def logits(
         self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch *length outputs"]:
-        """Returns unnormalised scores: of every position, or at level `sequence` (batch, outputs).
+        """Returns unnormalized scores: of every position, or at level `sequence` (batch, outputs).
 
         Those of a position depend on its own hidden state alone, whatever stands at positions that are not
         real.

@@ -22,7 +22,7 @@ class Hook:
 
     generator: torch.Generator
     """Where random numbers come from, on the CPU. For each batch, loss and step it is seeded from the task's
-    seed and stream, the component's name in the list, the hook, the update and the batch within it; so
+    seed and replicate, the component's name in the list, the hook, the update and the batch within it; so
     resuming, other hooks and the number of processes change nothing. (With `training.shard` parameters are
     parts, and each process adds the same numbers to its own.)"""
 

@@ -52,7 +52,7 @@ VECTOR_FUNCTIONS = (
 
 
 @cache
-def settle_vector_functions() -> None:
+def warm_up_mkl() -> None:
     """Calls each function on one number, once in a process.
 
     MKL chooses a function's kernel at its first call. Where several threads make that call at the same time,
@@ -66,7 +66,7 @@ def settle_vector_functions() -> None:
 
 
 def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True) -> Model:
-    """Returns the model that a task describes, its initial values drawn from the task's seed and stream.
+    """Returns the model that a task describes, its initial values drawn from the task's seed and replicate.
 
     Args:
         task: Its settings.
@@ -79,7 +79,7 @@ def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True
         ConfigurationError: A component refuses its options or the model's sizes.
         RegistryError: A component cannot be loaded.
     """
-    settle_vector_functions()
+    warm_up_mkl()
     seed = task.training.replicate_seed
     with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
         architecture = create_architecture(task, registry)

@@ -88,9 +88,9 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Memory:
         """Returns the hidden states of a batch."""
-        at = Positions.of(tokens.real, self.position, tokens.padding)
-        scope = Scope(at, at, causal=False)
-        x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
+        positions = Positions.of(tokens.real, self.position, tokens.padding)
+        scope = Scope(positions, positions, causal=False)
+        x = self.dropout(self.position.embed(self.embedding(tokens.ids), positions))
         recompute = wanted(self, recompute=self.recompute)
         if recompute:
             scope.prepare()
@@ -100,4 +100,4 @@ class Encoder(nn.Module):
         for layer, cache in zip(layers, caches, strict=True):
             inputs = (scope, cache)
             x = recomputed(with_empty_past, x, layer, *inputs) if recompute else layer(x, *inputs)
-        return Memory(self.final_norm(x), at)
+        return Memory(self.final_norm(x), positions)

@@ -53,7 +53,7 @@ def accelerator(settings: Training, **options: Any) -> Accelerator:
 class Parallel(ABC):
     """A model as the processes that train it hold it.
 
-    Methods are meetings: all processes call them in the same order, and equally often.
+    Methods are collectives: all processes call them in the same order, and equally often.
 
     Attributes:
         accelerator: Knows this process's device and number formats.
@@ -94,19 +94,19 @@ class Parallel(ABC):
         """
 
     @abstractmethod
-    def complete(self, norm: Tensor) -> Tensor:
+    def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm of all gradients, from that of `model`'s."""
 
     @abstractmethod
-    def gather(self) -> None:
-        """Brings the whole model up to date."""
+    def unshard(self) -> None:
+        """Copies the parameters of all processes into the full model."""
 
     @abstractmethod
-    def spread(self) -> None:
-        """Goes on with the parameters that the whole model has been given."""
+    def shard_from_full(self) -> None:
+        """Takes the parameters over from the full model, which has been given others."""
 
     @abstractmethod
-    def whole(self) -> AbstractContextManager[Model]:
+    def full_model(self) -> AbstractContextManager[Model]:
         """Returns where each process has the whole model, up to date and on its device, for any use."""
 
 
@@ -143,17 +143,17 @@ class Replicated(Parallel):
         """Returns where gradients add up until the last batch, with whose they are exchanged."""
         return nullcontext() if last else self.accelerator.no_sync(self.model)
 
-    def complete(self, norm: Tensor) -> Tensor:
+    def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm as it is."""
         return norm
 
-    def gather(self) -> None:
+    def unshard(self) -> None:
         """Does nothing: the whole model is the one that is trained."""
 
-    def spread(self) -> None:
+    def shard_from_full(self) -> None:
         """Does nothing: the whole model is the one that is trained."""
 
     @contextmanager
-    def whole(self) -> Iterator[Model]:
+    def full_model(self) -> Iterator[Model]:
         """Yields the model."""
         yield self._whole

@@ -35,7 +35,7 @@ class ALBERT(Architecture):
     ALBERT, Lan et al. 2020, section 3.1, cross-layer parameter sharing: https://arxiv.org/abs/1909.11942.
 
     Args:
-        groups: Of neighbouring layers, each of which has parameters of its own; the paper has one.
+        groups: Of neighboring layers, each of which has parameters of its own; the paper has one.
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})

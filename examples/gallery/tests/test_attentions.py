@@ -121,8 +121,8 @@ def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     positions = at(NoPositions(), 1)
     state, sizes = attention.project(x[:, :1], positions), set()
     for n in range(1, LENGTH):
-        new = positions.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-        positions = positions.then(new)
+        new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+        positions = positions.concatenate(new)
         state = state.append(attention.project(x[:, n : n + 1], new))
         sizes.add(sum(tensor.numel() for tensor in (*state.past, *state.piece)))
     assert len(sizes) == 1
@@ -155,8 +155,8 @@ def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
     positions = at(NoPositions(), 1)
     state, longest = attention.project(x[:, :1], positions), 0
     for n in range(1, 40):
-        new = positions.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-        positions = positions.then(new)
+        new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+        positions = positions.concatenate(new)
         state = state.append(attention.project(x[:, n : n + 1], new))
         output = attention.attend(x[:, n : n + 1], state, Scope(new, positions, causal=True))
         torch.testing.assert_close(output[:, 0], expected[:, n])
