@@ -96,7 +96,7 @@ class Processes:
         return flag
 
     def gather(self, value: T) -> list[T]:
-        """Returns what each process has, in the order of their numbers."""
+        """Returns the values of all processes, in the order of their numbers."""
         return [value]
 
     def on_main(self, action: Callable[[], T]) -> T:
@@ -166,7 +166,7 @@ class Group(Processes):
         return bool(self.total([flag])[0])
 
     def gather(self, value: T) -> list[T]:
-        """Returns what each process has, in the order of their numbers."""
+        """Returns the values of all processes, in the order of their numbers."""
         values: list[T | None] = [None] * self.count
         with self.peer_failure_as_error():
             distributed.all_gather_object(values, value, group=self._patient)

@@ -77,7 +77,7 @@ def plain(node: Node) -> Any:
 
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
-    """Returns what an unquoted scalar means in YAML 1.2."""
+    """Returns the value of an unquoted scalar in YAML 1.2."""
     if text in _NULL:
         return None
     if text in _BOOLEAN:

@@ -45,7 +45,7 @@ def unexpected(error: BaseException) -> str:
 
 
 def cause_of(error: BaseException) -> str | None:
-    """Returns which part an exception comes from, in words; None if it comes from no part.
+    """Returns the name of the part that an exception comes from; None if it comes from no part.
 
     The part is the innermost one in the traceback, unless an output of another shape than its contract has
     is what led to the exception.
@@ -117,7 +117,7 @@ def _entry(owner: object) -> Entry | None:
 
 
 def _name(owner: object, model: Any) -> str:
-    """Returns how messages call a component: with its place in the model if it has one there."""
+    """Returns a component's name for messages, with its place in the model if it has one there."""
     entry = _entry(owner)
     what = type(owner).__qualname__ if entry is None else label(entry)
     places = (name for name, module in model.named_modules() if module is owner) if model is not None else ()

@@ -68,7 +68,7 @@ def view_positions(model: Model, task: Task) -> list[EncodingView]:
 
 
 def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_width: int) -> EncodingView:
-    """Returns what an encoding does to the positions from 0 to `length`.
+    """Returns the effects of an encoding at the positions from 0 to `length`.
 
     Args:
         encoding: Any encoding, on any device.

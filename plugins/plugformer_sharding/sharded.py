@@ -87,7 +87,7 @@ class Sharded(Parallel):
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:  # noqa: ARG002 (none is kept back)
-        """Returns where every batch's gradients are exchanged."""
+        """Returns a context in which every batch's gradients are exchanged."""
         return nullcontext()
 
     def reduce_norm(self, norm: Tensor) -> Tensor:

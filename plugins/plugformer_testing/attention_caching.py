@@ -104,7 +104,7 @@ def _project_two(
 def _go_on(
     attention: Attention, query: Float[Tensor, "batch new width"], state: State, keys: Positions
 ) -> Float[Tensor, "batch new width"]:
-    """Returns what new tokens read from a state, and from themselves."""
+    """Returns the attention output of new tokens over a state and themselves."""
     new = keys.advance(torch.ones(query.shape[:2], dtype=torch.bool), Padding.NONE)
     whole = state.append(attention.project(query, new))
     return attention.attend(query, whole, Scope(new, keys.concatenate(new), causal=True))

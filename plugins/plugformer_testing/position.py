@@ -50,7 +50,7 @@ def effect(
     key: Positions | None = None,
     key_heads: Tensor | None = None,
 ) -> Effect:
-    """Returns what the encoding of `at` does there, and to the scores of heads there.
+    """Returns the effects of the encoding of `positions`, on embeddings, heads and scores.
 
     Args:
         positions: Positions of embeddings, heads and queries.

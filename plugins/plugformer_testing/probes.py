@@ -73,7 +73,7 @@ class SharedState(Attention):
         self.reader = reader
 
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns what the owner projects."""
+        """Returns the owner's projection."""
         return self.owner.project(memory, positions)
 
     def attend(

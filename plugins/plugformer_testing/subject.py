@@ -169,7 +169,7 @@ class Subject:
         return next((place for place in places if self._refusal(place) is None), self.model.place)
 
     def _refusal(self, place: Place) -> ConfigurationError | None:
-        """Returns how the component refuses a place, or None; other errors are for whoever constructs it."""
+        """Returns the component's refusal of a place, or None; other errors are for whoever constructs it."""
 
         def refusal() -> ConfigurationError | None:
             try:

@@ -172,7 +172,7 @@ class LastCheck:
         return clipped(f"{brief} ({self.options})", _WIDEST) if self.options else brief
 
     def as_json(self) -> dict[str, str | bool]:
-        """Returns what scripts read."""
+        """Returns the listing as data, for scripts."""
         names = ("summary", "passed", "stale", "plugformer", "day", "options")
         return {name: getattr(self, name) for name in names}
 

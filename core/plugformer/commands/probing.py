@@ -125,7 +125,7 @@ def _tried(groups: Iterable[list[Entry]], limit: float, *, construct: bool) -> I
 
 
 def _context() -> BaseContext:
-    """Returns how to start processes: forked from one that has imported torch, where that is safe."""
+    """Returns a start method for processes: forked from one that has imported torch, where that is safe."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -154,7 +154,7 @@ def _exit_reason(status: int) -> str:
 
 
 def _misplaced(entry: Entry, registry: Registry) -> str:
-    """Returns what is wrong with the place of a task's file, or an empty text."""
+    """Returns the fault of a task file's location, or an empty text."""
     try:
         registry.find_task(f"{entry.distribution}:{entry.name}")
     except RegistryError as error:

@@ -91,7 +91,7 @@ class PreparedEntry:
 
     @classmethod
     def find(cls, key: str) -> "PreparedEntry | None":
-        """Returns what was stored under a key, or None.
+        """Returns the entry stored under a key, or None.
 
         Raises:
             DataError: Something was, but it is damaged.

@@ -67,7 +67,7 @@ class Answers(NamedTuple):
 
     @classmethod
     def to(cls, split: EncodedSplit, rows: Sequence[int], predictions: Sequence[Prediction]) -> "Answers":
-        """Returns what was answered to some examples of a split."""
+        """Returns the answers to some examples of a split."""
         return cls(
             [split.input(row) for row in rows],
             [prediction.output for prediction in predictions],
@@ -75,7 +75,7 @@ class Answers(NamedTuple):
         )
 
     def columns(self, metric: OutputMetric | SourceMetric) -> tuple[list[Any], ...]:
-        """Returns what a metric's `statistics` take."""
+        """Returns the arguments of a metric's `statistics`."""
         return tuple(self) if isinstance(metric, SourceMetric) else (self.predictions, self.references)
 
 
@@ -135,7 +135,7 @@ class Evaluator:
         return {name: each for name, each in self.metrics.items() if isinstance(each, LikelihoodMetric)}
 
     def likelihoods(self, split: EncodedSplit) -> SplitLikelihoods:
-        """Returns how probable the right answers are, each target given those before it."""
+        """Returns the likelihoods of the targets, each given those before it."""
         own = self.processes.share(range(len(split)))
         columns = np.zeros((3, len(split)))
         with evaluating(self.predictor.model):

@@ -92,7 +92,7 @@ class Recurrent(State):
 
     @abstractmethod
     def fold(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
-        """Returns what `past` is once the tokens of the piece belong to it."""
+        """Returns the summary `past` with the tokens of the piece added."""
 
     def append(self: Running, new: Running) -> Running:
         """Folds the piece into the past; the new one takes its place."""
@@ -143,7 +143,7 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns what queries read of `memory`, whose tokens stand at the positions `at`.
+        """Returns the state that queries read: `memory` projected, its tokens at `positions`.
 
         What later tokens read of `project(cat(a, b))` must equal what they read of
         `project(a).append(project(b))`. Keys are rotated here with `positions.rotate(heads)`.
@@ -153,7 +153,7 @@ class Attention(nn.Module, ABC):
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads from the state, as far as the scope allows.
+        """Returns the attention output of each query over the part of the state that the scope allows.
 
         Queries are rotated here with `scope.query.rotate(heads)`; masks and biases are the scope's.
         `softmax_attention` applies these for an attention that is built on a softmax.

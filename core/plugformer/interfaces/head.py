@@ -112,7 +112,7 @@ class Head(nn.Module, ABC):
         targets: Shaped[Tensor, " batch *length"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns how probable each example's targets are; by default each by itself, by its logits.
+        """Returns the likelihoods of each example's targets; by default of each by itself, by its logits.
 
         The log-probabilities add up to the negative of `loss` in evaluation mode.
         """

@@ -27,7 +27,7 @@ class Hook:
     parts, and each process adds the same numbers to its own.)"""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a resumed training needs, for checkpoints; nothing by default.
+        """Returns the state that a resumed training needs, for checkpoints; empty by default.
 
         Tensors, numbers, texts, and lists, tuples and mappings of them. A tensor of a parameter's shape under
         the parameter's name is shared out like the parameter where `training.shard` is set.

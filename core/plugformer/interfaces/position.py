@@ -147,7 +147,7 @@ class PositionalEncoding(nn.Module):
         query: Positions,  # noqa: ARG002
         key: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "#batch maps query key"] | None:
-        """Returns what is added to the attention scores of every softmax map, or None for nothing.
+        """Returns the bias of the attention scores of every softmax map, or None for none.
 
         None (rather than zeros) lets attention run without a (query, key) matrix in memory.
         """
@@ -160,7 +160,7 @@ class PositionalEncoding(nn.Module):
         query: Positions,  # noqa: ARG002
         key: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "#batch #heads query key"] | None:
-        """Returns what is added to the products of queries and keys, before they are scaled, or None.
+        """Returns the bias of the products of queries and keys, before they are scaled, or None.
 
         For encodings whose bias depends on what the tokens are: relative position representations (Shaw et
         al. 2018: https://arxiv.org/abs/1803.02155), Transformer-XL (https://arxiv.org/abs/1901.02860),

@@ -44,7 +44,7 @@ class Scope:
         return Scope(self.query, self.key, causal=self.causal, observer=observer)
 
     def over(self, key: Positions) -> "Scope":
-        """Returns what the same queries see of other keys.
+        """Returns the scope of the same queries over other keys.
 
         For an attention whose state holds fewer positions than `key` lists: a window that drops old tokens
         keeps their positions beside them, and reads in their scope.
@@ -115,7 +115,7 @@ class Scope:
         query_heads: Float[Tensor, "batch heads query head_width"],
         key_heads: Float[Tensor, "batch groups key head_width"],
     ) -> Float[Tensor, "#batch #heads query key"] | None:
-        """Returns what the positional encoding adds to the products of these heads, or None.
+        """Returns the positional encoding's bias of the products of these heads, or None.
 
         It differs from layer to layer, so nothing is kept. `softmax_attention` and `attention_scores` ask.
         """

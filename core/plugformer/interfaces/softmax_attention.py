@@ -121,7 +121,7 @@ def _added(
     scale: float | None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None,
 ) -> Float[Tensor, "#batch #heads #query #key"] | None:
-    """Returns what is added to scaled scores in this layer alone, or None."""
+    """Returns the bias of scaled scores in this layer alone, or None."""
     content = scope.content_bias(query, key)
     if content is None:
         return bias

@@ -46,7 +46,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def tokens(self, row: Sequence[int]) -> list[str]:
-        """Returns how each token of a row is spelled, for people to read."""
+        """Returns the spelling of each token of a row, for people to read."""
 
     def sampling(self, generator: "np.random.Generator") -> "Tokenizer":  # noqa: ARG002 (a default)
         """Returns a tokenizer that draws how it cuts texts; by default this one, which draws nothing.

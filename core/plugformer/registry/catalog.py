@@ -70,7 +70,7 @@ class Registry:
 
     @classmethod
     def built_in(cls) -> Self:
-        """Returns what Plugformer's own manifest offers, without any plugin."""
+        """Returns the registry of Plugformer's own manifest, without any plugin."""
         return cls([discover_built_in()])
 
     def with_local(self, file: Path) -> Self:

@@ -244,7 +244,7 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
 
 
 def _rank_prefix(process: int) -> str:
-    """Returns what the names of a process's generators begin with."""
+    """Returns the prefix of the names of a process's generators."""
     return f"process/{process}/" if process else ""
 
 

@@ -236,7 +236,7 @@ class TrainedModel:
         return data.splits[split]
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
-        """Returns what measures this model with the task's metrics.
+        """Returns an evaluator of this model with the task's metrics.
 
         Args:
             processes: Those that share the examples, all with the same model.
@@ -248,7 +248,7 @@ class TrainedModel:
         return Evaluator(self.predictor(), metrics, self.vocabularies.classes or (), processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
-        """Returns what answers with this model, the way its task decodes.
+        """Returns a predictor of this model, which decodes as its task says.
 
         Args:
             n_best: Outputs for each example.

@@ -170,7 +170,7 @@ def _trainer(
 
 
 def updates(settings: Training, data: PreparedData) -> int:
-    """Returns how many updates a training makes if nothing ends it earlier."""
+    """Returns the number of updates of a training that nothing ends earlier."""
     return settings.steps or _planned(settings, _stream(settings, data)[1])
 
 

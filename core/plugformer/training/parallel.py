@@ -65,10 +65,10 @@ class Parallel(ABC):
 
     @abstractmethod
     def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
-        """Returns what an optimizer updates, by the names that the model gives."""
+        """Returns the parameters that an optimizer updates, by the names that the model gives."""
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Returns what makes the steps of an optimizer of `named_parameters`."""
+        """Returns the optimizer prepared to make steps on `named_parameters`."""
         prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
         return prepared
 
@@ -87,7 +87,7 @@ class Parallel(ABC):
 
     @abstractmethod
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns where losses and gradients are computed; these become the mean over the processes.
+        """Returns a context for losses and gradients; these become the mean over the processes.
 
         Args:
             last: Whether no other batch of the update follows.
@@ -107,7 +107,7 @@ class Parallel(ABC):
 
     @abstractmethod
     def full_model(self) -> AbstractContextManager[Model]:
-        """Returns where each process has the whole model, up to date and on its device, for any use."""
+        """Returns a context in which each process has the full model, up to date and on its device."""
 
 
 class Replicated(Parallel):
@@ -140,7 +140,7 @@ class Replicated(Parallel):
         return loss
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns where gradients add up until the last batch, with whose they are exchanged."""
+        """Returns a context in which gradients add up, to be exchanged with those of the last batch."""
         return nullcontext() if last else self.accelerator.no_sync(self.model)
 
     def reduce_norm(self, norm: Tensor) -> Tensor:

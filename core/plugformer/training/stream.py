@@ -57,7 +57,7 @@ class BatchStream(ABC):
         """Ends what goes on in the background."""
 
     def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:  # noqa: ARG002 (for others)
-        """Returns what people should know of what was read, nothing by default; a collective."""
+        """Returns notices about what was read, none by default; a collective."""
         return ()
 
 
@@ -166,7 +166,7 @@ class StreamedBatches(BatchStream):
         self._background.shutdown(wait=False, cancel_futures=True)
 
     def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:
-        """Returns what was read and left out so far."""
+        """Returns the counts of what was read and left out so far."""
         self.complete(progress, processes)
         total = sum((place.count for place in progress.places), ReadCount())
         return [f"train: read {total}", *total.notices("train")]

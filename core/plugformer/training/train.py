@@ -159,7 +159,7 @@ def resume(
 def _other_duration(
     directory: RunDirectory, resolved: ResolvedTask, data: PreparedData, notify: Notify
 ) -> list[str]:
-    """Returns how the duration of a run's training changes, on one line; nothing if it does not.
+    """Returns the change of a run's training duration, on one line; empty if there is none.
 
     Raises:
         ConfigurationError: It has made more updates already.
@@ -215,7 +215,7 @@ def _round_up_batches(resolved: ResolvedTask, processes: Processes, notify: Noti
 
 
 def _new_directory(task: str, out: Path | None) -> Path:
-    """Returns where a new run will be."""
+    """Returns the directory of a new run."""
     path = out or Path("runs", f"{short_name(task)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     RunDirectory.require_possible(path)
     return path

@@ -75,7 +75,7 @@ class ALBERT(Architecture):
         return lengths[:, :1] + 2
 
     def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
-        """Returns what BEGIN and END leave."""
+        """Returns the room that BEGIN and END leave."""
         return Limits(max_length - 2, 0, max_length - 2)
 
 

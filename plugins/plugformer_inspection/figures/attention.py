@@ -68,7 +68,7 @@ def _spread(depth: int) -> set[int]:
 
 
 def place_name(view: AttentionView) -> str:
-    """Returns where an attention stands and what it is, as a heading."""
+    """Returns a heading: the place of an attention, and its name."""
     stack, layer, kind = view.place
     return f"{_KINDS[stack, kind]}, layer {layer} ({view.component})"
 

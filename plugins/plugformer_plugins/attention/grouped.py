@@ -73,7 +73,7 @@ class GroupedQueryAttention(Attention):
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads from the keys and values that it may see."""
+        """Returns the attention output of each query over the keys and values that it may see."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         read = softmax_attention(
             scope.query.rotate(_split(self.query(query), self.heads)),

@@ -93,7 +93,7 @@ class MultiHeadLatentAttention(Attention):
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads from the latents that it may see."""
+        """Returns the attention output of each query over the latents that it may see."""
         (kept,) = cast("PositionwiseState", state).tensors
         memory = kept[:, None]
         # Rotated keys ride along as values and are cut off: kernels want keys and values of one width.

@@ -60,7 +60,7 @@ class NewComponent(Attention):
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads; the scope's masks and bias are applied by `softmax_attention`."""
+        """Returns the attention output; `softmax_attention` applies the scope's mask and bias."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         heads = scope.query.rotate(self._split(self.query(query)))
         dropout = self.dropout if self.training else 0.0
