@@ -2,6 +2,7 @@
 
     python benchmarks/defaults.py --seeds 3
     python benchmarks/defaults.py ag-news-3000 --also training.optimizer.lr=0.002
+    python benchmarks/defaults.py dates copying --times 4
 
 All are trained for the same processor time with one thread: the tuned settings make the updates that are
 given below, the others as many as take as long, by the time of some updates of each in turn. Scores are those
@@ -144,16 +145,16 @@ def bare(task: str, settings: Sequence[str], folder: Path) -> Path:
     return path
 
 
-def compare(name: str, seeds: int, also: Sequence[str], folder: Path) -> None:
+def compare(name: str, seeds: int, also: Sequence[str], times: int, folder: Path) -> None:
     """Trains a task in all ways and prints a row of each."""
     one = COMPARISONS[name]
     task = str(bare(one.task, one.settings, folder))
     arms = {"tuned": Arm(one.task, [*one.settings, *one.tuned]), "defaults": Arm(task, [])}
     arms |= {each: Arm(task, each.split()) for each in also}
-    times = [[arm.update_time() for arm in arms.values()] for _ in range(2)]
-    seconds = [statistics.mean(each) for each in zip(*times, strict=True)]
+    measured = [[arm.update_time() for arm in arms.values()] for _ in range(2)]
+    seconds = [statistics.mean(each) for each in zip(*measured, strict=True)]
     for (label, arm), each in zip(arms.items(), seconds, strict=True):
-        updates = round(one.steps * seconds[0] / each)
+        updates = round(times * one.steps * seconds[0] / each)
         found = [arm.score(one.metric, updates, seed) for seed in range(1, seeds + 1)]
         scores, losses = zip(*found, strict=True)
         print(
@@ -172,13 +173,14 @@ def main() -> None:
     parser.add_argument(
         "--also", action="append", default=[], help="settings of one more arm, on the defaults"
     )
+    parser.add_argument("--times", type=int, default=1, help="train that many times as long")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print("| task | settings | updates | time | metric | scores | mean | loss |", flush=True)
     print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     with TemporaryDirectory() as folder:
         for name in arguments.names or COMPARISONS:
-            compare(name, arguments.seeds, arguments.also, Path(folder))
+            compare(name, arguments.seeds, arguments.also, arguments.times, Path(folder))
 
 
 if __name__ == "__main__":
