@@ -9,8 +9,9 @@ from peers import DROPOUT, HEADS, HIDDEN, LAYERS, LONGEST, VOCABULARY, WIDTH, Id
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import PADDING, linear_cross_entropy, unpad
+from plugformer.interfaces import PADDING, unpad
 from plugformer.model.dropout import Dropout
+from plugformer_blocks import linear_cross_entropy
 
 Hidden = Float[Tensor, "batch length width"]
 

@@ -16,10 +16,10 @@ from stacked_seeds import Seed, StackedSeeds
 
 from plugformer.configuration import ResolvedTask, resolve
 from plugformer.creation import create_architecture, create_task_type
+from plugformer.generators import seed_generators
 from plugformer.interfaces import Batch, Encoded, Level, Ragged, Sizes
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
-from plugformer.runs.generators import seed_generators
 from plugformer.validation import validate
 
 SEEDS = (1, 2, 3, 4, 5)

@@ -31,8 +31,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.data.files import read_lines
 from plugformer.data.order import sized_batches, token_batches
-from plugformer.interfaces import PADDING, Ragged, pad
+from plugformer.interfaces import PADDING, Ragged
 from plugformer.registry import Registry
+from plugformer_blocks import pad
 
 BATCH = 64
 LIKE_LENGTHS = ", like lengths"

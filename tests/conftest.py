@@ -42,11 +42,12 @@ from plugformer.configuration import check_components, resolve
 from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Model, Ragged, Tokens, pad
+from plugformer.interfaces import Model, Ragged, Tokens
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
 from plugformer.training.train import Notify, train
+from plugformer_blocks import pad
 
 torch.set_num_threads(1)
 

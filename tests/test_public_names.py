@@ -29,7 +29,7 @@ PACKAGES = {
         *("runs", "training", "validation"),
     )
 } | {"plugformer"}
-SHARED = {"plugformer_reports"}
+SHARED = {"plugformer_blocks", "plugformer_reports"}
 """Packages that several features have in common."""
 
 FEATURES = sorted(

@@ -14,6 +14,7 @@ from typing import Literal, get_args, get_origin
 
 from torch import nn
 
+import plugformer_blocks
 from generators.markdown import (
     code,
     definition,
@@ -33,8 +34,7 @@ from plugformer.registry.loading import load_attribute
 _TOPICS = {
     "Task types and heads": ("prediction", "task_type", "batch", "model", "head"),
     "Models": ("architecture", "context", "position", "scope", "attention", "residual", "initialization"),
-    "Data, metrics and decoding": ("data", "metric", "decoding", "tokenizer", "fast_tokenizer"),
-    "Computation": ("softmax_attention", "linear_cross_entropy"),
+    "Data, metrics and decoding": ("data", "metric", "decoding", "tokenizer"),
 }
 """The modules of `plugformer.interfaces` in the order of the page."""
 
@@ -73,7 +73,7 @@ def kind_table() -> str:
 
 
 def collaborators() -> str:
-    """Returns sections for all that `plugformer.interfaces` offers besides the interfaces of the kinds."""
+    """Returns sections for what `plugformer.interfaces` offers besides, and for `plugformer_blocks`."""
     by_module: dict[str, list[str]] = {}
     for name in (*_variables(), *_others()):
         by_module.setdefault(_home(name), []).append(name)
@@ -89,6 +89,10 @@ def collaborators() -> str:
             len(shown) < len(names)
         )
         sections += [f"### {_described(getattr(interfaces, name))}" for name in shown]
+    blocks = [getattr(plugformer_blocks, name) for name in plugformer_blocks.__all__]
+    links = ", ".join(f"[{name}](#{name.lower()})" for name in plugformer_blocks.__all__)
+    sections += [f"**What components are built of**, in `plugformer_blocks`. {links}"]
+    sections += [f"### {_described(each)}" for each in blocks]
     return "\n\n".join(sections)
 
 

@@ -22,6 +22,7 @@ PACKAGES = (
     "plugformer.hooks",
     "plugformer.commands",
     "plugformer.lazy",
+    "plugformer_blocks",
 )
 """What may be imported, without the modules inside."""
 

@@ -7,7 +7,8 @@ import torch
 from tests.batches import labeled, pairs
 
 from plugformer.data.arrow import TokenColumn
-from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side, pad
+from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side
+from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small_tasks import SmallTask
 

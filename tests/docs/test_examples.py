@@ -8,20 +8,12 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 from plugformer.configuration import resolve
-from plugformer.interfaces import (
-    Attention,
-    FeedForward,
-    ModelContext,
-    NoPositions,
-    Padding,
-    Positions,
-    PositionwiseState,
-    Scope,
-)
+from plugformer.interfaces import Attention, FeedForward, ModelContext, NoPositions, Padding, Positions, Scope
 from plugformer.registry import Registry
 from plugformer.validation import validate
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.declaration import read_study
+from plugformer_blocks import PositionwiseState
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MODEL = ModelContext(width=12, heads=3, ffn_width=20)

@@ -50,7 +50,10 @@ ROWS = [
 ]
 OUTSIDE = [row for row in ROWS if row.file.startswith("examples/")]
 """Those of plugins; the contracts of what is built in are tested with all that is."""
-PUBLIC = ("plugformer", "plugformer.errors", "plugformer.hooks", "plugformer.interfaces", "plugformer.model")
+PUBLIC = (
+    *("plugformer", "plugformer.errors", "plugformer.hooks", "plugformer.interfaces", "plugformer.model"),
+    "plugformer_blocks",
+)
 SETTINGS = {
     "attention/cross_layer": ["model.attention=cross_layer", "model.layers=2"],
     "attention/retention": [

@@ -67,12 +67,13 @@ def validated(tmp_path, registry):
         ),
         (
             CLASSIFIER.replace("shared: false", "shared: true, tied: false"),
-            r"top.yaml:3:\d+  model.embeddings.shared: an encoder-only model has one embedding, which "
+            r"top.yaml:3:\d+  model.embeddings.shared: architecture 'encoder-only' has one embedding, which "
             r"nothing can share; set it to false",
         ),
         (
             CLASSIFIER.replace("}}", "}, decoder: {layers: 2}}"),
-            r"top.yaml:3:\d+  model.decoder: an encoder-only model has no decoder; take these settings out",
+            r"top.yaml:3:\d+  model.decoder: architecture 'encoder-only' has no decoder; "
+            r"take these settings out",
         ),
         (
             f"{CLASSIFIER}decoding: {{length: 3}}",

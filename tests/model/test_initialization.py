@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from plugformer.errors import RegistryError
+from plugformer.generators import random_stream
 from plugformer.interfaces import FeedForward
-from plugformer.model.initialization import draw_own_values, random_stream
+from plugformer.model.initialization import draw_own_values
 
 
 def values(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -47,7 +47,14 @@ def test_a_part_of_another_distribution_does_not_count():
     """The interfaces belong to the core: a new version of it does not change a plugin's hash."""
     reached = _reached("plugformer_plugins.attention.multi_head")
     assert "plugformer_plugins.attention.grouped" in reached
-    assert all(name.startswith("plugformer_plugins") for name in reached)
+    assert {name.partition(".")[0] for name in reached} == {"plugformer_plugins", "plugformer_blocks"}
+
+
+def test_building_blocks_count():
+    """Whoever wrote the component: another softmax attention is another component."""
+    reached = _reached("plugformer_plugins.attention.multi_head")
+    assert "plugformer_blocks.softmax_attention" in reached
+    assert "plugformer_blocks.fast_tokenizer" in _reached("plugformer_plugins.tokenizer.whitespace")
 
 
 def test_no_package_has_to_be_imported_even_without_a_file_of_its_own(package):

@@ -12,10 +12,11 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.errors import RegistryError
 from plugformer.hooks import Comparison
-from plugformer.interfaces import END, Hypothesis, Padding, Positions, PositionwiseState, Scope, evaluating
+from plugformer.interfaces import END, Hypothesis, Padding, Positions, Scope, evaluating
 from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
+from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.greedy import Greedy

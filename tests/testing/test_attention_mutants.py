@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from plugformer.interfaces import Padding, Positions, PositionwiseState, Scope
+from plugformer.interfaces import Padding, Positions, Scope
 from plugformer.kinds import Kind
+from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_testing import run
 from plugformer_testing.runner import checks_in, checks_of

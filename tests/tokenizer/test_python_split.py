@@ -6,7 +6,7 @@ import tokenizers
 from tokenizers import models, trainers
 
 from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
+from plugformer_blocks import FastTokenizer
 
 
 class Halves(FastTokenizer):

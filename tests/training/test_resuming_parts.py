@@ -6,13 +6,13 @@ import pytest
 from tests import batches
 
 from plugformer.configuration import resolve
+from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run
 from plugformer.interfaces import Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
-from plugformer.runs.generators import seed_generators
 from plugformer.training.parallel import Replicated
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer

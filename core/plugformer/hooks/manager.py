@@ -19,12 +19,12 @@ import torch
 from plugformer.configuration.task import Component
 from plugformer.decoding import OutputPattern
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
+from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Hook
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
 from plugformer.kinds import Kind
-from plugformer.model.initialization import stream_seed
 from plugformer.registry import Entry, Registry, State
 from plugformer.registry.loading import LOADED, advice, label, load_module
 

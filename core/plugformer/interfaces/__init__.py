@@ -1,7 +1,7 @@
 """The interfaces that components implement, one file for each kind, and the objects that they exchange."""
 
 from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
-from plugformer.interfaces.attention import Attention, PositionwiseState, Recurrent, State
+from plugformer.interfaces.attention import Attention, State
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -11,19 +11,15 @@ from plugformer.interfaces.batch import (
     Ragged,
     Side,
     Tokens,
-    pad,
-    pad_targets,
     unpad,
 )
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
-from plugformer.interfaces.fast_tokenizer import FastTokenizer, byte_piece, read_pipeline
 from plugformer.interfaces.feed_forward import FeedForward
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.hook import Hook
 from plugformer.interfaces.initialization import Initialization, ParameterContext
-from plugformer.interfaces.linear_cross_entropy import linear_cross_entropy
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluating, next_tokens
 from plugformer.interfaces.norm import Norm
@@ -33,11 +29,6 @@ from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, a
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
-from plugformer.interfaces.softmax_attention import (
-    attention_scores,
-    attention_weights,
-    softmax_attention,
-)
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
@@ -61,7 +52,6 @@ __all__ = [
     "Encoded",
     "Example",
     "Examples",
-    "FastTokenizer",
     "FeedForward",
     "Generative",
     "Head",
@@ -89,10 +79,8 @@ __all__ = [
     "Place",
     "PositionalEncoding",
     "Positions",
-    "PositionwiseState",
     "Prediction",
     "Ragged",
-    "Recurrent",
     "Residual",
     "ResidualContext",
     "Schedule",
@@ -111,17 +99,9 @@ __all__ = [
     "Tokens",
     "Value",
     "as_text",
-    "attention_scores",
-    "attention_weights",
-    "byte_piece",
     "evaluating",
-    "linear_cross_entropy",
     "next_tokens",
-    "pad",
-    "pad_targets",
-    "read_pipeline",
     "require_columns",
     "require_one_text",
-    "softmax_attention",
     "unpad",
 ]

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from plugformer.interfaces.position import Padding
-from plugformer.interfaces.tokenizer import BEGIN, END, PADDING
 
 Side = Literal["right", "left"]
 """Where padding stands."""
@@ -167,51 +166,6 @@ class Encoded:
         """Returns the number of examples."""
         one = self.input or self.output or self.start
         return 0 if one is None else len(one.lengths)
-
-
-def pad(
-    rows: Ragged, *, begin: bool = False, end: bool = True, side: Side = "right", length: int | None = None
-) -> Tokens:
-    """Puts END behind every sequence, BEGIN in front if asked, and padding beside.
-
-    Args:
-        rows: Token numbers without special tokens.
-        begin: Whether each sequence starts with BEGIN.
-        end: Whether each sequence ends with END.
-        side: Where the padding goes.
-        length: Length of the result, at least that of the longest sequence; just that if None.
-    """
-    column, whole = _columns(rows, begin + end, side, length)
-    ids = np.full(column.shape, PADDING, dtype=np.int64)
-    real = (column >= 0) & (column < whole[:, None])
-    ids[real & (column >= begin) & (column < whole[:, None] - end)] = rows.values
-    if end:
-        ids[column == whole[:, None] - 1] = END
-    if begin:
-        ids[column == 0] = BEGIN
-    padding = Padding.RIGHT if side == "right" else Padding.ANYWHERE
-    return Tokens(torch.from_numpy(ids), torch.from_numpy(real), Padding.NONE if real.all() else padding)
-
-
-def pad_targets(
-    rows: Ragged, *, side: Side = "right", length: int | None = None
-) -> Int[Tensor, "batch length"]:
-    """Returns the targets of tokens beside those tokens as `pad` puts them, BEGIN in front and END behind."""
-    column, whole = _columns(rows, 2, side, length)
-    targets = np.full(column.shape, IGNORED, dtype=np.int64)
-    targets[(column >= 1) & (column < whole[:, None] - 1)] = rows.values
-    return torch.from_numpy(targets)
-
-
-def _columns(
-    rows: Ragged, special: int, side: Side, length: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
-    """Returns for each place its number counted from its sequence's start, and the sequences' lengths."""
-    whole = rows.lengths + special
-    length = max(int(whole.max(initial=0)), length or 0)
-    start = np.zeros_like(whole) if side == "right" else length - whole
-    column: NDArray[np.int64] = np.arange(length) - start[:, None]
-    return column, whole
 
 
 def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:

@@ -117,7 +117,7 @@ class Scope:
     ) -> Float[Tensor, "#batch #heads query key"] | None:
         """Returns the positional encoding's bias of the products of these heads, or None.
 
-        It differs from layer to layer, so nothing is kept. `softmax_attention` and `attention_scores` ask.
+        It differs from layer to layer, so nothing is kept. An attention with a softmax asks.
         """
         return self.query.encoding.content_bias(query_heads, key_heads, self.query, self.key)
 

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
+    from plugformer.generators import random_stream
     from plugformer.model.assembly import Builder, assemble
     from plugformer.model.cache import Cache
     from plugformer.model.compatibility import fitting, measures, reads, serves
     from plugformer.model.decoder import Decoder
     from plugformer.model.encoder import Encoder
-    from plugformer.model.initialization import (
-        draw_own_values,
-        initialize,
-        random_stream,
-        refuse_hidden_values,
-    )
+    from plugformer.model.initialization import draw_own_values, initialize, refuse_hidden_values
     from plugformer.model.layer import Layer
     from plugformer.model.summary import summarize
 

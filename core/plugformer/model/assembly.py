@@ -1,68 +1,39 @@
 """Assembly: from a task's `model:` settings and the registry to a model with initial values."""
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-import torch
 from torch import nn
 
-from plugformer.configuration.task import Model as ModelSettings
-from plugformer.configuration.task import StackOverrides, Task
+from plugformer.configuration.plan import (
+    Choice,
+    LayerPlan,
+    StackPlan,
+    context,
+    plan_stacks,
+    refuse_unused,
+    state_owner,
+)
+from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
-from plugformer.errors import ConfigurationError
+from plugformer.generators import random_stream
 from plugformer.interfaces import (
     Architecture,
     Head,
     HeadContext,
     Model,
-    ModelContext,
     NoPositions,
-    Place,
     ResidualContext,
     Sizes,
 )
 from plugformer.kinds import Kind
 from plugformer.model.decoder import Decoder
 from plugformer.model.encoder import Encoder, TokenEmbedding
-from plugformer.model.initialization import draw_own_values, initialize, random_stream
+from plugformer.model.initialization import draw_own_values, initialize
 from plugformer.model.layer import Layer
-from plugformer.model.plan import Choice, LayerPlan, StackPlan, plan_stacks, state_owner
 from plugformer.registry import Registry
-
-VECTOR_FUNCTIONS = (
-    "acos",
-    "asin",
-    "atan",
-    "cos",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "log",
-    "log10",
-    "log2",
-    "sin",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
-)
-"""Those that PyTorch's builds for x86 take from Intel's MKL."""
-
-
-@cache
-def warm_up_mkl() -> None:
-    """Calls each function on one number, once in a process.
-
-    MKL chooses a function's kernel at its first call. Where several threads make that call at the same time,
-    one of them may compute its part with another kernel, whose relative errors reach 1e-4: a training would
-    not be the same as another with its seed. https://github.com/pytorch/pytorch/issues/188792
-    """
-    for dtype in (torch.float32, torch.float64):
-        number = torch.full((1,), 0.5, dtype=dtype, device="cpu")
-        for name in VECTOR_FUNCTIONS:
-            getattr(torch, name)(number)
+from plugformer.threads import warm_up_mkl
 
 
 def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True) -> Model:
@@ -91,19 +62,6 @@ def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True
     block = task.model.initialization
     initialize(model, seed, registry.create(Kind.INITIALIZATION, block.name, **block.options))
     return model
-
-
-def context(settings: ModelSettings, place: Place) -> ModelContext:
-    """Returns what the part at a place is told."""
-    return ModelContext(
-        width=settings.width,
-        heads=settings.heads,
-        ffn_width=settings.ffn_width,
-        dropout=settings.dropout,
-        attention_dropout=settings.attention_dropout,
-        max_length=settings.max_length,
-        place=place,
-    )
 
 
 class Builder:
@@ -141,29 +99,13 @@ class Builder:
                 compute. One that occurs again is the same layer, with the same parameters. If None, each of
                 the task's layers once.
         """
-        plan = self.plans["encoder"]
-        return Encoder(
-            embedding=embedding,
-            position=self.part(Kind.POSITION, plan.position),
-            layers=(layers := self._layers(plan, order)),
-            final_norm=self._final_norm(plan, layers[-1]),
-            dropout=self.settings.dropout,
-            recompute=self.task.training.gradient_checkpointing,
-        )
+        return Encoder(**self._stack("encoder", embedding, order))
 
     def decoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Decoder:
         """Returns the decoder; arguments are as of `encoder`."""
-        plan = self.plans["decoder"]
-        cross = plan.cross_position
-        return Decoder(
-            embedding=embedding,
-            position=self.part(Kind.POSITION, plan.position),
-            cross_position=NoPositions() if cross is None else self.part(Kind.POSITION, cross),
-            layers=(layers := self._layers(plan, order)),
-            final_norm=self._final_norm(plan, layers[-1]),
-            dropout=self.settings.dropout,
-            recompute=self.task.training.gradient_checkpointing,
-        )
+        cross = self.plans["decoder"].cross_position
+        position = NoPositions() if cross is None else self.part(Kind.POSITION, cross)
+        return Decoder(cross_position=position, **self._stack("decoder", embedding, order))
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if the task ties them."""
@@ -178,6 +120,21 @@ class Builder:
         head: Head = self.registry.create(Kind.HEAD, block.name, head_context, **block.options)
         return head
 
+    def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:
+        """Returns what encoders and decoders both consist of."""
+        plan, norm = self.plans[name], self.settings.final_norm
+        position = self.part(Kind.POSITION, plan.position)
+        layers = self._layers(plan, order)
+        has_norm = layers[-1].residual.final_norm if norm is None else norm
+        return {
+            "embedding": embedding,
+            "position": position,
+            "layers": layers,
+            "final_norm": self.part(Kind.NORM, plan.norm) if has_norm else nn.Identity(),
+            "dropout": self.settings.dropout,
+            "recompute": self.task.training.gradient_checkpointing,
+        }
+
     def _layers(self, plan: StackPlan, order: Sequence[int] | None) -> list[Layer]:
         """Returns the layers of a stack.
 
@@ -186,19 +143,12 @@ class Builder:
                 the task has settings for a layer that takes no part.
         """
         order = range(len(plan.layers)) if order is None else order
-        settings: StackOverrides = getattr(self.settings, plan.top.stack)
-        if unused := sorted(set(settings.per_layer) - set(order)):
-            raise ConfigurationError(
-                f"layer {unused[0]} of the {plan.top.stack} is no layer of its own in this architecture; "
-                f"take model.{plan.top.stack}.per_layer.{unused[0]} out"
-            )
+        refuse_unused(self.settings, plan.top.stack, order)
         made = {number: self._layer(plan.layers[number]) for number in sorted(set(order))}
         for number, layer in made.items():
-            for name in ("attention", "cross_attention"):
-                reads_layer = getattr(layer.parts.get(name), "reads_layer", None)
-                if reads_layer is not None:
-                    choices = [each.sublayers[name] for each in plan.layers]
-                    state_owner(choices[number], reads_layer, choices)
+            for name, reads_layer in layer.reads_layers.items():
+                choices = [each.sublayers[name] for each in plan.layers]
+                state_owner(choices[number], reads_layer, choices)
         return [made[number] for number in order]
 
     def _layer(self, plan: LayerPlan) -> Layer:
@@ -216,9 +166,3 @@ class Builder:
             residual=self.registry.create(Kind.RESIDUAL, block.name, model, **block.options),
             dropout=self.settings.dropout,
         )
-
-    def _final_norm(self, plan: StackPlan, last: Layer) -> nn.Module:
-        given = self.settings.final_norm
-        wanted = last.residual.final_norm if given is None else given
-        norm: nn.Module = self.part(Kind.NORM, plan.norm) if wanted else nn.Identity()
-        return norm

@@ -1,15 +1,12 @@
 """What a decoder keeps between steps, and any stack while its layers share states."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from plugformer.interfaces import Attention, Padding, PositionalEncoding, Positions, State
-
-if TYPE_CHECKING:
-    from plugformer.model.layer import Layer
+from plugformer.interfaces import Padding, PositionalEncoding, Positions, State
 
 Project = Callable[[], State]
 
@@ -90,29 +87,6 @@ class LayerCache:
     def reorder(self, rows: Int[Tensor, " rows"]) -> None:
         """Moves what was made of the target tokens; every row keeps its source."""
         self._past.select(rows)
-
-
-def layer_caches(
-    layers: "Sequence[Layer]", projections: Sequence[Project | None] | None = None
-) -> list[LayerCache]:
-    """Returns a cache for each layer of a stack, and lets attentions find the states that they share.
-
-    Args:
-        layers: From the first to the last.
-        projections: Return the state of the source that each layer reads; none where they read none.
-    """
-    pasts: list[AttentionCache] = []
-    sources: list[AttentionCache] = []
-    for layer in layers:
-        pasts.append(_cache(layer.attention, pasts))
-        sources.append(_cache(layer.cross_attention, sources))
-    projects = [None] * len(layers) if projections is None else projections
-    return [LayerCache(*each) for each in zip(projects, pasts, sources, strict=True)]
-
-
-def _cache(attention: Attention | None, below: Sequence[AttentionCache]) -> AttentionCache:
-    shared = None if attention is None else attention.reads_layer
-    return AttentionCache(None if shared is None else below[shared])
 
 
 class Cache:

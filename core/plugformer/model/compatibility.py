@@ -102,7 +102,7 @@ def _stacks(task: Task, architecture: Architecture) -> Iterator[Finding]:
         if name not in own and settings != type(settings)():
             yield (
                 ("model", name),
-                f"an {task.model.architecture.name} model has no {name}; take these settings out",
+                f"architecture {task.model.architecture.name!r} has no {name}; take these settings out",
             )
 
 
@@ -111,7 +111,7 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
     if embeddings.shared and len(architecture.stacks) < 2:
         yield (
             ("model", "embeddings", "shared"),
-            f"an {kind} model has one embedding, which nothing can share; set it to false",
+            f"architecture {kind!r} has one embedding, which nothing can share; set it to false",
         )
     if embeddings.tied and not (
         task_type.level is Level.NEXT_TOKEN or task_type.answer_type == Answer.TOKENS

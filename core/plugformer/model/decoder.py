@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, PositionalEncoding, Scope
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.cache import Cache, layer_caches
+from plugformer.model.cache import Cache
 from plugformer.model.dropout import Dropout
 from plugformer.model.encoder import Memory, TokenEmbedding
-from plugformer.model.layer import Layer, recomputed, wanted, with_empty_past
+from plugformer.model.layer import Layer, compute_layers, layer_caches
 
 
 class Decoder(nn.Module):
@@ -73,15 +73,6 @@ class Decoder(nn.Module):
             cross = Scope(positions.with_encoding(self.cross_position), cache.source, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), positions))
         layers = cast("Iterable[Layer]", self.layers)
-        recompute = wanted(self, recompute=self.recompute)
-        if recompute:
-            scope.prepare()
-            if cross is not None:
-                cross.prepare()
-        for layer, layer_cache in zip(layers, cache.layers, strict=True):
-            if recompute:
-                x = recomputed(with_empty_past, x, layer, scope, layer_cache, cross)
-            else:
-                x = layer(x, scope, layer_cache, cross)
+        x = compute_layers(layers, x, scope, cache.layers, cross, recompute=self.recompute and self.training)
         output: Tensor = self.final_norm(x)
         return output

@@ -12,9 +12,8 @@ from torch.nn.functional import embedding
 
 from plugformer.interfaces import PositionalEncoding, Positions, Scope
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.cache import layer_caches
 from plugformer.model.dropout import Dropout
-from plugformer.model.layer import Layer, recomputed, wanted, with_empty_past
+from plugformer.model.layer import Layer, compute_layers, layer_caches
 
 
 class TokenEmbedding(nn.Module):
@@ -88,16 +87,11 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Memory:
         """Returns the hidden states of a batch."""
-        positions = Positions.of(tokens.real, self.position, tokens.padding)
-        scope = Scope(positions, positions, causal=False)
-        x = self.dropout(self.position.embed(self.embedding(tokens.ids), positions))
-        recompute = wanted(self, recompute=self.recompute)
-        if recompute:
-            scope.prepare()
+        at = Positions.of(tokens.real, self.position, tokens.padding)
+        scope = Scope(at, at, causal=False)
+        x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
         layers = cast("Sequence[Layer]", self.layers)
-        shared = any(layer.shares for layer in layers)
+        shared = any(layer.reads_layers for layer in layers)
         caches = layer_caches(layers) if shared else [None] * len(layers)
-        for layer, cache in zip(layers, caches, strict=True):
-            inputs = (scope, cache)
-            x = recomputed(with_empty_past, x, layer, *inputs) if recompute else layer(x, *inputs)
-        return Memory(self.final_norm(x), positions)
+        x = compute_layers(layers, x, scope, caches, recompute=self.recompute and self.training)
+        return Memory(self.final_norm(x), at)

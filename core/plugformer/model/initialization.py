@@ -1,14 +1,13 @@
 """Initial values: every module draws from a stream of its own, so that parts that two models share agree."""
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from plugformer.errors import RegistryError
+from plugformer.generators import random_stream
 from plugformer.interfaces import Attention, FeedForward, Initialization, ParameterContext
 from plugformer.model.layer import Layer
 
@@ -74,20 +73,6 @@ def _on_residual_paths(model: nn.Module) -> tuple[dict[str, int], dict[str, floa
                 if layer.residual.gain != 1:
                     gains[full] = layer.residual.gain
     return counts, gains
-
-
-@contextmanager
-def random_stream(seed: int, name: str) -> Iterator[None]:
-    """Inside, torch draws CPU random numbers that depend on the seed and a name; outside nothing changes."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(stream_seed(seed, name))  # no other device's
-        yield
-
-
-def stream_seed(seed: int, name: str) -> int:
-    """Returns the seed of a stream of random numbers, which a seed and the stream's name decide."""
-    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def refuse_hidden_values(module: nn.Module, path: str = "model") -> None:

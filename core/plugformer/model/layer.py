@@ -1,6 +1,7 @@
 """A layer: sublayers, and the residual connection that joins them; computed twice to save memory, or once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import cast
 
 import torch
@@ -18,10 +19,8 @@ from plugformer.interfaces import (
     Sublayer,
     unpad,
 )
-from plugformer.model.cache import LayerCache
+from plugformer.model.cache import AttentionCache, LayerCache, Project
 from plugformer.model.dropout import Dropout
-
-Hidden = Float[Tensor, "batch length width"]
 
 
 class Layer(nn.Module):
@@ -52,10 +51,10 @@ class Layer(nn.Module):
         self.dropout = Dropout(dropout)
 
     @property
-    def shares(self) -> bool:
-        """Whether one of its attentions reads the state of a layer below."""
-        parts = (self.attention, self.cross_attention)
-        return any(part is not None and part.reads_layer is not None for part in parts)
+    def reads_layers(self) -> dict[str, int]:
+        """The layers below whose states its attentions read, by the attention's name."""
+        found = {name: getattr(part, "reads_layer", None) for name, part in self.parts.items()}
+        return {name: layer for name, layer in found.items() if layer is not None}
 
     @property
     def parts(self) -> dict[str, Attention | FeedForward]:
@@ -107,18 +106,6 @@ class Layer(nn.Module):
         return self.attention.attend(hidden, state, scope)
 
 
-def with_empty_past(
-    x: Float[Tensor, "batch length width"],
-    layer: Layer,
-    scope: Scope,
-    cache: LayerCache | None,
-    cross: Scope | None = None,
-) -> Float[Tensor, "batch length width"]:
-    """Returns the hidden states after a layer that has read nothing before, the same at every call."""
-    output: Tensor = layer(x, scope, None if cache is None else cache.with_empty_past(), cross)
-    return output
-
-
 class _WithDropout(Sublayer):
     """A sublayer for one call of its layer."""
 
@@ -149,21 +136,65 @@ def at_real_tokens(
     return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
 
 
-def wanted(stack: nn.Module, *, recompute: bool) -> bool:
-    """Returns whether a stack's layers are to be computed twice: only where gradients will be."""
-    return recompute and stack.training and torch.is_grad_enabled()
-
-
-def recomputed(layer: Callable[..., Hidden], x: Hidden, *further: object) -> Hidden:
-    """Returns `layer(x, *further)` of which nothing but `x` is kept for the gradients.
-
-    Chen et al. 2016, section 4: https://arxiv.org/abs/1604.06174. Random numbers are drawn as they were.
+def layer_caches(
+    layers: Iterable[Layer], projections: Sequence[Project | None] | None = None
+) -> list[LayerCache]:
+    """Returns a cache for each layer of a stack, and lets attentions find the states that they share.
 
     Args:
-        layer: Computes the same whenever it is called, and leaves nothing behind that the next call finds.
-        x: The hidden states before it.
-        further: Its other arguments. What they compute lazily must be there already if it needs gradients
-            (`Scope.prepare`): what is computed within a layer is computed again within its backward pass.
+        layers: From the first to the last.
+        projections: Return the state of the source that each layer reads; none where they read none.
     """
-    output: Hidden = checkpoint(layer, x, *further, use_reentrant=False)
+    pasts: list[AttentionCache] = []
+    sources: list[AttentionCache] = []
+    for layer in layers:
+        pasts.append(_cache(layer.attention, pasts))
+        sources.append(_cache(layer.cross_attention, sources))
+    projects = [None] * len(pasts) if projections is None else projections
+    return [LayerCache(*each) for each in zip(projects, pasts, sources, strict=True)]
+
+
+def _cache(attention: Attention | None, below: Sequence[AttentionCache]) -> AttentionCache:
+    shared = None if attention is None else attention.reads_layer
+    return AttentionCache(None if shared is None else below[shared])
+
+
+def compute_layers(
+    layers: Iterable[Layer],
+    x: Float[Tensor, "batch length width"],
+    scope: Scope,
+    caches: Iterable[LayerCache | None],
+    cross: Scope | None = None,
+    *,
+    recompute: bool,
+) -> Float[Tensor, "batch length width"]:
+    """Returns the hidden states after a stack of layers.
+
+    Args:
+        layers: From the first to the last.
+        x: Hidden states of new tokens.
+        scope: As of `Layer`.
+        caches: One of each layer.
+        cross: As of `Layer`.
+        recompute: Keep nothing but the inputs of layers for the gradients, nor anything in the caches, and
+            compute each layer again in the backward pass, with the same random numbers: Chen et al. 2016,
+            section 4: https://arxiv.org/abs/1604.06174.
+    """
+    if not recompute or not torch.is_grad_enabled():
+        for layer, cache in zip(layers, caches, strict=True):
+            x = layer(x, scope, cache, cross)
+        return x
+    for each in (scope, cross):  # what is computed within a layer is computed again in its backward pass
+        if each is not None:
+            each.prepare()
+    for layer, cache in zip(layers, caches, strict=True):
+        x = checkpoint(partial(_with_empty_past, layer, scope, cache, cross), x, use_reentrant=False)
+    return x
+
+
+def _with_empty_past(
+    layer: Layer, scope: Scope, cache: LayerCache | None, cross: Scope | None, x: Tensor
+) -> Tensor:
+    """Returns the hidden states after a layer that has read nothing before, the same at every call."""
+    output: Tensor = layer(x, scope, None if cache is None else cache.with_empty_past(), cross)
     return output

@@ -11,6 +11,9 @@ from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
 from plugformer.registry.manifest import State
 
+_BLOCKS = "plugformer_blocks"
+"""What components are built of, whoever wrote them: part of what each of them is made of."""
+
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
     """Returns what a component is made of: its distribution, that one's version, and a hash of its source."""
@@ -37,9 +40,9 @@ def hook_locks(registry: Registry) -> dict[str, dict[str, str]]:
 
 
 def source_hash(module: str) -> str:
-    """Returns a SHA-256 over a module and all it reaches by static imports inside its top-level package.
+    """Returns a SHA-256 over a module and all it reaches in its top-level package and in `plugformer_blocks`.
 
-    Nothing is imported. Of a module that is not there, it is the hash of nothing.
+    Static imports count, and nothing is imported. Of a module that is not there, it is the hash of nothing.
 
     Args:
         module: Its dotted name.
@@ -90,13 +93,13 @@ def _source(spec: ModuleSpec) -> bytes:
 
 
 def _imports(source: bytes, name: str, spec: ModuleSpec) -> Iterator[str]:
-    """Yields what a module imports from its own top-level package, by dotted names."""
-    top = name.partition(".")[0]
-    if not re.search(rb"from[\s\\]*\.|" + top.encode(), source):  # reading is quick, parsing is not
+    """Yields what a module imports from its own top-level package and from `plugformer_blocks`."""
+    packages = (name.partition(".")[0], _BLOCKS)
+    if not re.search(rb"from[\s\\]*\.|" + "|".join(packages).encode(), source):  # parsing is slow
         return
     package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
     for imported in _names(source, package):
-        if imported.partition(".")[0] == top:
+        if imported.partition(".")[0] in packages:
             yield imported
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
+    from plugformer.generators import generator_states
     from plugformer.runs.checkpoint import Stateful
     from plugformer.runs.directory import RunDirectory
     from plugformer.runs.files import (
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         write_json,
         write_text,
     )
-    from plugformer.runs.generators import generator_states
     from plugformer.runs.loading import TrainedModel
     from plugformer.runs.lock import made_of
     from plugformer.runs.training_lock import is_trained
@@ -49,7 +49,7 @@ _MODULES = {
     "RunDirectory": "directory",
     "Stateful": "checkpoint",
     "TrainedModel": "loading",
-    "generator_states": "generators",
+    "generator_states": "checkpoint",
     "is_trained": "training_lock",
     "join_tensors": "weights",
     "made_of": "lock",

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from plugformer.data.blocks import Place
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
+from plugformer.generators import generator_states, restore_generators
 from plugformer.runs.files import read_json, replacing, verify_checksums, write_checksums
-from plugformer.runs.generators import generator_states, restore_generators
 from plugformer.runs.weights import (
     join_tensors,
     load_tensors,

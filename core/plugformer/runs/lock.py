@@ -12,10 +12,10 @@ import torch
 
 import plugformer
 from plugformer.configuration import ResolvedTask
+from plugformer.configuration.plan import NO_POSITION
 from plugformer.configuration.task import Component, Task
 from plugformer.errors import RunError
 from plugformer.kinds import Kind
-from plugformer.model.plan import NO_POSITION
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
 from plugformer.registry.source import component_lock, hook_locks, source_hash

@@ -12,6 +12,7 @@ from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.evaluation.validation import Validation
+from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import Batch, Metric, Model
@@ -19,7 +20,6 @@ from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.generators import seed_generators
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
 from plugformer.training.metrics_log import MetricsLog

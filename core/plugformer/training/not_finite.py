@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import NotFiniteError
+from plugformer.generators import restore_generators
 from plugformer.hooks.specification import Run
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Model
 from plugformer.model.watching import watched
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.generators import restore_generators
 
 T = TypeVar("T")
 

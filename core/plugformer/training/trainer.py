@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes, ReportedByMainProcess
 from plugformer.errors import InterruptedRunError, RegistryError
+from plugformer.generators import generator_states
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
 from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.generators import generator_states
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
 from plugformer.training.interruption import Interruption
 from plugformer.training.not_finite import NotFiniteGuard

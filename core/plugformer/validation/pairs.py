@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from plugformer.configuration.plan import Choice, LayerPlan, Path, StackPlan, context, state_owner
 from plugformer.configuration.task import Model as Settings
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import (
@@ -19,9 +20,7 @@ from plugformer.interfaces import (
     Scope,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import context
 from plugformer.model.initialization import residual_matrices
-from plugformer.model.plan import Choice, LayerPlan, Path, StackPlan, state_owner
 from plugformer.registry import Registry
 from plugformer.validation.trial import MODERATE, Problem, Trial, problem_of, require_like, size_of
 

@@ -7,17 +7,17 @@ from pathlib import Path as FilePath
 import torch
 
 from plugformer.configuration import ResolvedTask, check_components
+from plugformer.configuration.plan import Choice, Path, StackPlan, context, plan_stacks
 from plugformer.configuration.task import Component, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
+from plugformer.generators import random_stream
 from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import SPECIAL_TOKENS, Data, HeadContext, ModelContext, Place, Sizes
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Builder, assemble, context
+from plugformer.model.assembly import Builder, assemble
 from plugformer.model.compatibility import incompatibilities
-from plugformer.model.initialization import random_stream
-from plugformer.model.plan import Choice, Path, StackPlan, plan_stacks
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded
 from plugformer.runs.initialization import misfits

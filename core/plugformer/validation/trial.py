@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from plugformer.configuration.plan import Path
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.faults import cause_of
@@ -33,7 +34,6 @@ from plugformer.interfaces import (
 )
 from plugformer.kinds import Kind
 from plugformer.model.initialization import refuse_hidden_values
-from plugformer.model.plan import Path
 from plugformer.model.watching import unlike
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded, label

@@ -23,10 +23,9 @@ from plugformer.interfaces import (
     Side,
     Sizes,
     Stack,
-    pad,
-    pad_targets,
 )
 from plugformer.model import Builder, Encoder
+from plugformer_blocks import pad, pad_targets
 
 
 class ALBERT(Architecture):

@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
+from plugformer_blocks import FastTokenizer
 
 
 class BPEDropout(FastTokenizer):

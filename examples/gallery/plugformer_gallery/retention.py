@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm, silu
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Recurrent, Scope, State
+from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer_blocks import Recurrent
 from plugformer_gallery.heads import merged, require_divisible, split
 
 

@@ -7,15 +7,8 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import (
-    Attention,
-    ModelContext,
-    Positions,
-    PositionwiseState,
-    Scope,
-    State,
-    softmax_attention,
-)
+from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_gallery.heads import merged, require_divisible, split
 
 

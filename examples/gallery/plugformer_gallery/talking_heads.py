@@ -5,16 +5,8 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import (
-    Attention,
-    ModelContext,
-    Positions,
-    PositionwiseState,
-    Scope,
-    State,
-    attention_scores,
-    attention_weights,
-)
+from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer_blocks import PositionwiseState, attention_scores, attention_weights
 from plugformer_gallery.heads import merged, require_divisible, split
 
 

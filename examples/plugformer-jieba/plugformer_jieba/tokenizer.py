@@ -6,7 +6,7 @@ from pydantic import Field
 from tokenizers import Tokenizer, models, trainers
 
 from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
-from plugformer.interfaces.fast_tokenizer import FastTokenizer
+from plugformer_blocks import FastTokenizer
 from plugformer_jieba.cutting import words
 
 _UNLIMITED = 2**48

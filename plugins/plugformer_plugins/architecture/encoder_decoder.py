@@ -22,9 +22,9 @@ from plugformer.interfaces import (
     Stack,
     Tokens,
     next_tokens,
-    pad,
 )
 from plugformer.model import Builder, Cache, Decoder, Encoder
+from plugformer_blocks import pad
 from plugformer_plugins.architecture.targets import example_targets
 
 

@@ -17,10 +17,9 @@ from plugformer.interfaces import (
     Side,
     Sizes,
     Stack,
-    pad,
-    pad_targets,
 )
 from plugformer.model import Builder, Encoder
+from plugformer_blocks import pad, pad_targets
 from plugformer_plugins.architecture.targets import example_targets
 
 _SPECIAL = 2

@@ -10,15 +10,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import (
-    Attention,
-    ModelContext,
-    Positions,
-    PositionwiseState,
-    Scope,
-    State,
-    softmax_attention,
-)
+from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
 Bias = Annotated[bool, Field(description="Add a learned bias in each of the four projections.")]

@@ -7,15 +7,8 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import (
-    Attention,
-    ModelContext,
-    Positions,
-    PositionwiseState,
-    Scope,
-    State,
-    softmax_attention,
-)
+from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
 

@@ -8,7 +8,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Answer, Head, HeadContext, Level, linear_cross_entropy, unpad
+from plugformer.interfaces import Answer, Head, HeadContext, Level, unpad
+from plugformer_blocks import linear_cross_entropy
 
 
 class LanguageModel(Head):

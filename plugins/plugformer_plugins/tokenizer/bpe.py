@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from plugformer.interfaces import SPECIAL_TOKENS, FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS
+from plugformer_blocks import FastTokenizer
 from plugformer_plugins.tokenizer.cleaning import Normalization, cleaning
 
 

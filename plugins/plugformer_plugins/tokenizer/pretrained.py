@@ -9,7 +9,8 @@ import tokenizers
 from tokenizers import decoders
 
 from plugformer.errors import DataError, RunError
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Tokenizer, byte_piece, read_pipeline
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from plugformer_blocks import byte_piece, read_pipeline
 
 _SHIFT = len(SPECIAL_TOKENS)
 

@@ -8,7 +8,8 @@ from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
+from plugformer_blocks import FastTokenizer
 from plugformer_plugins.tokenizer.cleaning import Normalization, cleaning
 
 _PENALTY = 1e-4

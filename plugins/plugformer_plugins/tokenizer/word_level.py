@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import Field
 from tokenizers import Tokenizer, models, trainers
 
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
+from plugformer_blocks import FastTokenizer
 
 _UNLIMITED = 2**48
 

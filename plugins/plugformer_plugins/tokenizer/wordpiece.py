@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
+from plugformer_blocks import FastTokenizer
 from plugformer_plugins.tokenizer.cleaning import Normalization, cleaning
 
 _INSIDE = "##"

@@ -21,9 +21,9 @@ from plugformer.interfaces import (
     Stack,
     Tokens,
     next_tokens,
-    pad,
 )
 from plugformer.model import Builder, Cache, Decoder, Encoder
+from plugformer_blocks import pad
 
 
 class NewComponent(Architecture):

@@ -8,7 +8,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from plugformer.interfaces import Head, HeadContext, Level, linear_cross_entropy
+from plugformer.interfaces import Head, HeadContext, Level
+from plugformer_blocks import linear_cross_entropy
 
 
 class NewComponent(Head):

@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import Field
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, FastTokenizer
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
+from plugformer_blocks import FastTokenizer
 
 
 class NewComponent(FastTokenizer):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from plugformer.interfaces import linear_cross_entropy
+from plugformer_blocks import linear_cross_entropy
 
 
 def inputs(targets=7, outputs=11, width=5, dtype=torch.float64, *, bias=True):

@@ -10,16 +10,8 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plugformer.interfaces import (
-    NoPositions,
-    Padding,
-    PositionalEncoding,
-    Positions,
-    Scope,
-    attention_scores,
-    attention_weights,
-    softmax_attention,
-)
+from plugformer.interfaces import NoPositions, Padding, PositionalEncoding, Positions, Scope
+from plugformer_blocks import attention_scores, attention_weights, softmax_attention
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 6
 PATTERNS = {

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.interfaces import PositionwiseState
+from plugformer_blocks import PositionwiseState
 
 
 def pieces(lengths: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
-from plugformer.interfaces.scope import Scope
+from plugformer.interfaces import Scope
 
 
 def softmax_attention(

@@ -12,7 +12,7 @@ from tokenizers.models import Model
 from tokenizers.trainers import Trainer
 
 from plugformer.errors import DataError, RunError
-from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
 

@@ -1,7 +1,12 @@
-"""The random generators that training may draw from: Python's, NumPy's and PyTorch's, of every device."""
+"""Random generators: streams of their own for whatever has a name, and the states of those of a training.
 
+Training may draw from Python's, NumPy's and PyTorch's generators, of every device.
+"""
+
+import hashlib
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -63,3 +68,17 @@ def restore_generators(states: Mapping[str, Tensor]) -> None:
     for name, state in states.items():
         if name.startswith(_CUDA) and torch.cuda.is_available():
             torch.cuda.set_rng_state(state, int(name.removeprefix(_CUDA)))
+
+
+@contextmanager
+def random_stream(seed: int, name: str) -> Iterator[None]:
+    """Inside, torch draws CPU random numbers that depend on the seed and a name; outside nothing changes."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(stream_seed(seed, name))  # no other device's
+        yield
+
+
+def stream_seed(seed: int, name: str) -> int:
+    """Returns the seed of a stream of random numbers, which a seed and the stream's name decide."""
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

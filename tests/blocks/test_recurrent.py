@@ -2,7 +2,7 @@
 
 import torch
 
-from plugformer.interfaces import Recurrent
+from plugformer_blocks import Recurrent
 
 
 class Weighted(Recurrent):

@@ -1,0 +1,24 @@
+"""What components are built of: softmax attention, states, padding, losses, Hugging Face tokenizers.
+
+Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
+"""
+
+from plugformer_blocks.fast_tokenizer import FastTokenizer, byte_piece, read_pipeline
+from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
+from plugformer_blocks.padding import pad, pad_targets
+from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
+from plugformer_blocks.states import PositionwiseState, Recurrent
+
+__all__ = [
+    "FastTokenizer",
+    "PositionwiseState",
+    "Recurrent",
+    "attention_scores",
+    "attention_weights",
+    "byte_piece",
+    "linear_cross_entropy",
+    "pad",
+    "pad_targets",
+    "read_pipeline",
+    "softmax_attention",
+]

@@ -1,0 +1,96 @@
+"""States of attentions: of all positions one by one, or a summary of the past."""
+
+from abc import abstractmethod
+from typing import TypeVar
+
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+from plugformer.interfaces import State
+
+Kept = TypeVar("Kept", bound="PositionwiseState")  # typing.Self, which beartype cannot check in methods
+
+Running = TypeVar("Running", bound="Recurrent")
+
+
+class PositionwiseState(State):
+    """Tensors with the batch on axis 0 and the length on axis 1: one entry for each position.
+
+    Right for every attention for which projecting a whole sequence equals projecting its pieces and
+    concatenating them. Storage doubles when it is full, so that appending a token moves no old one.
+    """
+
+    def __init__(self, *tensors: Shaped[Tensor, "batch length ..."]) -> None:
+        self._storage = tensors
+        self._length = tensors[0].shape[1]
+
+    @property
+    def tensors(self) -> tuple[Shaped[Tensor, "batch length ..."], ...]:
+        """The tensors given to the constructor, over the whole length so far."""
+        return tuple(tensor[:, : self._length] for tensor in self._storage)
+
+    def append(self: Kept, new: Kept) -> Kept:
+        """Writes the new positions behind the old ones, in place where there is room."""
+        length = self._length + new._length
+        if length > self._storage[0].shape[1]:
+            self._storage = tuple(_room(tensor, self._length, 2 * length) for tensor in self._storage)
+        for storage, tensor in zip(self._storage, new.tensors, strict=True):
+            storage[:, self._length : length] = tensor
+        self._length = length
+        return self
+
+    def select(self: Kept, rows: Int[Tensor, " rows"]) -> Kept:
+        """Keeps these rows of the batch."""
+        self._storage = tuple(tensor.index_select(0, rows) for tensor in self._storage)
+        return self
+
+
+class Recurrent(State):
+    """A summary of the past of a fixed size, and the last piece of the sequence position by position.
+
+    For mixers that compute a sequence at once while training and go on from a running state while decoding:
+    retention, gated linear attention, state space models. `project` returns the piece it is given; appending
+    another folds the one before into the summary. `attend` reads both: the past through the summary, the
+    piece itself in parallel (the chunkwise recurrent form of RetNet, Sun et al. 2023, equation 7:
+    https://arxiv.org/abs/2307.08621). A whole sequence is one piece without a past, a step of decoding is a
+    piece of one token. The queries given to `attend` are always the tokens of the piece.
+
+    Padding must not move the summary: `project` sets what it keeps of padding so that `fold` is the identity
+    there.
+
+    Attributes:
+        past: The summary, batch on axis 0; empty at the beginning of a sequence.
+        piece: What `project` made of the last piece, batch on axis 0 and length on axis 1.
+    """
+
+    def __init__(
+        self,
+        *piece: Shaped[Tensor, "batch length ..."],
+        past: tuple[Shaped[Tensor, "batch ..."], ...] = (),
+    ) -> None:
+        self.piece = piece
+        self.past = past
+
+    @abstractmethod
+    def fold(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
+        """Returns the summary `past` with the tokens of the piece added."""
+
+    def append(self: Running, new: Running) -> Running:
+        """Folds the piece into the past; the new one takes its place."""
+        return type(self)(*new.piece, past=self.fold())
+
+    def select(self: Running, rows: Int[Tensor, " rows"]) -> Running:
+        """Keeps these rows of the batch."""
+        piece, past = (
+            tuple(tensor.index_select(0, rows) for tensor in tensors) for tensors in (self.piece, self.past)
+        )
+        return type(self)(*piece, past=past)
+
+
+def _room(
+    tensor: Shaped[Tensor, "batch capacity ..."], length: int, capacity: int
+) -> Shaped[Tensor, "batch larger ..."]:
+    """Returns a larger tensor that starts with the first `length` positions of `tensor`."""
+    larger = tensor.new_empty(tensor.shape[0], capacity, *tensor.shape[2:])
+    larger[:, :length] = tensor[:, :length]
+    return larger
