@@ -32,7 +32,7 @@ COMMON = (
 )
 TRANSLATION = (
     "model.width=256",
-    "model.hidden_width=1024",
+    "model.ffn_width=1024",
     "model.layers=2",
     "model.residual=pre",
     "model.position=rope",

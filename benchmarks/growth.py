@@ -49,7 +49,7 @@ def plugformer(position: str, size: Size) -> tuple[nn.Module, Step]:
         f"model.width={size.width}",
         f"model.layers={size.layers}",
         f"model.heads={HEADS}",
-        f"model.hidden_width={4 * size.width}",
+        f"model.ffn_width={4 * size.width}",
         f"model.max_length={size.length}",
         f"model.position={position}",
         "model.dropout=0.1",

@@ -44,7 +44,7 @@ def plugformer() -> nn.Module:
         f"model.width={WIDTH}",
         f"model.layers={LAYERS}",
         f"model.heads={HEADS}",
-        f"model.hidden_width={HIDDEN}",
+        f"model.ffn_width={HIDDEN}",
         f"model.dropout={DROPOUT}",
         f"model.max_length={LONGEST}",
         "model.embeddings={shared: true, tied: true, scaled: true}",

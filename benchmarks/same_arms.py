@@ -38,7 +38,7 @@ ARMS = 5
 TASK = (
     "data.size=4000",
     "model.width=32",
-    "model.hidden_width=64",
+    "model.ffn_width=64",
     "training.epochs=null",
     "training.batch_tokens=null",
     "training.batch_size=16",
@@ -70,16 +70,18 @@ class Study:
 
     @classmethod
     def alike(cls, number: int) -> "Study":
-        """Returns a study whose arms differ in their streams, which no other study has."""
+        """Returns a study whose arms are replicates, which no other study has."""
         names = ["baseline", *(f"alike {arm}" for arm in range(1, ARMS))]
-        streams = range(number * ARMS, (number + 1) * ARMS)
+        numbers = range(number * ARMS, (number + 1) * ARMS)
         common = (*TASK, *ALIKE, f"data.seed={number}", "training.steps=60")
-        return cls({name: (*common, f"training.stream={s}") for name, s in zip(names, streams, strict=True)})
+        return cls(
+            {name: (*common, f"training.replicate={n}") for name, n in zip(names, numbers, strict=True)}
+        )
 
     @classmethod
     def planted(cls, number: int) -> "Study":
         """Returns a study whose arms are worse than its baseline."""
-        common = (*TASK, f"data.seed={number}", f"training.stream={number}", "training.steps=200")
+        common = (*TASK, f"data.seed={number}", f"training.replicate={number}", "training.steps=200")
         return cls({name: (*common, *settings) for name, settings in PLANTED.items()})
 
     def cells(self) -> Iterator[tuple[str, int, Settings]]:

@@ -25,7 +25,7 @@ from plugformer.validation import validate
 SEEDS = (1, 2, 3, 4, 5)
 UPDATES = 5
 SIZES = Sizes(source=40, outputs=40)
-SMALL = ("model.width=16", "model.heads=4", "model.hidden_width=32", "data={name: dates}")
+SMALL = ("model.width=16", "model.heads=4", "model.ffn_width=32", "data={name: dates}")
 SLOTS = (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM)
 OPTIONS = {
     "post-norm": ("model.residual=post",),

@@ -31,7 +31,7 @@ from plugformer.validation import validate
 SEEDS = (1, 2, 3, 4, 5)
 BATCHES = 64
 WORKERS = 2
-TINY = ("model.width=32", "model.heads=2", "model.hidden_width=64")
+TINY = ("model.width=32", "model.heads=2", "model.ffn_width=64")
 SIZES = {
     "width 32, 16 pairs": (*TINY, "training.batch_size=16"),
     "width 32, 64 pairs": (*TINY, "training.batch_size=64"),

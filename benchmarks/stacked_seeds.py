@@ -24,7 +24,7 @@ from plugformer.interfaces import (
     Positions,
     Sizes,
     Tokens,
-    take_tokens,
+    unpad,
 )
 from plugformer.kinds import Kind
 from plugformer.model.assembly import assemble
@@ -130,10 +130,12 @@ class StackedSeeds:
         for real in (source, followed):
             most[real.shape[-1]] = max(int(real.sum(dim=(1, 2)).max()), most.get(real.shape[-1], 0))
 
-        def at_real_tokens(network: FeedForward, x: Tensor, at: Positions) -> Tensor:
+        def at_real_tokens(network: FeedForward, x: Tensor, positions: Positions) -> Tensor:
             tokens = x.flatten(0, 1)
-            rows = at.once("real ones first", lambda: _real_first(at.real, most[at.length]))
-            output: Tensor = network(take_tokens(tokens, rows))
+            rows = positions.cached(
+                "real ones first", lambda: _real_first(positions.real, most[positions.length])
+            )
+            output: Tensor = network(unpad(tokens, rows))
             return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
 
         def loss(head: Head, hidden: Tensor, targets: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,7 +143,7 @@ class StackedSeeds:
                 scores = head.logits(hidden, real)
             else:
                 rows = _real_first(real, most[real.shape[1]])
-                scores = head.logits(take_tokens(hidden.flatten(0, 1), rows)[None], real)[0]
+                scores = head.logits(unpad(hidden.flatten(0, 1), rows)[None], real)[0]
                 targets = targets.masked_fill(~real, IGNORED).flatten().gather(0, rows)
             smoothing = self.settings.label_smoothing
             total = cross_entropy(

@@ -21,7 +21,7 @@ def pairs(
     return replace(EncoderDecoder().arrange(encoded, Level.NEXT_TOKEN, side=side), rows=list(rows))
 
 
-def labelled(
+def labeled(
     texts: Rows, labels: Sequence[int] | None = None, rows: Sequence[int] = (), *, side: Side = "right"
 ) -> Batch:
     """Returns a batch of texts and the numbers of their classes."""

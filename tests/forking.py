@@ -23,7 +23,7 @@ PRELOADED = [
     "plugformer.commands.main",
     "plugformer.commands.trial",
     "plugformer_ablation.training",
-    "plugformer_verification.leg",
+    "plugformer_verification.segment",
     "accelerate",
     "datasets",
     "evaluate",

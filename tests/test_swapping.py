@@ -131,7 +131,7 @@ def test_every_pair_of_attention_and_position_learns(losses, tiny_task, pairs, a
         "model.dropout=0.2",
         "model.attention_dropout=0.2",
         "training.label_smoothing=0.1",
-        "training.accumulation=2",
+        "training.batches_per_update=2",
         "training.gradient_clipping=null",
     ],
 )

@@ -2,7 +2,7 @@
 
 import torch
 
-from plugformer.threads import VECTOR_FUNCTIONS, settle_vector_functions
+from plugformer.threads import VECTOR_FUNCTIONS, warm_up_mkl
 
 
 def test_each_is_called_on_one_number_before_a_model_is_there(tiny_model, monkeypatch):
@@ -20,11 +20,11 @@ def test_each_is_called_on_one_number_before_a_model_is_there(tiny_model, monkey
 
     for name in VECTOR_FUNCTIONS:
         monkeypatch.setattr(torch, name, recorded(name))
-    settle_vector_functions.cache_clear()
+    warm_up_mkl.cache_clear()
     tiny_model()
     assert calls >= {
         (name, dtype, 1) for name in VECTOR_FUNCTIONS for dtype in (torch.float32, torch.float64)
     }
     calls.clear()
-    settle_vector_functions()
+    warm_up_mkl()
     assert not calls

@@ -26,7 +26,7 @@ from plugformer.errors import (
     described,
 )
 
-__all__ = ["ALONE", "Processes"]
+__all__ = ["SINGLE_PROCESS", "Processes"]
 
 T = TypeVar("T")
 
@@ -37,15 +37,15 @@ PREPARATION = timedelta(days=7)
 """How long processes wait for one that prepares data, scores outputs or writes."""
 
 
-class SpokenFor(SystemExit):
-    """The end of a process because of an error that the main process tells."""
+class ReportedByMainProcess(SystemExit):
+    """The end of a process because of an error that the main process reports."""
 
 
 class Processes:
     """Processes that do the same work on different examples; this one alone, unless they are more.
 
-    Methods are meetings, except `share`: all processes call them in the same order, and none goes on before
-    the others have said what they have to say.
+    Methods are collectives, except `share`: all processes call them in the same order, and none continues
+    before the others have contributed.
 
     Attributes:
         index: Number of this process.
@@ -96,7 +96,7 @@ class Processes:
         return flag
 
     def gather(self, value: T) -> list[T]:
-        """Returns what each process has, in the order of their numbers."""
+        """Returns the values of all processes, in the order of their numbers."""
         return [value]
 
     def on_main(self, action: Callable[[], T]) -> T:
@@ -108,22 +108,22 @@ class Processes:
         return action()
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Inside, where no meeting may be, an error in one process ends all.
+    def raise_everywhere(self) -> Iterator[None]:
+        """Ends all processes if one raises an error within the block, which contains no collective.
 
         Raises:
             Exception: That error, or on the main process a RunError that tells it.
-            SpokenFor: In the other processes.
+            ReportedByMainProcess: In the other processes.
         """
         yield
 
-    def end(self, error: PlugformerError) -> NoReturn:
-        """Raises an error that all processes have come to; the main process alone tells it."""
+    def abort(self, error: PlugformerError) -> NoReturn:
+        """Raises an error that all processes have come to; which the main process alone reports."""
         raise error
 
     @contextmanager
-    def losing_none(self) -> Iterator[None]:
-        """Inside, the end of another process is told in words.
+    def peer_failure_as_error(self) -> Iterator[None]:
+        """Turns the end of another process into an error that says so.
 
         Raises:
             RunError: Another process has ended, or does not answer.
@@ -131,7 +131,7 @@ class Processes:
         yield
 
 
-ALONE = Processes()
+SINGLE_PROCESS = Processes()
 """What everything but training works with."""
 
 
@@ -166,19 +166,19 @@ class Group(Processes):
         return bool(self.total([flag])[0])
 
     def gather(self, value: T) -> list[T]:
-        """Returns what each process has, in the order of their numbers."""
+        """Returns the values of all processes, in the order of their numbers."""
         values: list[T | None] = [None] * self.count
-        with self.losing_none():
+        with self.peer_failure_as_error():
             distributed.all_gather_object(values, value, group=self._patient)
         return values  # type: ignore[return-value]  # all have been filled
 
     def on_main(self, action: Callable[[], T]) -> T:
         """Runs an action on the main process and returns its result to all; its error ends all."""
         results: list[T | None] = [None]
-        with self.together():
+        with self.raise_everywhere():
             if self.main:
                 results = [action()]
-        with self.losing_none():
+        with self.peer_failure_as_error():
             distributed.broadcast_object_list(results, src=0, group=self._patient)
         return results[0]  # type: ignore[return-value]  # it has been filled
 
@@ -186,14 +186,14 @@ class Group(Processes):
         """Runs an action on one process of each machine, then on the others, which find what it has made."""
         results: list[T] = []
         for turn in (True, False):
-            with self.together():
+            with self.raise_everywhere():
                 if self._first is turn:
                     results = [action()]
         return results[0]
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Inside, where no meeting may be, an error in one process ends all."""
+    def raise_everywhere(self) -> Iterator[None]:
+        """Ends all processes if one raises an error within the block, which contains no collective."""
         failure: Exception | None = None
         try:
             yield
@@ -201,10 +201,10 @@ class Group(Processes):
             failure = error
         if not self._sum([failure is not None], self._patient).any():
             return
-        messages = self.gather("" if failure is None else _words(failure))
+        messages = self.gather("" if failure is None else _message(failure))
         failed = [number for number, message in enumerate(messages) if message]
         if failed and not self.main:
-            raise SpokenFor(_status(failure))
+            raise ReportedByMainProcess(_status(failure))
         if failure is not None:
             raise failure
         if failed:
@@ -212,17 +212,17 @@ class Group(Processes):
 
     def _sum(self, values: ArrayLike, group: distributed.ProcessGroup) -> Float[ndarray, "*values"]:
         sums = torch.tensor(np.asarray(values, dtype=np.float64))
-        with self.losing_none():
+        with self.peer_failure_as_error():
             distributed.all_reduce(sums, group=group)
         return sums.numpy()
 
-    def end(self, error: PlugformerError) -> NoReturn:
-        """Raises an error that all processes have come to; the main process alone tells it."""
-        raise error if self.main else SpokenFor(_status(error))
+    def abort(self, error: PlugformerError) -> NoReturn:
+        """Raises an error that all processes have come to; which the main process alone reports."""
+        raise error if self.main else ReportedByMainProcess(_status(error))
 
     @contextmanager
-    def losing_none(self) -> Iterator[None]:
-        """Inside, the end of another process is told in words."""
+    def peer_failure_as_error(self) -> Iterator[None]:
+        """Turns the end of another process into an error that says so."""
         try:
             yield
         except RuntimeError as error:
@@ -242,7 +242,7 @@ def _joined() -> Processes:
     with launcher_settings():
         state = PartialState(cpu=_on_cpu(), timeout=STEP)
     if state.num_processes == 1:
-        return ALONE
+        return SINGLE_PROCESS
     return Group(state.process_index, state.num_processes, first=state.local_process_index == 0)
 
 
@@ -269,7 +269,7 @@ def launcher_settings() -> Iterator[None]:
 _LAUNCHER = ("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) if isinstance(error, PlugformerError) else described(error)
 
 

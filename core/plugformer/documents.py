@@ -77,7 +77,7 @@ def plain(node: Node) -> Any:
 
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
-    """Returns what an unquoted scalar means in YAML 1.2."""
+    """Returns the value of an unquoted scalar in YAML 1.2."""
     if text in _NULL:
         return None
     if text in _BOOLEAN:
@@ -144,7 +144,7 @@ def read_text(text: str, start: Origin) -> Node | None:
     try:
         tree = builder.document(yaml.parse(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
-        builder.fail(error.problem_mark, _sentence(error, text))
+        builder.fail(error.problem_mark, _format_error(error, text))
     except yaml.reader.ReaderError as error:
         builder.fail(None, f"character {error.character!r} is not allowed in YAML")
     except (UnicodeError, yaml.YAMLError) as error:
@@ -268,7 +268,7 @@ def _decode(content: bytes, start: Origin) -> str:
         raise ConfigurationError(report([Problem(place, (), message)])) from error
 
 
-def _sentence(error: yaml.MarkedYAMLError, text: str) -> str:
+def _format_error(error: yaml.MarkedYAMLError, text: str) -> str:
     """Says what the parser could not read; the commonest cause, a tab, by its name."""
     mark = error.problem_mark
     lines = text.splitlines()

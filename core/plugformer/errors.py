@@ -86,7 +86,7 @@ def described(error: BaseException) -> str:
 
 
 def raised_in(error: BaseException, package: str) -> str:
-    """Returns where an exception was raised: `file:line (function)`, the innermost frame of a package.
+    """Returns the origin of an exception, `file:line (function)`, in the innermost frame of a package.
 
     Args:
         error: The exception.

@@ -16,7 +16,7 @@ from typing import Any
 
 from plugformer.cache import cache_folder
 from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
-from plugformer.registry import Entry, Other
+from plugformer.registry import Entry, EntryKind
 from plugformer.registry.loading import LOADED, label
 
 _KEPT = 20
@@ -45,7 +45,7 @@ def unexpected(error: BaseException) -> str:
 
 
 def cause_of(error: BaseException) -> str | None:
-    """Returns which part an exception comes from, in words; None if it comes from no part.
+    """Returns the name of the part that an exception comes from; None if it comes from no part.
 
     The part is the innermost one in the traceback, unless an output of another shape than its contract has
     is what led to the exception.
@@ -66,7 +66,7 @@ def cause_of(error: BaseException) -> str | None:
     if (
         _leaves(error)
         and owner is None
-        and Other.COMMAND in {each.kind for each in ([entry] if entry else entries)}
+        and EntryKind.COMMAND in {each.kind for each in ([entry] if entry else entries)}
     ):
         return None
     what = f"a part of {entries[0].owner}" if entry is None else label(entry)
@@ -117,7 +117,7 @@ def _entry(owner: object) -> Entry | None:
 
 
 def _name(owner: object, model: Any) -> str:
-    """Returns how messages call a component: with its place in the model if it has one there."""
+    """Returns a component's name for messages, with its place in the model if it has one there."""
     entry = _entry(owner)
     what = type(owner).__qualname__ if entry is None else label(entry)
     places = (name for name, module in model.named_modules() if module is owner) if model is not None else ()

@@ -49,7 +49,7 @@ def limit_spinning(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 @cache
-def settle_vector_functions() -> None:
+def warm_up_mkl() -> None:
     """Calls each function on one number, once in a process.
 
     MKL chooses a function's kernel at its first call. Where several threads make that call at the same time,

@@ -1,4 +1,4 @@
-"""Attention with normalised queries and keys."""
+"""Attention with normalized queries and keys."""
 
 from typing import Annotated, cast
 
@@ -10,14 +10,14 @@ from torch.nn.functional import normalize
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, softmax_attention
+from plugformer_blocks import PositionwiseState, softmax_attention
 
 
 class QueryKeyNormAttention(Attention):
     """softmax(g q/|q| · k/|k|) v in each head, with one learned factor g.
 
     Query-Key Normalization, Henry et al. 2020: https://arxiv.org/abs/2010.04245. The state holds keys
-    (normalised and rotated) and values, each (batch, length, heads, head width).
+    (normalized and rotated) and values, each (batch, length, heads, head width).
 
     Args:
         model: Sizes of the model.
@@ -53,17 +53,17 @@ class QueryKeyNormAttention(Attention):
         """Sets the factor; the linear maps draw their own values."""
         nn.init.constant_(self.factor, self.start)
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
-        """Returns normalised, rotated keys, and values."""
-        key = at.rotate(normalize(self._split(self.key(memory)), dim=-1))
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
+        """Returns normalized, rotated keys, and values."""
+        key = positions.rotate(normalize(self._split(self.key(memory)), dim=-1))
         value = self._split(self.value(memory))
-        return PerPosition(key.transpose(1, 2), value.transpose(1, 2))
+        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PerPosition", state).tensors)
+        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         heads = scope.query.rotate(normalize(self._split(self.query(query)), dim=-1))
         dropout = self.dropout if self.training else 0.0
         read = softmax_attention(heads * self.factor, key, value, scope, scale=1.0, dropout=dropout)

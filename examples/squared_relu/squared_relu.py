@@ -11,8 +11,8 @@ class SquaredReLU(FeedForward):
 
     def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
         super().__init__()
-        self.up = nn.Linear(model.width, model.hidden_width, bias=bias)
-        self.down = nn.Linear(model.hidden_width, model.width, bias=bias)
+        self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
     def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
         """Returns the network's output at each token."""

@@ -141,7 +141,7 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
 
 
 def ingredients(resolved: ResolvedTask, hashes: Mapping[str, str]) -> Ingredients:
-    """Returns what a task's training is made of.
+    """Returns the ingredients of a task's training.
 
     Args:
         resolved: The task, validated.
@@ -156,7 +156,7 @@ def identity(parts: Ingredients) -> str:
 
 
 def changes(before: Ingredients, now: Ingredients) -> list[str]:
-    """Returns what differs between ingredients, a line each."""
+    """Returns the differences between ingredients, a line each."""
     old, new = flat(before), flat(now)
     return [
         f"{path}: {_short(old.get(path))} -> {_short(new.get(path))}"
@@ -165,7 +165,7 @@ def changes(before: Ingredients, now: Ingredients) -> list[str]:
     ]
 
 
-def tell_changes(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
+def report_invalidated_cells(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
     """Says which cells must be run although others of the same name are there, and why; then takes note.
 
     Args:

@@ -202,7 +202,7 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
 
 
 def _unpaired(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> str:
-    """Returns why there is no test over examples; nothing if there is one."""
+    """Returns the reason for having no test over examples; empty if there is one."""
     complete = all(seed in each.resampled for seed in seeds for each in (arm, baseline))
     if not complete or arm.examples != baseline.examples or arm.examples < 2:
         return "there are no statistics of at least two test examples that both arms share"

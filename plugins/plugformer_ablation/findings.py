@@ -59,7 +59,7 @@ class Findings:
 
 
 def find(results: StudyResults) -> Findings:
-    """Returns what follows from a study.
+    """Returns the findings of a study.
 
     The same results give the same findings: resamples of examples are drawn with a fixed seed.
     """

@@ -18,7 +18,7 @@ from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study
 
 STEP = 8
-"""Hidden widths are multiples of it: other ones are slow on most processors."""
+"""Feed-forward widths are multiples of it: other ones are slow on most processors."""
 
 TOLERANCE = 0.01
 """Arms that differ by less count as matched."""
@@ -30,7 +30,7 @@ _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
 
 
 @dataclass(frozen=True)
-class DataFacts:
+class DataSummary:
     """What a study must know of an arm's data.
 
     Attributes:
@@ -46,7 +46,7 @@ class DataFacts:
     kept: dict[str, str]
 
 
-DataReader = Callable[[ResolvedTask], DataFacts]
+DataReader = Callable[[ResolvedTask], DataSummary]
 
 
 def data_reader(notify: Callable[[str], None]) -> DataReader:
@@ -55,9 +55,9 @@ def data_reader(notify: Callable[[str], None]) -> DataReader:
     Args:
         notify: Receives what people should know about the preparation.
     """
-    known: dict[str, DataFacts] = {}
+    known: dict[str, DataSummary] = {}
 
-    def read(resolved: ResolvedTask) -> DataFacts:
+    def read(resolved: ResolvedTask) -> DataSummary:
         task = resolved.task
         blocks = (task.type, task.data, task.tokenizer, task.model.architecture)
         key = json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
@@ -66,7 +66,7 @@ def data_reader(notify: Callable[[str], None]) -> DataReader:
             for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
                 notify(notice)
             example = median_example(data)[1]
-            known[key] = DataFacts(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
+            known[key] = DataSummary(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
         return known[key]
 
     return read
@@ -122,7 +122,7 @@ def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def count_costs(task: Task, facts: DataFacts, registry: Registry) -> dict[str, float]:
+def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str, float]:
     """Returns a model's number of `parameters`, and `flops` of a forward pass for each token; see `Arm`."""
 
     def count(device: str) -> dict[str, float]:
@@ -141,7 +141,7 @@ def solve_width(cost: Callable[[int], float], target: float) -> int:
     """Returns the multiple of eight at which the cost, which grows with the width, is nearest to a target.
 
     Args:
-        cost: Of a hidden width.
+        cost: Of a feed-forward width.
         target: The cost that is wanted.
     """
     low, high = STEP, STEP
@@ -165,10 +165,12 @@ def mismatch(what: str, cost: float, target: float) -> str:
     if share == 0:
         return ""
     note = f"{what} {share:+.2%} against the baseline"
-    return note if abs(share) <= TOLERANCE else f"{note}: no hidden width comes nearer, it is not matched"
+    if abs(share) <= TOLERANCE:
+        return note
+    return f"{note}: no feed-forward width comes nearer, it is not matched"
 
 
-def _refuse_other_examples(arm: Arm, facts: DataFacts, first: DataFacts, splits: Sequence[str]) -> None:
+def _refuse_other_examples(arm: Arm, facts: DataSummary, first: DataSummary, splits: Sequence[str]) -> None:
     for split in splits:
         if facts.kept.get(split) != first.kept[split]:
             raise ConfigurationError(
@@ -178,32 +180,32 @@ def _refuse_other_examples(arm: Arm, facts: DataFacts, first: DataFacts, splits:
             )
 
 
-def _equal(arm: Arm, facts: DataFacts, target: dict[str, float], match: str) -> Arm:
-    """Returns an arm with its costs, which are those of the baseline as nearly as its hidden width allows."""
+def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -> Arm:
+    """Returns an arm with its costs, which its feed-forward width brings nearest to the baseline's."""
     task, registry = arm.resolved.task, arm.resolved.registry
     if match in _COUNTED:
 
         @cache
         def cost(width: int) -> float:
-            changed = _with_hidden_width(task, width)
+            changed = _with_ffn_width(task, width)
             if match == "parameters":
                 return float(count_parameters(changed, facts.sizes, registry))
             return count_costs(changed, facts, registry)[match]
 
-        usual, wanted = task.model.hidden_width, float(target[match])
+        usual, wanted = task.model.ffn_width, float(target[match])
         width = usual
         if cost(width) != wanted:
             width = min((usual, solve_width(cost, wanted)), key=lambda each: abs(cost(each) - wanted))
-        note = "" if width == usual else f"hidden width {width} for {usual}"
+        note = "" if width == usual else f"feed-forward width {width} for {usual}"
         remaining = mismatch(_COUNTED[match], cost(width), wanted)
-        arm = arm.with_task(_with_hidden_width(task, width), note, remaining)
+        arm = arm.with_task(_with_ffn_width(task, width), note, remaining)
     costs = count_costs(arm.resolved.task, facts, registry)
     notes = arm.notes if match in _COUNTED else (*arm.notes, *_differences(costs, target))
     return replace(arm, parameters=int(costs["parameters"]), flops_per_token=costs["flops"], notes=notes)
 
 
-def _with_hidden_width(task: Task, width: int) -> Task:
-    return task.model_copy(update={"model": task.model.model_copy(update={"hidden_width": width})})
+def _with_ffn_width(task: Task, width: int) -> Task:
+    return task.model_copy(update={"model": task.model.model_copy(update={"ffn_width": width})})
 
 
 def _differences(costs: dict[str, float], target: dict[str, float]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from plugformer.registry import Registry
 from plugformer.runs import read_json, remove_leftovers, write_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
-from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells, tell_changes
+from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells, report_invalidated_cells
 from plugformer_ablation.executor import Executor
 from plugformer_ablation.matching import data_reader, deciding_split, matched
 from plugformer_ablation.progress import StudyProgress
@@ -97,7 +97,7 @@ class StudyRunner:
     def _finished(self, cells: Sequence[Cell], out: Path) -> dict[str, CellResult]:
         """Returns the result of each cell by its name, once those that have none have been run."""
         found = {cell.name: result for cell in cells if (result := self._kept(cell)) is not None}
-        tell_changes(cells, out, self._say)
+        report_invalidated_cells(cells, out, self._say)
         waiting = [cell for cell in cells if cell.name not in found]
         if waiting and found:
             self._say(f"{len(found)} of {len(cells)} cells are finished already")

@@ -79,7 +79,7 @@ def _speeds(arms: Sequence[Arm], file: Path, threads: int, notify: Callable[[str
 
 
 def _known(file: Path) -> dict[str, float]:
-    """Returns what was measured before; nothing if that cannot be read, since it can be measured again."""
+    """Returns earlier measurements; none if they cannot be read, since they can be repeated."""
     try:
         found = TypeAdapter(dict[str, PositiveFloat]).validate_python(read_json(file))
     except (RunError, ValueError):

@@ -111,7 +111,7 @@ class StudentT:
         return float(brentq(lambda alpha: self.margin(alpha) - reach, _SMALLEST_P, 1.0))
 
     def margin(self, alpha: float) -> float:
-        """Returns how far the interval reaches to either side, at a level of 1 - alpha."""
+        """Returns half the width of the interval at a level of 1 - alpha."""
         return hypot(*(each.error * each._critical(alpha) for each in self._sources if each.error))
 
     def interval(self, level: float) -> Interval:

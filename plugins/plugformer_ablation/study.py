@@ -31,8 +31,8 @@ MOST = 10_000
 """Trainings of a study: more are a mistake, and would fill the memory before they are trained."""
 
 _SOLVED = {
-    "parameters": ("model.hidden_width",),
-    "flops": ("model.hidden_width",),
+    "parameters": ("model.ffn_width",),
+    "flops": ("model.ffn_width",),
     "time": ("training.steps", "training.epochs"),
 }
 """What each way of matching sets."""
@@ -76,8 +76,8 @@ class Study(Settings):
     )
     match: Matched = Field(
         default="none",
-        description="What arms have in common: hidden widths are solved for equal parameters or forward "
-        "FLOPs per token, numbers of updates for equal training time.",
+        description="What arms have in common: feed-forward widths are solved for equal parameters or "
+        "forward FLOPs per token, numbers of updates for equal training time.",
     )
     metric: str | None = Field(
         default=None, description="What decides, declared beforehand; the task's first metric if not given."

@@ -7,11 +7,11 @@ from plugformer_blocks.fast_tokenizer import FastTokenizer, byte_piece, read_pip
 from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
-from plugformer_blocks.states import PerPosition, Recurrent
+from plugformer_blocks.states import PositionwiseState, Recurrent
 
 __all__ = [
     "FastTokenizer",
-    "PerPosition",
+    "PositionwiseState",
     "Recurrent",
     "attention_scores",
     "attention_weights",

@@ -78,7 +78,7 @@ class FastTokenizer(Tokenizer):
     def train(self, texts: Iterable[str]) -> None:
         """Learns the vocabulary; blank texts before the first other one are passed over."""
         learner = self.pipeline()
-        learner.train_from_iterator(self._words(texts), self.trainer())
+        learner.train_from_iterator(self._nonempty_words(texts), self.trainer())
         self._tokenizer = self.pipeline()
         self._tokenizer.model = self.learned(learner)
         self._protect()
@@ -110,10 +110,10 @@ class FastTokenizer(Tokenizer):
             return spelled
         return [self.join([token]) for token in spelled]
 
-    def pieces(self, *, first: bool) -> list[bytes]:
-        """Returns what each token adds to a text; tokens of bytes may be parts of characters."""
+    def token_bytes(self, *, at_start: bool) -> list[bytes]:
+        """Returns the bytes that each token adds to a text; tokens of bytes may be parts of characters."""
         if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return super().pieces(first=first)
+            return super().token_bytes(at_start=at_start)
         ordinary = range(len(SPECIAL_TOKENS), self.size)
         return [b""] * len(SPECIAL_TOKENS) + [byte_piece(self._spelling(number)) for number in ordinary]
 
@@ -140,7 +140,7 @@ class FastTokenizer(Tokenizer):
         self._tokenizer = tokenizer
         self._protect()
 
-    def _words(self, texts: Iterable[str]) -> Iterator[str]:
+    def _nonempty_words(self, texts: Iterable[str]) -> Iterator[str]:
         remaining = iter(texts)
         first = next((text for text in remaining if text.strip()), None)
         if first is None:

@@ -48,12 +48,12 @@ def softmax_attention(
         weights = attention_weights(scores, scope, dropout=dropout, mask=mask)
         return weights @ _shared(value, query.shape[1])
     bias = _added(query, key, scope, scale, bias)
-    causal = scope.top_left_causal and scope.bias is None and bias is None and mask is None
+    causal = scope.is_causal and scope.bias is None and bias is None and mask is None
     return scaled_dot_product_attention(
         query,
         key,
         value,
-        attn_mask=None if causal else _cast(_narrowed(_raised(scope.merged, bias), mask), query.dtype),
+        attn_mask=None if causal else _cast(_narrowed(_raised(scope.attn_mask, bias), mask), query.dtype),
         dropout_p=dropout,
         is_causal=causal,
         scale=scale,
@@ -95,7 +95,7 @@ def attention_weights(
         dropout: Rate at which weights are dropped; give 0 in evaluation mode.
         mask: True where a query may attend, among the keys that the scope allows; all of them if None.
     """
-    allowed = scope.allowed if mask is None else scope.allowed & mask
+    allowed = scope.mask if mask is None else scope.mask & mask
     # A query that may see nothing has only -inf: its softmax is NaN, its weights are defined as zero.
     weights = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1).masked_fill(~allowed, 0.0)
     weights = drop(weights, dropout) if dropout else weights
@@ -121,7 +121,7 @@ def _added(
     scale: float | None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None,
 ) -> Float[Tensor, "#batch #heads #query #key"] | None:
-    """Returns what is added to scaled scores in this layer alone, or None."""
+    """Returns the bias of scaled scores in this layer alone, or None."""
     content = scope.content_bias(query, key)
     if content is None:
         return bias

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from plugformer.interfaces import State
 
-Kept = TypeVar("Kept", bound="PerPosition")  # typing.Self, which beartype cannot check in methods
+Kept = TypeVar("Kept", bound="PositionwiseState")  # typing.Self, which beartype cannot check in methods
 
 Running = TypeVar("Running", bound="Recurrent")
 
 
-class PerPosition(State):
+class PositionwiseState(State):
     """Tensors with the batch on axis 0 and the length on axis 1: one entry for each position.
 
     Right for every attention for which projecting a whole sequence equals projecting its pieces and
@@ -73,7 +73,7 @@ class Recurrent(State):
 
     @abstractmethod
     def fold(self) -> tuple[Shaped[Tensor, "batch ..."], ...]:
-        """Returns what `past` is once the tokens of the piece belong to it."""
+        """Returns the summary `past` with the tokens of the piece added."""
 
     def append(self: Running, new: Running) -> Running:
         """Folds the piece into the past; the new one takes its place."""

@@ -4,7 +4,7 @@ from plugformer.decoding import OutputPattern, TokenAutomaton
 from plugformer.hooks import hookimpl, must_not_fail
 from plugformer.interfaces import Tokenizer
 from plugformer_constraints.pattern import compile_pattern
-from plugformer_constraints.spelling import spell
+from plugformer_constraints.spelling import token_automaton
 
 
 class RegularExpression(OutputPattern):
@@ -19,7 +19,7 @@ class RegularExpression(OutputPattern):
 
     def automaton(self, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
         """Returns the sequences of tokens whose text matches."""
-        return spell(self._pattern, tokenizer, longest)
+        return token_automaton(self._pattern, tokenizer, longest)
 
 
 @hookimpl

@@ -78,18 +78,18 @@ def compile_pattern(expression: str) -> Pattern:
         ConfigurationError: It is no regular expression, uses what outlines-core lacks (look-around,
             references to groups, word boundaries), matches no text, or its automaton is too large.
     """
-    complaint = _complaint(expression)
-    if complaint.startswith("unbalanced parenthesis"):  # which the wrapping could balance
-        raise ConfigurationError(f"{shown(expression)} is not a regular expression: {complaint}")
+    fault = _syntax_error(expression)
+    if fault.startswith("unbalanced parenthesis"):  # which the wrapping could balance
+        raise ConfigurationError(f"{shown(expression)} is not a regular expression: {fault}")
     _refuse_large(expression)
     try:
         index = Index(_WRAPPED % expression, _BYTES)
     except ValueError as error:
-        raise ConfigurationError(_refusal(expression, complaint, str(error))) from error
+        raise ConfigurationError(_refusal(expression, fault, str(error))) from error
     return _automaton(expression, index)
 
 
-def _complaint(expression: str) -> str:
+def _syntax_error(expression: str) -> str:
     r"""Returns what Python finds wrong, which may be right for Rust: `\p{L}`, for example."""
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -122,18 +122,18 @@ def _refuse_large(expression: str) -> None:
         )
 
 
-def _refusal(expression: str, complaint: str, reason: str) -> str:
+def _refusal(expression: str, fault: str, reason: str) -> str:
     if not reason.startswith("Failed to build DFA"):
-        return _nothing(expression)
-    if complaint:
-        return f"{shown(expression)} is not a regular expression: {complaint}"
+        return _matches_nothing(expression)
+    if fault:
+        return f"{shown(expression)} is not a regular expression: {fault}"
     return (
         f"{shown(expression)} cannot be used: look-around, references to groups and \\b are not available; "
         "write it without them"
     )
 
 
-def _nothing(expression: str) -> str:
+def _matches_nothing(expression: str) -> str:
     return f"no text matches {shown(expression)}; leave out ^ and $: the whole output must match anyway"
 
 
@@ -143,7 +143,7 @@ def _automaton(expression: str, index: Index) -> Pattern:
     state = index.get_initial_state()
     for byte in _OPENING.encode():
         if byte not in transitions[state]:
-            raise ConfigurationError(_nothing(expression))
+            raise ConfigurationError(_matches_nothing(expression))
         state = transitions[state][byte]
     numbers = {state: 0}
     waiting = [state]

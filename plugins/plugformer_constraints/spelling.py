@@ -11,8 +11,8 @@ from numpy import ndarray
 from plugformer.decoding import TokenAutomaton
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Tokenizer
+from plugformer_constraints.infeasible import infeasible
 from plugformer_constraints.pattern import Pattern
-from plugformer_constraints.unspellable import refusal
 
 _SAMPLES = 100
 
@@ -21,7 +21,7 @@ MAX_STATES = 4096
 time that it is repeated."""
 
 
-def spell(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
+def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
     """Returns the sequences of tokens whose text matches a pattern.
 
     Args:
@@ -32,14 +32,14 @@ def spell(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> TokenAutomato
     Raises:
         ConfigurationError: No sequence of tokens spells a text of the pattern, or none of at most `longest`
             tokens; the automaton has too many states; or what a token adds to a text depends on its
-            neighbours.
+            neighbors.
     """
-    first, later = tokenizer.pieces(first=True), tokenizer.pieces(first=False)
+    first, later = tokenizer.token_bytes(at_start=True), tokenizer.token_bytes(at_start=False)
     _require_pieces(tokenizer, first, later)
     table = _table(pattern, _Pieces(first), _Pieces(later))
     automaton = TokenAutomaton.of(table.moves, table.classes, pattern.accepting[table.states], longest)
     if not len(automaton.lengths):
-        raise ConfigurationError(refusal(pattern, {*first, *later}, automaton, longest))
+        raise ConfigurationError(infeasible(pattern, {*first, *later}, automaton, longest))
     return automaton
 
 

@@ -94,5 +94,5 @@ def _weights(
 
 
 def _spelled(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Returns how tokens are spelled, special ones by one name in all vocabularies."""
+    """Returns the spellings of tokens, special ones by one name in all vocabularies."""
     return [_SPECIAL.get(number, token) for number, token in zip(ids, tokenizer.tokens(ids), strict=True)]

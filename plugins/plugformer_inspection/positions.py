@@ -68,7 +68,7 @@ def view_positions(model: Model, task: Task) -> list[EncodingView]:
 
 
 def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_width: int) -> EncodingView:
-    """Returns what an encoding does to the positions from 0 to `length`.
+    """Returns the effects of an encoding at the positions from 0 to `length`.
 
     Args:
         encoding: Any encoding, on any device.
@@ -77,13 +77,13 @@ def view_encoding(encoding: PositionalEncoding, length: int, width: int, head_wi
         head_width: Width of a query or key head.
     """
     device = next((parameter.device for parameter in encoding.parameters()), torch.device("cpu"))
-    at = Positions.of(torch.ones(1, length, dtype=torch.bool, device=device), encoding, Padding.NONE)
+    positions = Positions.of(torch.ones(1, length, dtype=torch.bool, device=device), encoding, Padding.NONE)
     nothing = torch.zeros(1, length, width, device=device)
     basis = torch.eye(head_width, device=device)[None, :, None].expand(-1, -1, length, -1)
     with torch.no_grad():
-        added = encoding.embed(nothing, at)[0]
-        turned = encoding.rotate(basis, at)
-        bias = encoding.bias(at, at)
+        added = encoding.embed(nothing, positions)[0]
+        turned = encoding.rotate(basis, positions)
+        bias = encoding.bias(positions, positions)
     return EncodingView(
         type(encoding).__name__,
         embed=added.float().cpu() if added.any() else None,

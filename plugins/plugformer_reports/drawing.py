@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from plugformer_reports.fonts import CJK_FAMILIES
 
 BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#767676"
-"""Colours that people with any colour vision tell apart: https://doi.org/10.1038/nmeth.1618."""
+"""Colors that people with any color vision tell apart: https://doi.org/10.1038/nmeth.1618."""
 
 STRENGTH, SIGNED = "Blues", "RdBu_r"
-"""Colour maps, lightness first: from nothing to much, and from minus to plus."""
+"""Color maps, lightness first: from nothing to much, and from minus to plus."""
 
 _RESOLUTION = 120  # dots an inch
 

@@ -8,7 +8,7 @@ import typer
 
 from plugformer.commands import LocalManifest, examples, installed
 from plugformer.errors import ConfigurationError, nearest
-from plugformer.registry import Kind, Other
+from plugformer.registry import EntryKind, Kind
 from plugformer_scaffolding import Files, plugin_files, write
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ EXAMPLES = (
     "plugformer new task pairs --type '{name: classification, inputs: [a, b]}'",
 )
 
-KINDS = (*map(str, Kind), str(Other.COMMAND))
+KINDS = (*map(str, Kind), str(EntryKind.COMMAND))
 
 Out: TypeAlias = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The folder to make; else one called NAME.")
@@ -41,17 +41,17 @@ def plugin(
     """
     chosen = _choice("--kind", kind, KINDS)
     folder, known = out or Path(name), installed(ctx, registry)
-    if chosen == Other.COMMAND:
+    if chosen == EntryKind.COMMAND:
         core: Any = ctx.find_root().command
         taken = [*core.commands, *(entry.name for entry in known.commands())]
-        names, texts = plugin_files(name, Other.COMMAND, taken)
+        names, texts = plugin_files(name, EntryKind.COMMAND, taken)
     else:
         taken = [entry.name for entry in known.entries(chosen)]
         names, texts = plugin_files(name, Kind(chosen), taken)
     write(folder, texts)
     here = str(folder) if folder.is_absolute() else f"./{folder}"  # else pip takes it for a name
     component = f"{chosen}/{names['new_component']}"
-    check = [f"plugformer check {component}"] * (chosen != Other.COMMAND)
+    check = [f"plugformer check {component}"] * (chosen != EntryKind.COMMAND)
     install = f"pip install -e {shlex.quote(f'{here}[test]')}"
     tests = f"pytest {shlex.quote(str(folder))}"
     _print_next(folder, texts, install, *check, names["NEW_COMMAND"], tests)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from packaging.utils import canonicalize_name
 
 from plugformer.errors import ConfigurationError
-from plugformer.registry import Kind, Other, parse
+from plugformer.registry import EntryKind, Kind, parse
 from plugformer_scaffolding.templates import Files, filled, template
 
 _NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)  # PEP 508
@@ -40,7 +40,7 @@ class Outline:
 _MODULE = ("jaxtyping", "pydantic", "torch")
 
 
-OUTLINES: Mapping[Kind | Other, Outline] = {
+OUTLINES: Mapping[Kind | EntryKind, Outline] = {
     Kind.TASK_TYPE: Outline(
         "A text that answers a text.",
         "https://arxiv.org/abs/1409.3215",
@@ -78,7 +78,7 @@ OUTLINES: Mapping[Kind | Other, Outline] = {
         "model.feed_forward=new_component",
     ),
     Kind.NORM: Outline(
-        "Root mean square normalisation.",
+        "Root mean square normalization.",
         "https://arxiv.org/abs/1910.07467",
         _MODULE,
         "model.norm=new_component",
@@ -137,7 +137,7 @@ OUTLINES: Mapping[Kind | Other, Outline] = {
         ("pydantic", "torch"),
         "training.hooks=[new_component]",
     ),
-    Other.COMMAND: Outline(
+    EntryKind.COMMAND: Outline(
         "How many parameters each part of a trained model has.",
         "",
         ("typer",),
@@ -146,13 +146,15 @@ OUTLINES: Mapping[Kind | Other, Outline] = {
 }
 
 
-def plugin_files(name: str, kind: Kind | Other, taken: Iterable[str] = ()) -> tuple[Mapping[str, str], Files]:
+def plugin_files(
+    name: str, kind: Kind | EntryKind, taken: Iterable[str] = ()
+) -> tuple[Mapping[str, str], Files]:
     """Returns what stands for each stand-in name, and the files of a new plugin.
 
     Args:
         name: Of the distribution. The package is called like it, with underscores; so is the component, or
             the command, without `plugformer-`.
-        kind: Of its component, or `Other.COMMAND`.
+        kind: Of its component, or `EntryKind.COMMAND`.
         taken: Names of what is installed of this kind.
 
     Raises:
@@ -161,7 +163,7 @@ def plugin_files(name: str, kind: Kind | Other, taken: Iterable[str] = ()) -> tu
     """
     component = template(f"components/{kind}.py")
     stencils, test = (
-        ("command", "test_command.py") if kind is Other.COMMAND else ("plugin", "test_contract.py")
+        ("command", "test_command.py") if kind is EntryKind.COMMAND else ("plugin", "test_contract.py")
     )
     names = _names(name, kind, component)
     package = names["new_plugin"]
@@ -179,7 +181,7 @@ def plugin_files(name: str, kind: Kind | Other, taken: Iterable[str] = ()) -> tu
     return names, found
 
 
-def _names(name: str, kind: Kind | Other, component: str) -> dict[str, str]:
+def _names(name: str, kind: Kind | EntryKind, component: str) -> dict[str, str]:
     """Returns what stands for each stand-in name."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
@@ -198,7 +200,7 @@ def _names(name: str, kind: Kind | Other, component: str) -> dict[str, str]:
         "NEW_SOURCE": sample.source,
         "NEW_DEPENDENCIES": '", "'.join(("plugformer>=0.1", *sample.imports)),
     }
-    if kind is Other.COMMAND:
+    if kind is EntryKind.COMMAND:
         return {**names, "NEW_COMMAND": f"plugformer {own} --help"}
     setting = shlex.quote(filled(sample.setting, names))
     return {**names, "NEW_COMMAND": f"plugformer train dates --set {setting}"}
@@ -211,7 +213,9 @@ def _class_name(own: str, component: str) -> str:
     return f"{name}Component" if used else name
 
 
-def _require_free(names: Mapping[str, str], kind: Kind | Other, taken: Iterable[str], manifest: str) -> None:
+def _require_free(
+    names: Mapping[str, str], kind: Kind | EntryKind, taken: Iterable[str], manifest: str
+) -> None:
     """Refuses names that Python or a manifest cannot have, or that belong to something else."""
     package, own = names["new_plugin"], names["new_component"]
     for word in (package, own):

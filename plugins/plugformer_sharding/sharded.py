@@ -87,30 +87,30 @@ class Sharded(Parallel):
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:  # noqa: ARG002 (none is kept back)
-        """Returns where every batch's gradients are exchanged."""
+        """Returns a context in which every batch's gradients are exchanged."""
         return nullcontext()
 
-    def complete(self, norm: Tensor) -> Tensor:
+    def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm over the parts of all processes."""
         return _joined(norm)
 
-    def gather(self) -> None:
+    def unshard(self) -> None:
         """Copies the parts of all processes into the whole model."""
         whole = self._whole.state_dict()
-        with self._processes.losing_none():
+        with self._processes.peer_failure_as_error():
             for name, part in own_tensors(self.model).items():
                 whole[name].copy_(_joined(part))
 
-    def spread(self) -> None:
+    def shard_from_full(self) -> None:
         """Copies this process's parts out of the whole model."""
         parts = self.model.state_dict()
         for name, tensor in own_tensors(self._whole).items():
             parts[name].copy_(_part(tensor, parts[name]))
 
     @contextmanager
-    def whole(self) -> Iterator[Model]:
+    def full_model(self) -> Iterator[Model]:
         """Yields the whole model."""
-        self.gather()
+        self.unshard()
         self._whole.to(self.accelerator.device)
         try:
             yield self._whole
@@ -124,7 +124,7 @@ class Sharded(Parallel):
             whole = _joined(value).cpu() if isinstance(value, DTensor) else value
             return whole if self._processes.main else None
 
-        with self._processes.losing_none():
+        with self._processes.peer_failure_as_error():
             state = {
                 index: {name: joined(value) for name, value in values.items()}
                 for index, values in saved["state"].items()

@@ -181,7 +181,7 @@ def padding_changes_nothing(subject: Subject, reading: Reading) -> None:
 
 
 @check(READINGS)
-def neighbours_change_nothing(subject: Subject, reading: Reading) -> None:
+def neighbors_change_nothing(subject: Subject, reading: Reading) -> None:
     """An example has the hidden states in a batch that it has alone, in any order of the batch."""
     trial = Trial(subject, reading)
     alone = [trial.states([row]) for row in range(len(reading))]
@@ -392,7 +392,7 @@ def _require_padded(name: str, tokens: Tokens, examples: int, side: Side) -> Non
 
 
 def _expected(encoded: Encoded) -> list[list[int]]:
-    """Returns what is to be predicted of each example, token by token."""
+    """Returns the targets of each example, token by token."""
     if isinstance(encoded.targets, Ragged):
         return [[target for target in row if target != IGNORED] for row in rows_of(encoded.targets)]
     return [[*row, *[END] * encoded.complete] for row in rows_of(encoded.output)]

@@ -48,7 +48,7 @@ def shapes(subject: Subject, sizes: Sizes) -> None:
     query = torch.randn(3, sizes.queries, sizes.width, dtype=torch.float64)
     keys = full(3, sizes.keys).at(Turning())
     for there in subject.serving(CROSS, DECODER, ENCODER):
-        reader = Reader(there.shaken(width=sizes.width, heads=sizes.heads), there.place)
+        reader = Reader(there.perturbed(width=sizes.width, heads=sizes.heads), there.place)
         output, expected = reader.attend(memory, keys, query), query if there.place.cross else memory
         if output.shape != expected.shape:
             fail(f"the output has shape {tuple(output.shape)}, the query {tuple(expected.shape)}")
@@ -71,14 +71,14 @@ def every_real_token_is_read(subject: Subject) -> None:
 @check()
 def dropout_ends_with_training(subject: Subject) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
-    attention: Attention = subject.shaken(attention_dropout=0.5)
-    same: Attention = subject.shaken()
+    attention: Attention = subject.perturbed(attention_dropout=0.5)
+    same: Attention = subject.perturbed()
     same.load_state_dict(attention.state_dict())
-    x, at = tokens(subject, 2, 6), full(2, 6).at(Turning())
-    expected = Reader(same, subject.place).read(x, at)
-    dropped = Reader(attention, subject.place).read(x, at)
+    x, positions = tokens(subject, 2, 6), full(2, 6).at(Turning())
+    expected = Reader(same, subject.place).read(x, positions)
+    dropped = Reader(attention, subject.place).read(x, positions)
     require_close(dropped, expected, "attention dropout goes on in evaluation mode")
-    trained = Reader(same.train(), subject.place).read(x, at)
+    trained = Reader(same.train(), subject.place).read(x, positions)
     message = "training mode gives other outputs than evaluation mode, although no dropout is set"
     require_close(trained, expected, message)
 

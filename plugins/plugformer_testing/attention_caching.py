@@ -53,9 +53,9 @@ def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
     real = case.layout.real
     x = tokens(subject, *real.shape)
     for reader in readers(subject, DECODER):
-        at = case.layout.at(reader.encoding)
+        positions = case.layout.at(reader.encoding)
         with torch.no_grad():
-            pieces, whole = _read_pieces(reader.attention, x, at, case.cuts), reader.read(x, at)
+            pieces, whole = _read_pieces(reader.attention, x, positions, case.cuts), reader.read(x, positions)
         for position in range(real.shape[1]):
             seen = real[:, position]
             what = f"token {position} reads something else from the cache than from the whole sequence"
@@ -63,16 +63,18 @@ def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
 
 
 def _read_pieces(
-    attention: Attention, x: Float[Tensor, "batch length width"], at: Positions, cuts: tuple[int, ...]
+    attention: Attention, x: Float[Tensor, "batch length width"], positions: Positions, cuts: tuple[int, ...]
 ) -> Float[Tensor, "batch length width"]:
     """Causal self-attention piece by piece, as a decoder with a cache does it."""
-    (first, real), *later = zip(x.tensor_split(cuts, dim=1), at.real.tensor_split(cuts, dim=1), strict=True)
-    keys = Positions.of(real, at.encoding, at.padding)
+    (first, real), *later = zip(
+        x.tensor_split(cuts, dim=1), positions.real.tensor_split(cuts, dim=1), strict=True
+    )
+    keys = Positions.of(real, positions.encoding, positions.padding)
     state = attention.project(first, keys)
     outputs = [attention.attend(first, state, Scope(keys, keys, causal=True))]
     for piece, real in later:
-        new = keys.following(real, at.padding)
-        keys, state = keys.then(new), state.append(attention.project(piece, new))
+        new = keys.advance(real, positions.padding)
+        keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
         outputs.append(attention.attend(piece, state, Scope(new, keys, causal=True)))
     return torch.cat(outputs, dim=1)
 
@@ -82,30 +84,30 @@ def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
     x, query = tokens(subject, *case.layout.real.shape), tokens(subject, len(case.layout.rows), 2)
     for reader in readers(subject, DECODER):
-        at, attention = case.layout.at(reader.encoding), reader.attention
+        positions, attention = case.layout.at(reader.encoding), reader.attention
         with torch.no_grad():
-            pieces = _go_on(attention, query, *_project_two(attention, x, at, case.cuts[0]))
-            whole = _go_on(attention, query, attention.project(x, at), at)
+            pieces = _go_on(attention, query, *_project_two(attention, x, positions, case.cuts[0]))
+            whole = _go_on(attention, query, attention.project(x, positions), positions)
         require_close(pieces, whole, "the state of two pieces differs from the state of the whole")
 
 
 def _project_two(
-    attention: Attention, x: Float[Tensor, "batch length width"], at: Positions, cut: int
+    attention: Attention, x: Float[Tensor, "batch length width"], positions: Positions, cut: int
 ) -> tuple[State, Positions]:
     """Returns the state of a sequence that comes in two pieces, and the positions in it."""
-    head = Positions.of(at.real[:, :cut], at.encoding, at.padding)
-    tail = head.following(at.real[:, cut:], at.padding)
+    head = Positions.of(positions.real[:, :cut], positions.encoding, positions.padding)
+    tail = head.advance(positions.real[:, cut:], positions.padding)
     state = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
-    return state, head.then(tail)
+    return state, head.concatenate(tail)
 
 
 def _go_on(
     attention: Attention, query: Float[Tensor, "batch new width"], state: State, keys: Positions
 ) -> Float[Tensor, "batch new width"]:
-    """Returns what new tokens read from a state, and from themselves."""
-    new = keys.following(torch.ones(query.shape[:2], dtype=torch.bool), Padding.NONE)
+    """Returns the attention output of new tokens over a state and themselves."""
+    new = keys.advance(torch.ones(query.shape[:2], dtype=torch.bool), Padding.NONE)
     whole = state.append(attention.project(query, new))
-    return attention.attend(query, whole, Scope(new, keys.then(new), causal=True))
+    return attention.attend(query, whole, Scope(new, keys.concatenate(new), causal=True))
 
 
 @check(LAYOUTS)
@@ -118,8 +120,8 @@ def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
             whole = reader.read(memory, keys, query)
             state = reader.attention.project(memory, keys)
             for step in range(query.shape[1]):
-                at = Positions.of(one, reader.encoding, Padding.NONE, start=step)
-                scope = Scope(at, keys, causal=False)
+                positions = Positions.of(one, reader.encoding, Padding.NONE, start=step)
+                scope = Scope(positions, keys, causal=False)
                 alone = reader.attention.attend(query[:, step, None], state, scope)[:, 0]
                 what = f"query {step} reads something else alone than with the others"
                 fault = "reading changes the state, or queries see one another"
@@ -144,18 +146,18 @@ def _selected(subject: Subject, rows: tuple[int, ...], message: str) -> None:
     x, step = tokens(subject, 3, 4), tokens(subject, len(rows), 1)
     again = torch.arange(len(rows)).flip(0)
     for reader in readers(subject, DECODER, CROSS):
-        at, attention = layout.at(reader.encoding), reader.attention
-        chosen = at.select(index)
+        positions, attention = layout.at(reader.encoding), reader.attention
+        chosen = positions.select(index)
         with torch.no_grad():
             fresh = attention.project(x[index], chosen)
             if reader.place.cross:
-                after = chosen.following(torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
+                after = chosen.advance(torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
                 scope = Scope(after.select(again), chosen.select(again), causal=False)
-                state = attention.project(x, at).select(index).select(again)
+                state = attention.project(x, positions).select(index).select(again)
                 moved = attention.attend(step[again], state, scope)
                 alone = attention.attend(step, fresh, Scope(after, chosen, causal=False))[again]
             else:
-                state, _ = _project_two(attention, x, at, 2)
+                state, _ = _project_two(attention, x, positions, 2)
                 moved = _go_on(attention, step, state.select(index), chosen)
                 alone = _go_on(attention, step, fresh, chosen)
         require_close(moved, alone, f"{message}, in {reader}")
@@ -167,6 +169,6 @@ def distances_alone_matter(subject: Subject, layout: Layout) -> None:
     x = tokens(subject, *layout.real.shape)
     for reader in readers(subject, DECODER, ENCODER):
         moved = Positions.of(layout.real, reader.encoding, Padding.NONE, start=9)
-        here, there = (reader.read(x, at) for at in (layout.at(reader.encoding), moved))
+        here, there = (reader.read(x, positions) for positions in (layout.at(reader.encoding), moved))
         what = f"outputs change when all positions move by 9, in {reader}"
         require_close(there, here, f"{what}: queries and keys do not stand where their positions say")

@@ -16,11 +16,11 @@ def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
     """Under a causal scope, changing a token changes no output before it."""
     x = tokens(subject, *layout.real.shape)
     for reader in readers(subject, DECODER):
-        at = layout.at(reader.encoding)
-        before = reader.read(x, at)
+        positions = layout.at(reader.encoding)
+        before = reader.read(x, positions)
         for first in range(1, x.shape[1]):
             changed = torch.cat([x[:, :first], tokens(subject, *layout.real[:, first:].shape)], dim=1)
-            now = reader.read(changed, at)
+            now = reader.read(changed, positions)
             what = f"the outputs before token {first} change with the tokens from there on"
             require_close(now[:, :first], before[:, :first], f"{what}: attention sees the future")
 
@@ -44,8 +44,8 @@ def padding_is_not_seen(subject: Subject, layout: Layout) -> None:
     changed = torch.where(real[..., None], x, 3 * tokens(subject, *real.shape))
     query = tokens(subject, len(real), 3)
     for reader in readers(subject, ENCODER, DECODER, CROSS):
-        at = layout.at(reader.encoding)
-        one, other = (reader.read(each, at, query) for each in (x, changed))
+        positions = layout.at(reader.encoding)
+        one, other = (reader.read(each, positions, query) for each in (x, changed))
         what = f"outputs change with what stands at padding, in {reader}"
         require_close(other, one, f"{what}: attention sees padding")
 
@@ -89,16 +89,16 @@ def _read_in_parts(subject: Subject, layout: Layout, parts: Iterable[Tensor], fa
     """Requires rows of a batch to give by themselves what they give in the batch."""
     x = tokens(subject, *layout.real.shape)
     for reader in readers(subject, ENCODER, DECODER):
-        at = layout.at(reader.encoding)
-        whole = reader.read(x, at)
+        positions = layout.at(reader.encoding)
+        whole = reader.read(x, positions)
         for rows in parts:
-            alone = reader.read(x[rows], at.select(rows))
+            alone = reader.read(x[rows], positions.select(rows))
             require_close(alone, whole[rows], f"rows {rows.tolist()} differ by themselves: {fault}")
 
 
 @check((Layout(("..",), PADDED[1].padding), Layout(("xxx", "..."), PADDED[1].padding)))
 def rows_without_real_tokens_are_harmless(subject: Subject, layout: Layout) -> None:
-    """A row that is all padding gives no NaN, forward or backward, and does not disturb its neighbours."""
+    """A row that is all padding gives no NaN, forward or backward, and does not disturb its neighbors."""
     for reader in readers(subject, ENCODER, DECODER, CROSS):
         x, query = tokens(subject, *layout.real.shape).requires_grad_(), tokens(subject, len(layout.rows), 2)
         output = reader.attend(x, layout.at(reader.encoding), query)

@@ -26,7 +26,7 @@ class Reader:
     """An attention in a place of a model, under a positional encoding.
 
     Attributes:
-        attention: In double precision and evaluation mode, its parameters shaken.
+        attention: In double precision and evaluation mode, its parameters perturbed.
         place: The place that it is constructed for.
         encoding: Of the sequence that it reads.
     """
@@ -42,7 +42,7 @@ class Reader:
     def attend(
         self,
         x: Float[Tensor, "batch key width"],
-        at: Positions,
+        positions: Positions,
         query: Float[Tensor, "batch query width"] | None = None,
         observer: Observer | None = None,
     ) -> Float[Tensor, "batch query width"]:
@@ -50,28 +50,30 @@ class Reader:
 
         Args:
             x: The sequence.
-            at: Where its tokens stand.
+            positions: Where its tokens stand.
             query: Who reads it in cross-attention; everywhere else, and if None, `x` itself.
             observer: Who receives what is recorded.
         """
-        asking = at
+        asking = positions
         if not self.place.cross or query is None:
             query = x
         if self.place.cross:
-            asking = Positions.of(torch.ones(query.shape[:2], dtype=torch.bool), at.encoding, Padding.NONE)
-        scope = Scope(asking, at, causal=self.place.causal, observer=observer)
-        return self.attention.attend(query, self.attention.project(x, at), scope)
+            asking = Positions.of(
+                torch.ones(query.shape[:2], dtype=torch.bool), positions.encoding, Padding.NONE
+            )
+        scope = Scope(asking, positions, causal=self.place.causal, observer=observer)
+        return self.attention.attend(query, self.attention.project(x, positions), scope)
 
     def read(
         self,
         x: Float[Tensor, "batch key width"],
-        at: Positions,
+        positions: Positions,
         query: Float[Tensor, "batch query width"] | None = None,
         observer: Observer | None = None,
     ) -> Float[Tensor, "batch query width"]:
         """Returns the same with zeros at padding, which may be anything."""
-        output = self.attend(x, at, query, observer)
-        return output if self.place.cross else output.masked_fill(~at.real[..., None], 0.0)
+        output = self.attend(x, positions, query, observer)
+        return output if self.place.cross else output.masked_fill(~positions.real[..., None], 0.0)
 
 
 def readers(subject: Subject, *places: Place) -> Iterator[Reader]:
@@ -84,7 +86,7 @@ def readers(subject: Subject, *places: Place) -> Iterator[Reader]:
     """
     for there in subject.serving(*places):
         for encoding in (NoPositions(), Turning(), Sloping(subject.model.heads)):
-            yield Reader(there.shaken(), there.place, encoding)
+            yield Reader(there.perturbed(), there.place, encoding)
 
 
 def tokens(subject: Subject, *shape: int) -> Float[Tensor, "batch length width"]:

@@ -18,8 +18,8 @@ def looking_changes_nothing(subject: Subject, layout: Layout) -> None:
     """With an observer the output and its gradient are those without one."""
     x = tokens(subject, *layout.real.shape).requires_grad_()
     for reader in readers(subject, ENCODER, DECODER):
-        at = layout.at(reader.encoding)
-        outputs = [reader.read(x, at, observer=observer) for observer in (None, Collector())]
+        positions = layout.at(reader.encoding)
+        outputs = [reader.read(x, positions, observer=observer) for observer in (None, Collector())]
         require_close(outputs[1], outputs[0], "the output changes when somebody looks")
         plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
         require_close(observed, plain, "gradients change when somebody looks")
@@ -59,11 +59,11 @@ def shown_weights_are_those_used(subject: Subject, layout: Layout) -> None:
     there = subject.at(CROSS)
     with torch.no_grad():
         try:
-            recomputed = _recomputes(Reader(there.shaken(heads=1), CROSS), memory, query, keys)
+            recomputed = _recomputes(Reader(there.perturbed(heads=1), CROSS), memory, query, keys)
         except ConfigurationError:  # it needs more heads
             recomputed = False
         require(
-            recomputed or _erases(Reader(there.shaken(), CROSS), memory, query, keys),
+            recomputed or _erases(Reader(there.perturbed(), CROSS), memory, query, keys),
             "the weights shown are not those used: the output is not the sum over keys that they say, and "
             "overwriting them changes nothing",
         )

@@ -22,24 +22,24 @@ class Script:
     """Made-up probabilities of next tokens, for a batch of sentences.
 
     Attributes:
-        keys: Each sentence's number; different sentences have different probabilities.
+        sentence_ids: Each sentence's number; different sentences have different probabilities.
         limits: Longest output of each.
         eager: Added to the score of END: how soon outputs end.
         exact: Whether outputs have their longest length, and even and odd tokens take turns: a constraint.
     """
 
-    keys: tuple[int, ...]
+    sentence_ids: tuple[int, ...]
     limits: tuple[int, ...]
     eager: float = 0.0
     exact: bool = False
 
     def __str__(self) -> str:
         bound = "exactly" if self.exact else "at most"
-        return f"{len(self.keys)} sentences of {bound} {', '.join(map(str, self.limits))} tokens"
+        return f"{len(self.sentence_ids)} sentences of {bound} {', '.join(map(str, self.limits))} tokens"
 
     def log_probabilities(self, sentence: int, prefix: Prefix) -> Float[Tensor, " vocabulary"]:
         """Returns the next token's, which the sentence's number and the prefix decide."""
-        digest = hashlib.sha256(f"{self.keys[sentence]}/{prefix}".encode()).digest()
+        digest = hashlib.sha256(f"{self.sentence_ids[sentence]}/{prefix}".encode()).digest()
         scores = torch.tensor([byte / 40 for byte in digest[:VOCABULARY]])
         scores[END] += self.eager
         scores[[PADDING, BEGIN]] = -torch.inf
@@ -69,7 +69,7 @@ class ScriptedSession(Session):
     computed: int = 0
 
     def __post_init__(self) -> None:
-        self.rows = [(sentence, ()) for sentence in range(len(self.script.keys))]
+        self.rows = [(sentence, ()) for sentence in range(len(self.script.sentence_ids))]
 
     @property
     def sentences(self) -> Int[Tensor, " rows"]:
@@ -77,9 +77,9 @@ class ScriptedSession(Session):
         return torch.tensor([sentence for sentence, _ in self.rows], dtype=torch.long)
 
     @property
-    def keys(self) -> list[int]:
+    def sentence_ids(self) -> list[int]:
         """Each sentence's number in the whole input."""
-        return list(self.script.keys)
+        return list(self.script.sentence_ids)
 
     @property
     def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
@@ -138,7 +138,8 @@ def _outputs(subject: Subject, script: Script) -> Iterator[tuple[int, Hypothesis
 def every_sentence_has_hypotheses(subject: Subject, script: Script) -> None:
     """The result has a list of hypotheses for each sentence of the batch, in order, none empty."""
     found = _search(subject, script)
-    require(len(found) == len(script.keys), f"{len(script.keys)} sentences give {len(found)} results")
+    number = len(script.sentence_ids)
+    require(len(found) == number, f"{number} sentences give {len(found)} results")
     for sentence, hypotheses in enumerate(found):
         require(len(hypotheses) > 0, f"sentence {sentence} has no hypothesis")
 
@@ -192,8 +193,8 @@ def searching_is_repeatable(subject: Subject, script: Script) -> None:
 def sentences_are_independent(subject: Subject, script: Script) -> None:
     """A sentence of a batch gets what it gets alone."""
     together = _tokens(_search(subject, script))
-    for sentence, key in enumerate(script.keys):
-        single = replace(script, keys=(key,), limits=(script.limits[sentence],))
+    for sentence, key in enumerate(script.sentence_ids):
+        single = replace(script, sentence_ids=(key,), limits=(script.limits[sentence],))
         alone = _tokens(_search(subject, single))
         if together[sentence] != alone[0]:
             fail(f"sentence {sentence} gets {together[sentence][0]} in the batch and {alone[0][0]} alone")
@@ -202,7 +203,7 @@ def sentences_are_independent(subject: Subject, script: Script) -> None:
 @check(SCRIPTS[3:])
 def the_order_of_sentences_does_not_matter(subject: Subject, script: Script) -> None:
     """Another order of the sentences gives the same outputs in that order."""
-    turned = replace(script, keys=script.keys[::-1], limits=script.limits[::-1])
+    turned = replace(script, sentence_ids=script.sentence_ids[::-1], limits=script.limits[::-1])
     if _tokens(_search(subject, turned))[::-1] != _tokens(_search(subject, script)):
         fail("outputs depend on the order of sentences in the batch")
 

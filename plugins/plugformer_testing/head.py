@@ -217,7 +217,7 @@ def _case(subject: Subject, layout: Layout, **sizes: float) -> tuple[Head, Examp
     Raises:
         NotApplicable: It does neither that nor predict once for each sequence.
     """
-    head: Head = subject.shaken(torch.float64, outputs=_outputs(subject), **sizes)
+    head: Head = subject.perturbed(torch.float64, outputs=_outputs(subject), **sizes)
     hidden = torch.randn(*layout.real.shape, subject.model.width, dtype=torch.float64)
     by_token = _by_token(head.logits(hidden, layout.real))
     return head, (hidden, _targets(head, layout.real, by_token), layout.real), by_token

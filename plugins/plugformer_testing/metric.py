@@ -37,15 +37,15 @@ class Scored:
     references: tuple[tuple[Value, ...], ...]
 
     def texts(self) -> tuple[list[Value], list[list[Value]]]:
-        """Returns what a metric of outputs is given."""
+        """Returns the arguments of a metric of outputs."""
         return list(self.predictions), [list(each) for each in self.references]
 
     def with_sources(self) -> tuple[list[str], list[Value], list[list[Value]]]:
-        """Returns what a metric of outputs beside their sources is given."""
+        """Returns the arguments of a metric of outputs beside their sources."""
         return [as_text(each[0]) for each in self.references], *self.texts()
 
     def likelihoods(self) -> tuple[Float[ndarray, " examples"], Int[ndarray, " n"], Int[ndarray, " n"]]:
-        """Returns what a metric of likelihoods is given: log-probabilities, targets, correct targets."""
+        """Returns the arguments of a metric of likelihoods: log-probabilities, targets, correct targets."""
         pairs = zip(self.predictions, self.references, strict=True)
         right = np.array([prediction in references for prediction, references in pairs])
         targets = np.array([len(as_text(references[0]).split()) for references in self.references])

@@ -123,7 +123,7 @@ def initial_values_follow_the_seed(subject: Subject) -> None:
 @check()
 def every_parameter_gets_a_gradient(subject: Subject) -> None:
     """Every parameter that is trained takes part in the output."""
-    module = subject.shaken().train()
+    module = subject.perturbed().train()
     gradients = _gradients(module, exercise(subject, module))
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -133,7 +133,7 @@ def every_parameter_gets_a_gradient(subject: Subject) -> None:
 @check()
 def gradients_are_finite(subject: Subject) -> None:
     """No gradient is NaN or infinite."""
-    module = subject.shaken().train()
+    module = subject.perturbed().train()
     for name, gradient in _gradients(module, exercise(subject, module)).items():
         require_finite(gradient, f"the gradient of {name} is not finite")
 
@@ -141,7 +141,7 @@ def gradients_are_finite(subject: Subject) -> None:
 @check()
 def evaluation_is_repeatable(subject: Subject) -> None:
     """In evaluation mode nothing is random, and a forward pass leaves nothing behind."""
-    module = subject.shaken()
+    module = subject.perturbed()
     before = {name: value.clone() for name, value in module.state_dict().items()}
     first, second = exercise(subject, module), exercise(subject, module)
     require_close(second, first, "two passes in evaluation mode differ", tolerance=1e-9)
@@ -164,7 +164,7 @@ def runs_in_bfloat16(subject: Subject) -> None:
 @check()
 def saves_and_loads(subject: Subject) -> None:
     """Saved as safetensors and loaded into a new component, it computes the same."""
-    module, fresh = subject.shaken(), subject.shaken()
+    module, fresh = subject.perturbed(), subject.perturbed()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "component.safetensors")
         save_tensors(own_tensors(module), file)
@@ -178,7 +178,7 @@ def saves_and_loads(subject: Subject) -> None:
 @check()
 def deep_copies(subject: Subject) -> None:
     """A deep copy computes the same, and shares no parameter with the original."""
-    module = subject.shaken()
+    module = subject.perturbed()
     copied, expected = copy.deepcopy(module), exercise(subject, module)
     require_close(exercise(subject, copied), expected, "a deep copy computes something else", tolerance=1e-9)
     with torch.no_grad():
@@ -199,7 +199,7 @@ def compiles(subject: Subject) -> None:
     checked = any(type(finder).__module__.startswith("jaxtyping") for finder in sys.meta_path)
     if checked and not config.jaxtyping_disable:
         raise NotApplicable("jaxtyping checks types at run time, which no compiler can trace; turn it off")
-    module = subject.shaken(torch.float32)
+    module = subject.perturbed(torch.float32)
     expected = exercise(subject, module, torch.float32)
     gradients = _gradients(module, expected)
     with _quiet_compiler():
@@ -218,7 +218,7 @@ def compiles(subject: Subject) -> None:
 
 
 def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
-    module = subject.shaken()
+    module = subject.perturbed()
     expected = exercise(subject, module).detach()
     output = exercise(subject, module.to(dtype), dtype).detach()
     name, found = (str(each).removeprefix("torch.") for each in (dtype, output.dtype))

@@ -44,20 +44,26 @@ class Effect(NamedTuple):
 
 
 def effect(
-    at: Positions, x: Tensor, heads: Tensor, key: Positions | None = None, key_heads: Tensor | None = None
+    positions: Positions,
+    x: Tensor,
+    heads: Tensor,
+    key: Positions | None = None,
+    key_heads: Tensor | None = None,
 ) -> Effect:
-    """Returns what the encoding of `at` does there, and to the scores of heads there.
+    """Returns the effects of the encoding of `positions`, on embeddings, heads and scores.
 
     Args:
-        at: Positions of embeddings, heads and queries.
+        positions: Positions of embeddings, heads and queries.
         x: Embeddings.
         heads: Heads that are rotated, and the queries.
         key: Positions of the keys; those of the queries if None.
         key_heads: The keys; the queries if None.
     """
-    keys = at if key is None else key
-    added = added_to_scores(at.encoding, heads, heads if key_heads is None else key_heads, at, keys)
-    return Effect(at.encoding.embed(x, at), at.rotate(heads), added)
+    keys = positions if key is None else key
+    added = added_to_scores(
+        positions.encoding, heads, heads if key_heads is None else key_heads, positions, keys
+    )
+    return Effect(positions.encoding.embed(x, positions), positions.rotate(heads), added)
 
 
 def added_to_scores(
@@ -76,15 +82,15 @@ def added_to_scores(
 @check((*FULL, *PADDED))
 def shapes(subject: Subject, layout: Layout) -> None:
     """Embeddings and heads keep their shape; a bias has a map for each head, a row for each query."""
-    encoding: PositionalEncoding = subject.shaken()
-    at = layout.at(encoding)
+    encoding: PositionalEncoding = subject.perturbed()
+    positions = layout.at(encoding)
     x, heads = _example(subject, layout)
-    maps, rows = (*heads.shape[1:3], at.length), dict.fromkeys((1, len(heads)))
+    maps, rows = (*heads.shape[1:3], positions.length), dict.fromkeys((1, len(heads)))
     for name, output, expected in (
-        ("embed", encoding.embed(x, at), [x.shape]),
-        ("rotate", at.rotate(heads), [heads.shape]),
-        ("bias", encoding.bias(at, at), [(count, *maps) for count in rows]),
-        ("content_bias", encoding.content_bias(heads, heads, at, at), [(len(heads), *maps)]),
+        ("embed", encoding.embed(x, positions), [x.shape]),
+        ("rotate", positions.rotate(heads), [heads.shape]),
+        ("bias", encoding.bias(positions, positions), [(count, *maps) for count in rows]),
+        ("content_bias", encoding.content_bias(heads, heads, positions, positions), [(len(heads), *maps)]),
     ):
         if output is None:
             continue
@@ -100,17 +106,17 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
 
     Keys may have fewer heads than queries: a bias from content takes groups of them.
     """
-    encoding: PositionalEncoding = subject.shaken(heads=heads, width=heads * 6)
-    at = FULL[2].at(encoding)
+    encoding: PositionalEncoding = subject.perturbed(heads=heads, width=heads * 6)
+    positions = FULL[2].at(encoding)
     for width in (2, 6, 10):
-        x = torch.randn(2, heads, at.length, width, dtype=torch.float64)
-        require(at.rotate(x).shape == x.shape, f"rotate changes the shape of heads of width {width}")
-    bias = encoding.bias(at, at)
+        x = torch.randn(2, heads, positions.length, width, dtype=torch.float64)
+        require(positions.rotate(x).shape == x.shape, f"rotate changes the shape of heads of width {width}")
+    bias = encoding.bias(positions, positions)
     require(bias is None or bias.shape[1] == heads, f"bias does not have one map for each of {heads} heads")
-    query_heads = torch.randn(2, heads, at.length, HEAD_WIDTH, dtype=torch.float64)
+    query_heads = torch.randn(2, heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
     for groups in {1, heads}:
-        key_heads = torch.randn(2, groups, at.length, HEAD_WIDTH, dtype=torch.float64)
-        content = encoding.content_bias(query_heads, key_heads, at, at)
+        key_heads = torch.randn(2, groups, positions.length, HEAD_WIDTH, dtype=torch.float64)
+        content = encoding.content_bias(query_heads, key_heads, positions, positions)
         if content is not None and content.shape[1] != heads:
             fail(f"content_bias does not have one map for each of {heads} heads that share {groups} keys")
 
@@ -118,12 +124,12 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
 @check((15, 16, 17, 40))
 def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
     """Up to the model's longest sequence everything works; beyond it works too, or is a LengthError."""
-    encoding: PositionalEncoding = subject.shaken(max_length=16)
-    at = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
+    encoding: PositionalEncoding = subject.perturbed(max_length=16)
+    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
     x = torch.randn(1, length, subject.model.width, dtype=torch.float64)
     heads = torch.randn(1, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
     try:
-        found = effect(at, x, heads)
+        found = effect(positions, x, heads)
     except LengthError as error:
         require(length > 16, f"a sequence of {length} tokens is refused, the model's longest is 16: {error}")
         return
@@ -134,7 +140,7 @@ def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
 @check(PADDED)
 def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
     """Tokens stand where they stand without padding: positions count real tokens only."""
-    encoding: PositionalEncoding = subject.shaken()
+    encoding: PositionalEncoding = subject.perturbed()
     x, heads = _example(subject, layout)
     whole = effect(layout.at(encoding), x, heads)
     for row, real in enumerate(layout.real):
@@ -145,13 +151,13 @@ def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
 @check((1, 3, 6))
 def positions_go_on_after_a_cache(subject: Subject, cut: int) -> None:
     """New tokens stand behind those kept before: a piece is encoded as that part of the whole."""
-    encoding: PositionalEncoding = subject.shaken()
+    encoding: PositionalEncoding = subject.perturbed()
     layout = FULL[2]
     x, heads = _example(subject, layout)
     whole = effect(layout.at(encoding), x, heads)
     head = Positions.of(layout.real[:, :cut], encoding, Padding.NONE)
-    tail = head.following(layout.real[:, cut:], Padding.NONE)
-    piece = effect(tail, x[:, cut:], heads[:, :, cut:], key=head.then(tail), key_heads=heads)
+    tail = head.advance(layout.real[:, cut:], Padding.NONE)
+    piece = effect(tail, x[:, cut:], heads[:, :, cut:], key=head.concatenate(tail), key_heads=heads)
     expected = Effect(whole.embedded[:, cut:], whole.rotated[:, :, cut:], whole.bias[:, :, cut:])
     piece.require_same(
         expected, f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
@@ -161,27 +167,29 @@ def positions_go_on_after_a_cache(subject: Subject, cut: int) -> None:
 @check((*FULL[2:], *PADDED[2:]))
 def rows_are_independent(subject: Subject, layout: Layout) -> None:
     """A row of a batch is encoded as it is alone."""
-    encoding: PositionalEncoding = subject.shaken()
+    encoding: PositionalEncoding = subject.perturbed()
     x, heads = _example(subject, layout)
-    at = layout.at(encoding)
-    whole = effect(at, x, heads)
+    positions = layout.at(encoding)
+    whole = effect(positions, x, heads)
     for row in range(len(layout.rows)):
         one = torch.tensor([row])
-        alone = effect(at.select(one), x[one], heads[one])
+        alone = effect(positions.select(one), x[one], heads[one])
         whole.part(row).require_same(alone, f"row {row} is encoded otherwise in the batch than alone")
 
 
 @check((1, 5))
 def scores_depend_on_distance(subject: Subject, shift: int) -> None:
     """With rotated heads and bias, the score of a query and a key depends on their distance alone."""
-    encoding: PositionalEncoding = subject.shaken()
+    encoding: PositionalEncoding = subject.perturbed()
     real = torch.ones(1, 6, dtype=torch.bool)
     query, key = torch.randn(2, 1, subject.model.heads, 6, HEAD_WIDTH, dtype=torch.float64)
 
     def scores(start: int) -> Tensor:
-        at = Positions.of(real, encoding, Padding.NONE, start=start)
-        queries, keys = at.rotate(query), at.rotate(key)
-        return queries @ keys.transpose(-2, -1) + added_to_scores(encoding, queries, keys, at, at)
+        positions = Positions.of(real, encoding, Padding.NONE, start=start)
+        queries, keys = positions.rotate(query), positions.rotate(key)
+        return queries @ keys.transpose(-2, -1) + added_to_scores(
+            encoding, queries, keys, positions, positions
+        )
 
     what = f"scores change when query and key both move by {shift}"
     require_close(scores(shift), scores(0), f"{what}: they do not depend on distance alone", tolerance=1e-4)
@@ -190,14 +198,14 @@ def scores_depend_on_distance(subject: Subject, shift: int) -> None:
 @check()
 def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
     """Where an encoding does something, it does something else at each of the first positions."""
-    encoding: PositionalEncoding = subject.shaken()
-    at = FULL[2].at(encoding)
-    x = torch.ones(2, at.length, subject.model.width, dtype=torch.float64)
-    heads = torch.ones(2, subject.model.heads, at.length, HEAD_WIDTH, dtype=torch.float64)
-    found = effect(at, x, heads)
+    encoding: PositionalEncoding = subject.perturbed()
+    positions = FULL[2].at(encoding)
+    x = torch.ones(2, positions.length, subject.model.width, dtype=torch.float64)
+    heads = torch.ones(2, subject.model.heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
+    found = effect(positions, x, heads)
     for slot, rows in (("embed", found.embedded[0]), ("rotate", found.rotated[0].transpose(0, 1).flatten(1))):
         if _fills(encoding, slot):
-            same = torch.cdist(rows, rows) + torch.eye(at.length, dtype=rows.dtype)
+            same = torch.cdist(rows, rows) + torch.eye(positions.length, dtype=rows.dtype)
             require(bool((same > 1e-6).all()), f"{slot} gives two positions the same value")
     for slot in ("bias", "content_bias"):
         if _fills(encoding, slot):
@@ -209,14 +217,14 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
 @check(FULL[1:])
 def scores_change_between_two_tokens(subject: Subject, layout: Layout) -> None:
     """What is added to the score of a query and a key depends on these two tokens alone."""
-    encoding: PositionalEncoding = subject.shaken()
-    at, last = layout.at(encoding), layout.real.shape[1] - 1
+    encoding: PositionalEncoding = subject.perturbed()
+    positions, last = layout.at(encoding), layout.real.shape[1] - 1
     query, key = (_example(subject, layout)[1] for _ in range(2))
-    added = added_to_scores(encoding, query, key, at, at)
-    for number in range(at.length):
+    added = added_to_scores(encoding, query, key, positions, positions)
+    for number in range(positions.length):
         other_query, other_key = torch.randn_like(query), torch.randn_like(key)
         other_query[:, :, last], other_key[:, :, number] = query[:, :, last], key[:, :, number]
-        again = added_to_scores(encoding, other_query, other_key, at, at)
+        again = added_to_scores(encoding, other_query, other_key, positions, positions)
         message = "what is added to the score of a query and a key changes with the tokens around them"
         require_close(again[..., last, number], added[..., last, number], message)
 
@@ -227,10 +235,10 @@ def rotation_keeps_lengths(subject: Subject) -> None:
 
     Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
     """
-    encoding: PositionalEncoding = subject.shaken()
-    at = FULL[2].at(encoding)
-    heads = torch.randn(2, subject.model.heads, at.length, HEAD_WIDTH, dtype=torch.float64)
-    factors = at.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
+    encoding: PositionalEncoding = subject.perturbed()
+    positions = FULL[2].at(encoding)
+    heads = torch.randn(2, subject.model.heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
+    factors = positions.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
     require_close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
 
@@ -250,8 +258,8 @@ def exercise(subject: Subject, encoding: PositionalEncoding, dtype: torch.dtype)
     """Everything that the encoding does to a padded batch."""
     layout = PADDED[2]
     batch, length = layout.real.shape
-    at = layout.at(encoding)
+    positions = layout.at(encoding)
     x = example(batch, length, subject.model.width, dtype=dtype)
     heads = example(batch, subject.model.heads, length, HEAD_WIDTH, dtype=dtype)
-    found = effect(at, x, heads)
+    found = effect(positions, x, heads)
     return torch.cat([part.flatten() for part in found])

@@ -72,9 +72,9 @@ class SharedState(Attention):
         self.owner = owner
         self.reader = reader
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
-        """Returns what the owner projects."""
-        return self.owner.project(memory, at)
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
+        """Returns the owner's projection."""
+        return self.owner.project(memory, positions)
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope

@@ -23,7 +23,7 @@ _RATES = {"attention": 0.7, "cross_attention": 1.3, "feed_forward": 2.1}
 @check(((2, 3, 24), (1, 1, 24), (2, 0, 24), (0, 3, 24), (2, 3, 1), (2, 3, 35)))
 def shapes(subject: Subject, shape: tuple[int, int, int]) -> None:
     """The stream keeps its shape: in any batch, at any length, for odd widths."""
-    residual: Residual = subject.shaken(width=shape[-1])
+    residual: Residual = subject.perturbed(width=shape[-1])
     output = residual(torch.randn(shape, dtype=torch.float64), _sublayers(SUBLAYERS))
     require(output.shape == shape, f"the output has shape {tuple(output.shape)}, the stream {shape}")
     require_finite(output, "the output is not finite")
@@ -44,7 +44,7 @@ def no_sublayer_runs_twice_in_training(subject: Subject, names: Sequence[str]) -
 @check((ALONE, SUBLAYERS))
 def every_sublayer_counts(subject: Subject, names: Sequence[str]) -> None:
     """What any of the sublayers puts out changes the stream."""
-    residual: Residual = subject.shaken(sublayers=names)
+    residual: Residual = subject.perturbed(sublayers=names)
     x = _stream(subject)
     expected = residual(x, _sublayers(names))
     for name in names:
@@ -56,7 +56,7 @@ def every_sublayer_counts(subject: Subject, names: Sequence[str]) -> None:
 @check((ALONE, SUBLAYERS))
 def the_stream_goes_on(subject: Subject, names: Sequence[str]) -> None:
     """Where sublayers put out nothing, the stream before the layer still decides the one after it."""
-    residual: Residual = subject.shaken(sublayers=names)
+    residual: Residual = subject.perturbed(sublayers=names)
     x = _stream(subject).requires_grad_()
     output = residual(x, {name: Function(torch.zeros_like) for name in names})
     weights = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype).view(output.shape)
@@ -70,7 +70,7 @@ def the_stream_goes_on(subject: Subject, names: Sequence[str]) -> None:
 @check((ALONE, SUBLAYERS))
 def tokens_stay_apart(subject: Subject, names: Sequence[str]) -> None:
     """Only sublayers exchange anything between tokens or sequences."""
-    residual: Residual = subject.shaken(sublayers=names)
+    residual: Residual = subject.perturbed(sublayers=names)
     x = _stream(subject)
     alone = [residual(token[None, None], _sublayers(names)) for token in x.flatten(0, 1)]
     message = "a token's stream depends on other tokens though no sublayer reads them"
@@ -91,7 +91,7 @@ def says_what_it_needs(subject: Subject, place: Place) -> None:
 
 
 def _require_runs(subject: Subject, names: Sequence[str], *, training: bool) -> None:
-    residual: Residual = subject.shaken(sublayers=names).train(training)
+    residual: Residual = subject.perturbed(sublayers=names).train(training)
     sublayers, x = _sublayers(names), _stream(subject)
     residual(x, sublayers)
     for name, sublayer in sublayers.items():

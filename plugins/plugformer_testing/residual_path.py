@@ -10,7 +10,7 @@ from plugformer_testing.subject import Subject
 @check()
 def last_map_is_linear(subject: Subject) -> None:
     """The output is proportional to the last map of `residual_path`, which some initial values scale."""
-    module = subject.shaken()
+    module = subject.perturbed()
     last = module.residual_path[-1]
     parameters = [p for name, p in module.named_parameters() if last in name.split(".")]
     if not parameters:

@@ -189,7 +189,7 @@ def outcome(subject: Subject, check: Check) -> Outcome:
 
 
 def _tried(subject: Subject, check: Check) -> tuple[Status, Violation, str]:
-    """Returns how a check ended, why, and on which case."""
+    """Returns the outcome of a check: status, reason and case."""
     if missing := subject.missing_options:
         advice = f"`--set {missing[0]}=...` or `options=` in `contract_tests` gives it"
         needed = f"needs a value for {', '.join(missing)}, which has no default: {advice}"

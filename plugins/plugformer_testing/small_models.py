@@ -31,7 +31,7 @@ def small_model(
     max_length: int = MAX_LENGTH,
     registry: Registry | None = None,
 ) -> Model:
-    """Returns a model of two layers in double precision and evaluation mode, its parameters shaken.
+    """Returns a model of two layers in double precision and evaluation mode, its parameters perturbed.
 
     Args:
         architecture: How it is made of stacks.
@@ -55,7 +55,7 @@ def small_model(
                 "max_length": max_length,
                 "width": 24,
                 "heads": 4,
-                "hidden_width": 20,
+                "ffn_width": 20,
                 "layers": 2,
                 "dropout": 0.0,
             },

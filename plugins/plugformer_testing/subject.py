@@ -23,7 +23,7 @@ from plugformer_testing.probes import RootMeanSquare, SharedState
 
 T = TypeVar("T")
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=20, max_length=16)
+MODEL = ModelContext(width=24, heads=4, ffn_width=20, max_length=16)
 """Sizes that the checks use unless they try others: small, and no two of them equal."""
 
 ENCODER, DECODER = Place(), Place(stack="decoder", causal=True)
@@ -169,7 +169,7 @@ class Subject:
         return next((place for place in places if self._refusal(place) is None), self.model.place)
 
     def _refusal(self, place: Place) -> ConfigurationError | None:
-        """Returns how the component refuses a place, or None; other errors are for whoever constructs it."""
+        """Returns the component's refusal of a place, or None; other errors are for whoever constructs it."""
 
         def refusal() -> ConfigurationError | None:
             try:
@@ -215,7 +215,7 @@ class Subject:
             return self.component(ResidualContext(**{**joined, **told}), **options)
         return self.component(ModelContext(**told), **options)
 
-    def shaken(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
+    def perturbed(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
         """Constructs a module in evaluation mode whose parameters have moved away from their initial values.
 
         What starts at zero, such as a gate or an output projection, could otherwise hide any fault.

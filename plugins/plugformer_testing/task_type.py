@@ -133,7 +133,7 @@ def examples_are_encoded_alone(subject: Subject) -> None:
 
 @check()
 def questions_have_no_outputs(subject: Subject) -> None:
-    """Without outputs an example has the same input, and a token to be labelled is still known as one."""
+    """Without outputs an example has the same input, and a token to be labeled is still known as one."""
     task = _learned(subject)
     if not task.questions:
         return
@@ -141,7 +141,7 @@ def questions_have_no_outputs(subject: Subject) -> None:
     outputs = " and ".join(each.name for each in task.task_type.columns if each.role == "output")
     require(question["input"] == whole["input"], f"without {outputs} the inputs are different")
     if task.task_type.level is Level.TOKEN:
-        require("targets" in question, "questions have no targets: which tokens are to be labelled?")
+        require("targets" in question, "questions have no targets: which tokens are to be labeled?")
         marks = [
             [[number != IGNORED for number in row] for row in each["targets"]] for each in (whole, question)
         ]

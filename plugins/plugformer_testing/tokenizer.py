@@ -102,7 +102,9 @@ def decoded_text_is_stable(subject: Subject, text: Text) -> None:
 def pieces_make_the_text(subject: Subject, text: Text) -> None:
     """A row reads as its tokens' pieces do, one after the other: patterns are spelled with them."""
     tokenizer, row = trained(subject), encoded(subject, text)
-    first, later = (subject.once(("pieces", at), partial(tokenizer.pieces, first=at)) for at in (True, False))
+    first, later = (
+        subject.once(("pieces", at), partial(tokenizer.token_bytes, at_start=at)) for at in (True, False)
+    )
     if not len(first) == len(later) == tokenizer.size:
         fail(f"{tokenizer.size} tokens have {len(first)} first and {len(later)} later pieces")
     pieces = [(later if place else first)[number] for place, number in enumerate(row)]

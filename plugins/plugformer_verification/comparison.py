@@ -46,14 +46,14 @@ def first_difference(expected: Path, found: Path) -> Difference | None:
 
     Args:
         expected: The recording of the uninterrupted training.
-        found: The other's, with all its legs.
+        found: The other's, with all its segments.
     """
     whole = {line["step"]: line for line in _lines(expected)}
     resumed: dict[int, int] = {}
     differences = []
     for line in _lines(found):
-        resumed.setdefault(line["leg"], line["step"] - 1)
-        if difference := _compare(whole[line["step"]], line, resumed[line["leg"]]):
+        resumed.setdefault(line["segment"], line["step"] - 1)
+        if difference := _compare(whole[line["step"]], line, resumed[line["segment"]]):
             differences.append(difference)
     return min(differences, key=lambda difference: difference.step, default=None)
 

@@ -19,13 +19,13 @@ class Recording:
 
     Args:
         file: Appended to.
-        leg: Number of this process among those of one training.
+        segment: Number of this process among those of one training.
         reached: Told each update's number, once its line is written.
     """
 
-    def __init__(self, file: Path, leg: int, reached: Callable[[int], None]) -> None:
+    def __init__(self, file: Path, segment: int, reached: Callable[[int], None]) -> None:
         self._file = file
-        self._leg = leg
+        self._segment = segment
         self._reached = reached
         self._batches: list[dict[str, Any]] = []
         self._outputs: list[tuple[str, str]] = []
@@ -45,7 +45,7 @@ class Recording:
     def step_ended(self, run: Run, update: Update) -> None:
         """Writes the line."""
         line = {
-            "leg": self._leg,
+            "segment": self._segment,
             "step": update.step,
             "batches": {f"batch {number}": batch for number, batch in enumerate(self._batches, start=1)},
             "learning rate": {"of the first group": repr(update.learning_rate)},

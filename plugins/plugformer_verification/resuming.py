@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.validation import validate
 from plugformer_verification.comparison import Difference, first_difference
-from plugformer_verification.leg import Leg
+from plugformer_verification.segment import TrainingSegment
 
 _EVALUATIONS = 4
 """In a short training, unless the user says otherwise: each saves a checkpoint."""
@@ -82,7 +82,7 @@ def verify_resuming(
         def record(name: str, ends: Sequence[int | None]) -> Path:
             recording = Path(folder, f"{name}.jsonl")
             for number, until in enumerate(ends):
-                Leg(
+                TrainingSegment(
                     task, settings, resolved.registry.local, Path(folder, name), recording, number, until
                 ).train()
             return recording

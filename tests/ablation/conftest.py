@@ -76,10 +76,10 @@ def made_up() -> MakeUp:
                 "baseline": None if arm == baseline else baseline,
                 "task": {
                     "type": "sequence-to-sequence",
-                    "model": {"width": 128, "hidden_width": 512 + 8 * index, "attention": {"name": arm}},
+                    "model": {"width": 128, "ffn_width": 512 + 8 * index, "attention": {"name": arm}},
                     "evaluation": {"metrics": ["exact_match"]},
                 },
-                "notes": ["parameters 1.4 % above the baseline's: no hidden width comes closer"]
+                "notes": ["parameters 1.4 % above the baseline's: no feed-forward width comes closer"]
                 if index == 1
                 else [],
                 "tuned": {},

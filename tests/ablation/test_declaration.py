@@ -156,7 +156,7 @@ def test_labels_are_short(value, shown):
         ("path: model.position", "path: model.attention.bias", r"changed by the factor 'attention', too"),
         ("path: model.position", "path: training.seed", r"write the seeds under `seeds`"),
         ("path: model.position", "path: evaluation.limit", r"must be the same for all"),
-        ("path: model.position", "path: model.hidden_width", r"`match: parameters` sets"),
+        ("path: model.position", "path: model.ffn_width", r"`match: parameters` sets"),
         ("path: model.position", "path: model..position", r"path: expected keys with dots between them"),
         ("training.steps: 600", "training.seed: 6", r":3:\d+  .*write the seeds under `seeds`"),
         ("training.steps: 600", "model.position: rope", r"has no effect: the factor 'position'"),

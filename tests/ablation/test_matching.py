@@ -55,23 +55,23 @@ def test_operations_are_those_of_a_real_forward_pass(feed_forward, registry):
 
 @pytest.mark.parametrize("match", ["parameters", "flops"])
 def test_matched_arms_cost_the_same_within_one_per_cent(match, registry):
-    wide = ["model.width=128", "model.hidden_width=512"]
+    wide = ["model.width=128", "model.ffn_width=512"]
     found = arms(match, registry, settings=wide)
     costs = [arm.parameters if match == "parameters" else arm.flops_per_token for arm in found]
     assert costs == pytest.approx([costs[0]] * len(costs), rel=0.01)
-    assert len({arm.resolved.task.model.hidden_width for arm in found}) > 2
-    assert found[0].resolved.task.model.hidden_width == 512
+    assert len({arm.resolved.task.model.ffn_width for arm in found}) > 2
+    assert found[0].resolved.task.model.ffn_width == 512
     assert not any("not matched" in note for arm in found for note in arm.notes)
 
 
 def test_an_arm_that_cannot_be_matched_says_so(registry):
     notes = arms("parameters", registry, "model.layers=[1, 8]")[1].notes
-    assert "hidden width 8 for 32" in notes
-    assert any("no hidden width comes nearer, it is not matched" in note for note in notes)
+    assert "feed-forward width 8 for 32" in notes
+    assert any("no feed-forward width comes nearer, it is not matched" in note for note in notes)
 
 
 def test_what_differs_without_matching_is_noted(registry):
-    notes = arms("none", registry, "model.hidden_width=[32, 64]")[1].notes
+    notes = arms("none", registry, "model.ffn_width=[32, 64]")[1].notes
     assert notes[0].startswith("parameters +")
 
 

@@ -12,7 +12,7 @@ ray = pytest.importorskip("ray", reason="comes with the ray extra")
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]  # Ray warns of its own future
 
-SLOW = ["training.steps=100000", "training.evaluate_every=1", "training.accumulation=400"]
+SLOW = ["training.steps=100000", "training.evaluate_every=1", "training.batches_per_update=400"]
 """One update takes seconds: cells cannot stop as soon as they are asked to."""
 
 

@@ -84,7 +84,7 @@ def test_the_page_tells_everything(folder):
         "attention=gqa: seed 3 failed: the loss is not finite at update 212",
         "attention=gqa: 4 of 5 seeds have a score in both arms",
         "parameters 1.4 % above the baseline's",
-        "model.hidden_width",
+        "model.ffn_width",
         "components.attention/mha",
         "not distinguishable",
         "validation loss",
@@ -103,7 +103,7 @@ def test_the_terminal_gets_no_line_that_is_too_long(findings):
     assert len(re.findall(r"-?\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\]", plain)) == len(ARMS) - 1
 
 
-def test_a_pipe_gets_one_line_for_each_arm_and_no_colours(findings):
+def test_a_pipe_gets_one_line_for_each_arm_and_no_colors(findings):
     lines = report_text(findings, None).splitlines()
     assert "\x1b" not in "".join(lines)
     for arm in ARMS:

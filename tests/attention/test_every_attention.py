@@ -18,7 +18,7 @@ from plugformer.interfaces import (
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8, max_length=16)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=16)
 ATTENTIONS = ["gqa", "mha", "mla", "mqa"]
 ENCODINGS = ["alibi", "none", "rope", "t5"]  # the others end before attention, at the embeddings
 PATTERNS = {
@@ -72,12 +72,12 @@ def test_the_list_is_complete(registry):
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
 def test_observed_equals_unobserved(attention, encoding, pattern, causal):
     real, padding = read_pattern(pattern)
-    at, collector = Positions.of(real, encoding, padding), Collector()
+    positions, collector = Positions.of(real, encoding, padding), Collector()
     x = sequence(2, 6).requires_grad_()
     results = []
     for observer in (None, collector):
-        scope = Scope(at, at, causal=causal, observer=observer)
-        output = attention.attend(x, attention.project(x, at), scope)[real]
+        scope = Scope(positions, positions, causal=causal, observer=observer)
+        output = attention.attend(x, attention.project(x, positions), scope)[real]
         parameters = list(attention.parameters())
         results.append((output, torch.autograd.grad(output.square().sum(), [x, *parameters])))
     torch.testing.assert_close(results[0], results[1])
@@ -93,8 +93,8 @@ def test_relative_encodings_are_read(attention, encoding):
     x, real = sequence(2, 6), torch.ones(2, 6, dtype=torch.bool)
 
     def read(under: PositionalEncoding) -> torch.Tensor:
-        at = Positions.of(real, under, Padding.NONE)
-        return attention.attend(x, attention.project(x, at), Scope(at, at, causal=False))
+        positions = Positions.of(real, under, Padding.NONE)
+        return attention.attend(x, attention.project(x, positions), Scope(positions, positions, causal=False))
 
     assert not torch.allclose(read(encoding), read(NoPositions()))
 
@@ -105,9 +105,11 @@ def test_relative_encodings_are_read(attention, encoding):
 def test_a_row_without_real_keys_reads_zeros(registry, name, encoding, observer):
     attention = registry.create(Kind.ATTENTION, name, MODEL, bias=False).double()
     real = torch.tensor([[True] * 3, [False] * 3])
-    at = Positions.of(real, encoding)
+    positions = Positions.of(real, encoding)
     x = sequence(2, 3).requires_grad_()
-    output = attention.attend(x, attention.project(x, at), Scope(at, at, causal=False, observer=observer))
+    output = attention.attend(
+        x, attention.project(x, positions), Scope(positions, positions, causal=False, observer=observer)
+    )
     output.sum().backward()
     assert torch.equal(output[1], torch.zeros_like(output[1]))
     assert all(value.grad.isfinite().all() for value in [x, *attention.parameters()])
@@ -130,11 +132,13 @@ def test_attention_dropout_works_in_training_alone(registry, name):
     attention = registry.create(Kind.ATTENTION, name, model).double()
     same = registry.create(Kind.ATTENTION, name, MODEL).double()
     same.load_state_dict(attention.state_dict())
-    at = Positions.of(torch.ones(2, 6, dtype=torch.bool), NoPositions(), Padding.NONE)
+    positions = Positions.of(torch.ones(2, 6, dtype=torch.bool), NoPositions(), Padding.NONE)
     x, collector = sequence(2, 6), Collector()
 
     def run(module: Attention, observer: Collector | None = None) -> torch.Tensor:
-        return module.attend(x, module.project(x, at), Scope(at, at, causal=False, observer=observer))
+        return module.attend(
+            x, module.project(x, positions), Scope(positions, positions, causal=False, observer=observer)
+        )
 
     assert not torch.allclose(run(attention), run(same))
     run(attention, collector)

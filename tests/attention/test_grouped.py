@@ -12,7 +12,7 @@ from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_plugins.attention.multi_query import MultiQueryAttention
 from plugformer_plugins.position.rotary import Rotary
 
-MODEL = ModelContext(width=24, heads=6, hidden_width=8)
+MODEL = ModelContext(width=24, heads=6, ffn_width=8)
 HEAD_WIDTH = 4
 GROUPED = {
     "gqa 3": lambda: GroupedQueryAttention(MODEL, kv_heads=3),
@@ -44,10 +44,10 @@ def test_equals_repeated_heads(name, causal):
     grouped = GROUPED[name]().double()
     full = full_heads(grouped)
     real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    at = Positions.of(real, Rotary(MODEL), Padding.RIGHT)
+    positions = Positions.of(real, Rotary(MODEL), Padding.RIGHT)
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
-    scope = Scope(at, at, causal=causal)
-    actual, expected = (a.attend(x, a.project(x, at), scope)[real] for a in (grouped, full))
+    scope = Scope(positions, positions, causal=causal)
+    actual, expected = (a.attend(x, a.project(x, positions), scope)[real] for a in (grouped, full))
     torch.testing.assert_close(actual, expected)
 
     direction = torch.randn_like(actual)
@@ -64,14 +64,14 @@ def test_equals_repeated_heads(name, causal):
 @pytest.mark.parametrize(("attention", "heads"), [("gqa 3", 3), ("gqa 2", 2), ("mqa", 1)])
 def test_the_state_holds_the_groups_only(attention, heads):
     grouped = GROUPED[attention]()
-    at = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
-    state = grouped.project(torch.randn(2, 5, 24), at)
+    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
+    state = grouped.project(torch.randn(2, 5, 24), positions)
     assert [tensor.shape for tensor in state.tensors] == [(2, 5, heads, HEAD_WIDTH)] * 2
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(1, 1), (2, 1), (4, 2), (6, 3), (8, 4), (3, 1), (9, 3)])
 def test_by_default_heads_are_halved(heads, kv_heads):
-    model = ModelContext(width=heads * 2, heads=heads, hidden_width=8)
+    model = ModelContext(width=heads * 2, heads=heads, ffn_width=8)
     assert GroupedQueryAttention(model).kv_heads == kv_heads
 
 

@@ -9,18 +9,18 @@ from plugformer.interfaces import ModelContext, Padding, Positions, Scope
 from plugformer_plugins.attention.latent import MultiHeadLatentAttention
 from plugformer_plugins.position.rotary import Rotary
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 HEAD_WIDTH = 6
 
 
 def openly(
-    attention: MultiHeadLatentAttention, x: torch.Tensor, at: Positions, allowed: torch.Tensor
+    attention: MultiHeadLatentAttention, x: torch.Tensor, positions: Positions, allowed: torch.Tensor
 ) -> torch.Tensor:
     """DeepSeek-V2 (https://arxiv.org/abs/2405.04434), equations 9 to 19, head by head, without absorption."""
     down = attention.latent(x)
     c = down[..., : attention.latent_width]
     c = c / (c.square().mean(-1, keepdim=True) + 1e-6).sqrt() * attention.latent_norm.weight
-    shared = at.rotate(down[:, None, :, attention.latent_width :])[:, 0]
+    shared = positions.rotate(down[:, None, :, attention.latent_width :])[:, 0]
     per_head = HEAD_WIDTH + attention.rotary_width
     heads = []
     for h in range(MODEL.heads):
@@ -28,7 +28,7 @@ def openly(
         key = torch.cat([c @ attention.key.weight[rows].T, shared], dim=-1)
         value = c @ attention.value.weight[rows].T
         query = attention.query(x)[..., h * per_head : (h + 1) * per_head]
-        turned = at.rotate(query[:, None, :, HEAD_WIDTH:])[:, 0]
+        turned = positions.rotate(query[:, None, :, HEAD_WIDTH:])[:, 0]
         query = torch.cat([query[..., :HEAD_WIDTH], turned], dim=-1)
         scores = query @ key.transpose(-2, -1) / math.sqrt(per_head)
         heads.append(scores.masked_fill(~allowed, -math.inf).softmax(-1) @ value)
@@ -40,11 +40,11 @@ def openly(
 @pytest.mark.parametrize(("latent", "rotary"), [(None, None), (7, 2), (5, 8), (30, 4)])
 def test_equals_the_papers_equations(latent, rotary, bias, causal):
     attention = MultiHeadLatentAttention(MODEL, latent_width=latent, rotary_width=rotary, bias=bias).double()
-    at = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
+    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
     allowed = torch.ones(5, 5, dtype=torch.bool).tril() if causal else torch.ones(5, 5, dtype=torch.bool)
-    expected = openly(attention, x, at, allowed)
-    actual = attention.attend(x, attention.project(x, at), Scope(at, at, causal=causal))
+    expected = openly(attention, x, positions, allowed)
+    actual = attention.attend(x, attention.project(x, positions), Scope(positions, positions, causal=causal))
     torch.testing.assert_close(actual, expected)
 
     variables = [x, *attention.parameters()]
@@ -59,8 +59,8 @@ def test_equals_the_papers_equations(latent, rotary, bias, causal):
 
 def test_only_the_latent_and_the_rotated_key_are_kept():
     attention = MultiHeadLatentAttention(MODEL, latent_width=7, rotary_width=2)
-    at = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
-    (kept,) = attention.project(torch.randn(2, 5, 24), at).tensors
+    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), Rotary(MODEL), Padding.NONE)
+    (kept,) = attention.project(torch.randn(2, 5, 24), positions).tensors
     assert kept.shape == (2, 5, 9)
 
 
@@ -77,5 +77,5 @@ def test_only_the_latent_and_the_rotated_key_are_kept():
 )
 def test_default_widths(width, heads, latent, rotary):
     with torch.device("meta"):
-        attention = MultiHeadLatentAttention(ModelContext(width=width, heads=heads, hidden_width=8))
+        attention = MultiHeadLatentAttention(ModelContext(width=width, heads=heads, ffn_width=8))
     assert (attention.latent_width, attention.rotary_width) == (latent, rotary)

@@ -7,7 +7,7 @@ from torch import nn
 from plugformer.interfaces import ModelContext, NoPositions, Padding, Positions, Scope
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 PATTERNS = {
     "full": (["xxxxx", "xxxxx"], Padding.NONE),
     "right": (["xxxxx", "xxx.."], Padding.RIGHT),
@@ -56,10 +56,10 @@ def test_self_attention(pattern, bias, causal, training):
     ours, theirs = pair(bias=bias)
     ours.train(training)
     theirs.train(training)
-    at = Positions.of(real, NoPositions(), padding)
+    positions = Positions.of(real, NoPositions(), padding)
     x = torch.randn(*real.shape, MODEL.width, dtype=torch.float64, requires_grad=True)
 
-    actual = ours.attend(x, ours.project(x, at), Scope(at, at, causal=causal))[real]
+    actual = ours.attend(x, ours.project(x, positions), Scope(positions, positions, causal=causal))[real]
     forbidden = mask(real, causal=causal)
     expected = theirs(x, x, x, attn_mask=forbidden, need_weights=False)[0][real]
     torch.testing.assert_close(actual, expected)
@@ -99,8 +99,8 @@ def test_observed_weights_are_torchs():
 
     ours, theirs = pair(bias=True)
     real = torch.tensor([[True, True, True], [True, True, False]])
-    at, collector = Positions.of(real, NoPositions()), Collector()
+    positions, collector = Positions.of(real, NoPositions()), Collector()
     x = torch.randn(2, 3, 24, dtype=torch.float64)
-    ours.attend(x, ours.project(x, at), Scope(at, at, causal=False, observer=collector))
+    ours.attend(x, ours.project(x, positions), Scope(positions, positions, causal=False, observer=collector))
     _, expected = theirs(x, x, x, key_padding_mask=~real, average_attn_weights=False)
     torch.testing.assert_close(collector.weights, expected)

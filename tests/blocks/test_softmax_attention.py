@@ -71,7 +71,7 @@ def formula(query, key, value, allowed, bias, scale):
 @pytest.mark.parametrize("biased", [False, True], ids=["unbiased", "biased"])
 @pytest.mark.parametrize("groups", [HEADS, GROUPS, 1])
 @pytest.mark.parametrize("pattern", PATTERNS)
-@pytest.mark.parametrize("narrow", [False, True], ids=["whole", "neighbours"])
+@pytest.mark.parametrize("narrow", [False, True], ids=["whole", "neighbors"])
 @pytest.mark.parametrize("further", [False, True], ids=["", "further"])
 def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups, biased, causal, observed):
     rows, padding = PATTERNS[pattern]
@@ -85,7 +85,7 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
     ]
     index = positions.index.expand(2, -1)
     added = torch.randn(1, HEADS, 5, 5, dtype=torch.float64, requires_grad=True) if further else None
-    # Neighbours alone: causally, that leaves the first query nothing at all.
+    # Neighbors alone: causally, that leaves the first query nothing at all.
     near = (index[:, None, :, None] - index[:, None, None, :]).abs() == 1 if narrow else None
     expected = formula(
         *inputs,

@@ -17,7 +17,7 @@ import yaml
 
 import plugformer
 from plugformer.errors import ConfigurationError
-from plugformer.registry import Kind, Other, Registry
+from plugformer.registry import EntryKind, Kind, Registry
 from plugformer_scaffolding import plugin_files, write
 from plugformer_scaffolding.command import KINDS as CHOICES
 
@@ -55,7 +55,7 @@ def test_the_same_command_writes_the_same_bytes(run, tmp_path, kind):
     assert not re.search(r"NEW_|new[-_](plugin|component|kind|task)|NewComponent|\r", text)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, Other.COMMAND])
+@pytest.mark.parametrize("kind", [*KINDS, EntryKind.COMMAND])
 def test_a_plugin_depends_on_what_it_imports(kind):
     _, texts = plugin_files("plugformer-mine", kind)
     tree = ast.parse(texts[f"plugformer_mine/{kind}.py"])
@@ -80,7 +80,7 @@ def test_a_plugin_goes_into_a_task_by_the_command_in_its_readme(run, plugin, tmp
 
 @pytest.mark.parametrize("name", ["plugformer-mine", "norm", "plugformer-attention-of-a-very-long-name"])
 def test_a_plugin_is_formatted_and_linted(tmp_path, name):
-    for kind in (*KINDS, Other.COMMAND):
+    for kind in (*KINDS, EntryKind.COMMAND):
         write(tmp_path / kind, plugin_files(name, kind)[1])
     for command in (["format", "--check"], ["check"]):
         arguments = [sys.executable, "-m", "ruff", *command, "--no-cache", str(tmp_path)]
@@ -105,7 +105,7 @@ def test_a_command_is_called_like_its_distribution(run, plugin, tmp_path, traine
         "  plugformer count --help",
         "  pytest plugformer-count",
     ]
-    plugin(Other.COMMAND)
+    plugin(EntryKind.COMMAND)
     manifest = "plugformer-mine/plugformer_mine/registry.yaml"
     counted = run("--registry", manifest, "mine", str(trained.directory), "--json")
     model = plugformer.load(trained.directory).model

@@ -21,7 +21,7 @@ def test_another_name_is_an_attribute_error():
 
 
 def test_create_constructs_a_component_from_its_context_and_options():
-    context = ModelContext(width=8, heads=4, hidden_width=16)
+    context = ModelContext(width=8, heads=4, ffn_width=16)
     attention = plugformer.create("attention", "gqa", context, kv_heads=2)
     assert isinstance(attention, Attention)
     with pytest.raises(ConfigurationError, match="kv_head"):

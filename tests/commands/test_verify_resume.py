@@ -92,7 +92,7 @@ SMALL = (
     "model.width=16",
     "model.heads=2",
     "model.layers=1",
-    "model.hidden_width=16",
+    "model.ffn_width=16",
     "training.batch_size=8",
     "training.schedule=constant",
     "decoding.max_length=4",
@@ -129,7 +129,7 @@ def verify(run, tmp_path):
 def test_parts_that_keep_their_state_in_buffers_are_exact(verify):
     """In the middle of an epoch, with accumulation, dropout, and Python's own generator."""
     outcome = verify(
-        "model.feed_forward=saving", "training.accumulation=2", "model.dropout=0.2", steps=8, kills=2
+        "model.feed_forward=saving", "training.batches_per_update=2", "model.dropout=0.2", steps=8, kills=2
     )
     assert outcome.status == 0, outcome.err + outcome.out
     found = json.loads(outcome.out)

@@ -31,7 +31,7 @@ TAGGED = CONLL.format("a.conll")
 TABLE = (
     "{{name: table, files: {{train: {0}, validation: {0}, test: {1}}}, columns: {{text: text, {2}: {2}}}}}"
 )
-LABELLED = TABLE.format("a.csv", "a.csv", "label")
+LABELED = TABLE.format("a.csv", "a.csv", "label")
 NUMBERED = TABLE.format("a.csv", "a.csv", "number")
 PLAIN = "{name: text, files: {train: a.txt, validation: a.txt}, examples: paragraph}"
 GENERATED = {"copying": "source and target", "dates": "source and target", "names": "words and tags"}
@@ -49,7 +49,7 @@ class Wrong:
 
     message: str
     type: str = "classification"
-    data: str = LABELLED
+    data: str = LABELED
     head: str = "classifier"
     architecture: str = "encoder-only"
     max_length: int = 8
@@ -61,7 +61,7 @@ class Wrong:
         return (
             f"type: {self.type}\ndata: {self.data}\ntokenizer: {{name: whitespace, shared: true}}\n"
             f"model:\n  architecture: {self.architecture}\n  head: {self.head}\n"
-            f"  width: 16\n  heads: 2\n  layers: 1\n  hidden_width: 16\n  max_length: {self.max_length}\n"
+            f"  width: 16\n  heads: 2\n  layers: 1\n  ffn_width: 16\n  max_length: {self.max_length}\n"
             f"  embeddings: {{shared: false}}\ntraining: {{steps: 1, batch_size: 2}}\n"
             f"evaluation: {{metrics: [{', '.join(self.metrics)}], samples: 0}}\n{self.more}"
         )
@@ -149,7 +149,7 @@ WRONG = {
     "columns that a table does not have": Wrong(
         r"TASK:2:\d+  data\.columns\.label: .*a\.csv: there is no column 'labels' \(did you mean "
         r"'label'\?\), only ",
-        data=LABELLED.replace("label: label", "label: labels"),
+        data=LABELED.replace("label: label", "label: labels"),
     ),
     "a column with two roles": Wrong(
         r"TASK:1:7  type: inputs: \['text', 'label'\]: each needs a name of its own, other than 'label'",

@@ -40,7 +40,7 @@ def test_a_number_of_64_bits_is_read() -> None:
     [
         (["data.split={validation: 2, seed: -1}"], "data.split.seed: expected at least 0, found -1"),
         (["training.seed=-1"], "training.seed: expected at least 0, found -1"),
-        (["training.stream=-1"], "training.stream: expected at least 0, found -1"),
+        (["training.replicate=-1"], "training.replicate: expected at least 0, found -1"),
         (["training.steps=0x7fffffffffffffff"], "training.steps: expected at most 2147483647, found"),
         ([f"training.batch_tokens={LARGEST}"], "training.batch_tokens: expected at most 2147483647, found"),
         ([f"data.streaming={{buffer: {LARGEST}}}"], "data.streaming.buffer: expected at most 2147483647"),
@@ -97,7 +97,7 @@ def test_what_training_could_not_do_is_refused_before(
 @pytest.mark.parametrize(
     "settings",
     [
-        [f"training.seed={LARGEST}", f"training.stream={LARGEST}"],
+        [f"training.seed={LARGEST}", f"training.replicate={LARGEST}"],
         [f"tokenizer={{name: bpe, size: 1048576, min_frequency: {LARGEST}}}"],
         [f"tokenizer={{name: words, max_size: {LARGEST}}}"],
         ["data.numbers=100000", "data.symbols=1000000"],

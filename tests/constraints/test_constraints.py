@@ -65,7 +65,7 @@ class Noise(Session):
         self.masked = self.progress.mask(self.unmasked)
 
     sentences = property(lambda self: self.rows)
-    keys = property(lambda self: list(range(self.number)))
+    sentence_ids = property(lambda self: list(range(self.number)))
     log_probabilities = property(lambda self: self.masked)
 
     def extend(self, tokens):
@@ -157,7 +157,7 @@ def test_without_a_constraint_only_the_limit_and_special_tokens_are_masked():
     for only_end in (False, True):
         mask = allowed & (torch.arange(characters.size) == END) if only_end else allowed
         masked = progress.mask(values)
-        assert torch.equal(masked[:, mask], values[:, mask])  # not normalised again
+        assert torch.equal(masked[:, mask], values[:, mask])  # not normalized again
         assert (masked[:, ~mask] == -torch.inf).all()
         progress.extend(torch.tensor([5, UNKNOWN]))
 
@@ -274,7 +274,7 @@ def test_a_pattern_with_too_many_states_is_refused():
         constraint(trained("bpe"), pattern=r"\w{20}")
 
 
-def test_a_tokenizer_whose_pieces_depend_on_their_neighbours_is_refused(tmp_path):
+def test_a_tokenizer_whose_pieces_depend_on_their_neighbors_is_refused(tmp_path):
     """A suffix decoder writes a space behind a word unless nothing follows."""
     pipeline = Pipeline(models.WordLevel({"on</w>": 0, "day</w>": 1, "d": 2}, unk_token="d"))  # noqa: S106
     pipeline.decoder = decoders.BPEDecoder()

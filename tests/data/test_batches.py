@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tests.batches import labelled, pairs
+from tests.batches import labeled, pairs
 
 from plugformer.data.arrow import TokenColumn
 from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side
@@ -71,7 +71,7 @@ def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPa
 
 def test_targets_go_from_begin_to_end_and_classified_texts_too() -> None:
     assert pairs([[5]], [[6]]).target.ids.tolist() == [[BEGIN, 6, END]]
-    batch = labelled([[5], [6, 7]], [2, 0])
+    batch = labeled([[5], [6, 7]], [2, 0])
     assert batch.source.ids.tolist() == [[BEGIN, 5, END, PADDING], [BEGIN, 6, 7, END]]
     assert batch.targets.dtype == torch.int64
     assert batch.targets.tolist() == [2, 0]

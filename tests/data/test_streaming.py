@@ -303,7 +303,9 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
 def test_a_share_without_examples(make: Any, reader: Any) -> None:
     task, _ = make(3)
     data = prepare(task, REGISTRY)
-    with pytest.raises(DataError, match=r"share 4 of 4: none of its 0 rows .* lower training\.accumulation"):
+    with pytest.raises(
+        DataError, match=r"share 4 of 4: none of its 0 rows .* lower training\.batches_per_update"
+    ):
         reader(data, task, 3, 4).next()
 
 
@@ -342,7 +344,7 @@ def test_only_what_is_not_streamed_is_prepared(make: Any) -> None:
 ROWS = [{"text": f"word {number}", "label": ("no", "yes")[number % 2]} for number in range(40)]
 
 
-def labelled(tmp_path: Path, **data: Any) -> Task:
+def labeled(tmp_path: Path, **data: Any) -> Task:
     lines = [json.dumps(row) + "\n" for row in ROWS]
     with gzip.open(tmp_path / "train.jsonl.gz", "wt") as file:
         file.writelines(lines)
@@ -361,7 +363,7 @@ def labelled(tmp_path: Path, **data: Any) -> Task:
 
 
 def test_labels(tmp_path: Path, reader: Any) -> None:
-    task = labelled(tmp_path)
+    task = labeled(tmp_path)
     data = prepare(task, REGISTRY)
     assert data.vocabularies.learned == ["yes", "no"]
     stream = reader(data, task)
@@ -374,9 +376,9 @@ def test_labels(tmp_path: Path, reader: Any) -> None:
 
 def test_labels_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"the classes are not known .* name them in data\.labels"):
-        prepare(labelled(tmp_path, labels=None), REGISTRY)
+        prepare(labeled(tmp_path, labels=None), REGISTRY)
     with pytest.raises(DataError, match=r"jsonl:1: unknown label 'no'; expected one of .'yes', 'maybe'"):
-        prepare(labelled(tmp_path, labels=["yes", "maybe"]), REGISTRY)
+        prepare(labeled(tmp_path, labels=["yes", "maybe"]), REGISTRY)
 
 
 def test_a_data_set_laid_out_as_on_the_hub(

@@ -1,4 +1,4 @@
-"""Tables of pairs and of labelled texts."""
+"""Tables of pairs and of labeled texts."""
 
 import gzip
 import json
@@ -364,7 +364,7 @@ def test_a_separator_that_spells_a_special_token_is_text(tmp_path: Path) -> None
         assert min(row) >= 4
 
 
-def labelled(tmp_path: Path, labels: list[str]) -> str:
+def labeled(tmp_path: Path, labels: list[str]) -> str:
     return written(tmp_path, "labels.tsv", "".join(f"t\t{label}\n" for label in labels))
 
 
@@ -381,7 +381,7 @@ def labelled(tmp_path: Path, labels: list[str]) -> str:
 def test_classes_that_nobody_declares_are_in_their_natural_order(
     tmp_path: Path, labels: list[str], expected: list[str]
 ) -> None:
-    data = load(LABELS, {"train": labelled(tmp_path, labels)}, header=False)
+    data = load(LABELS, {"train": labeled(tmp_path, labels)}, header=False)
     assert data["train"].features["label"].names == expected
 
 

@@ -34,7 +34,7 @@ class Table(Session):
         return scores
 
     sentences = property(lambda self: torch.tensor([sentence for sentence, _ in self.prefixes]))
-    keys = property(lambda self: list(range(self.number)))
+    sentence_ids = property(lambda self: list(range(self.number)))
     log_probabilities = property(lambda self: torch.stack([self.step(*each) for each in self.prefixes]))
 
     def extend(self, tokens):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.batches import labelled, pairs
+from tests.batches import labeled, pairs
 
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint
@@ -82,7 +82,7 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
     model = tiny_model("model.position=rope", task=str(file)).eval()
     with torch.inference_mode():
         model.encoder.embedding.weight[6] = torch.nan
-        batch = labelled([[4, 5], [6, 7]], [0, 0], [1, 0])
+        batch = labeled([[4, 5], [6, 7]], [0, 0], [1, 0])
         task_type = Classification()
         task_type.learned = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):

@@ -13,18 +13,18 @@ MANY = 4_000
 class OneStep(Session):
     """Sentences whose next token always has the same distribution, and which then end."""
 
-    def __init__(self, keys):
-        self._keys = list(keys)
-        self._sentences = torch.arange(len(self._keys))
-        self._log_probabilities = PROBABILITIES.log().expand(len(self._keys), -1)
+    def __init__(self, sentence_ids):
+        self._sentence_ids = list(sentence_ids)
+        self._sentences = torch.arange(len(self._sentence_ids))
+        self._log_probabilities = PROBABILITIES.log().expand(len(self._sentence_ids), -1)
 
     @property
     def sentences(self):
         return self._sentences
 
     @property
-    def keys(self):
-        return self._keys
+    def sentence_ids(self):
+        return self._sentence_ids
 
     @property
     def log_probabilities(self):
@@ -40,9 +40,9 @@ class OneStep(Session):
         self._log_probabilities = self._log_probabilities[rows]
 
 
-def first_tokens(registry, keys, **options):
+def first_tokens(registry, sentence_ids, **options):
     """Returns the first token of each sentence; END if it has none."""
-    found = registry.create(Kind.DECODING, "sampling", **options).search(OneStep(keys))
+    found = registry.create(Kind.DECODING, "sampling", **options).search(OneStep(sentence_ids))
     return torch.tensor([(hypotheses[0].tokens or [END])[0] for hypotheses in found])
 
 

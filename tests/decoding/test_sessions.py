@@ -168,7 +168,9 @@ def test_rows_that_move_in_the_middle_equal_recomputing_them(model, sentences):
     cache = model.decoder.start(model.encoder(source))
     model.decoder(part(target, slice(0, 3)), cache)
     cache.select(rows)
-    moved = [model.decoder(part(target, slice(at, at + 1), rows), cache) for at in (3, 4, 5)]
+    moved = [
+        model.decoder(part(target, slice(positions, positions + 1), rows), cache) for positions in (3, 4, 5)
+    ]
     again = model.decoder.start(model.encoder(Tokens(source.ids[rows], source.real[rows], source.padding)))
     whole = model.decoder(part(target, slice(None), rows), again)
     torch.testing.assert_close(torch.cat(moved, dim=1), whole[:, 3:])
@@ -188,7 +190,7 @@ def plain(tiny_model):
 def test_what_can_never_be_output_and_where_outputs_end(plain, sentences, kind):
     opened = session(kind, plain, sentences())
     assert opened.sentences.tolist() == [0, 1, 2]
-    assert opened.keys == [0, 1, 2]
+    assert opened.sentence_ids == [0, 1, 2]
     for length in range(max(LIMITS) + 1):
         scores = opened.log_probabilities
         assert scores[:, [PADDING, BEGIN]].eq(-torch.inf).all()
@@ -218,7 +220,7 @@ def test_the_encoder_runs_once_and_finished_rows_are_not_computed(plain, registr
     plain.encoder.register_forward_hook(lambda module, inputs, output: encoded.append(output))
     found = registry.create(Kind.DECODING, "greedy").search(session(CachedSession, plain, sentences()))
     steps = [len(hypotheses[0].tokens) + 1 for hypotheses in found]  # END is a step, too
-    assert rows == [sum(step > at for step in steps) for at in range(max(steps))]
+    assert rows == [sum(step > positions for step in steps) for positions in range(max(steps))]
     assert len(encoded) == 1
 
 

@@ -16,10 +16,10 @@ from plugformer.training.train import train
 from plugformer.validation import validate
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.declaration import read_study
-from plugformer_blocks import PerPosition
+from plugformer_blocks import PositionwiseState
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-MODEL = ModelContext(width=12, heads=3, hidden_width=20)
+MODEL = ModelContext(width=12, heads=3, ffn_width=20)
 REAL = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
 
@@ -69,11 +69,11 @@ def test_query_key_norm_projects_pieces_as_it_projects_the_whole(attention: Atte
     x, real = torch.randn(2, 5, 12), torch.ones(2, 5, dtype=torch.bool)
     first = attention.project(x[:, :2], positions(real[:, :2]))
     pieces = first.append(
-        attention.project(x[:, 2:], positions(real[:, :2]).following(real[:, 2:], Padding.NONE))
+        attention.project(x[:, 2:], positions(real[:, :2]).advance(real[:, 2:], Padding.NONE))
     )
     whole = attention.project(x, positions(real))
-    assert isinstance(pieces, PerPosition)
-    assert isinstance(whole, PerPosition)
+    assert isinstance(pieces, PositionwiseState)
+    assert isinstance(whole, PositionwiseState)
     for one, other in zip(pieces.tensors, whole.tensors, strict=True):
         torch.testing.assert_close(one, other)
 

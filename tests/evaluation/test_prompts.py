@@ -29,7 +29,7 @@ model:
   width: 16
   heads: 2
   layers: 2
-  hidden_width: 16
+  ffn_width: 16
   dropout: 0.0
   max_length: {length}
   position: {position}

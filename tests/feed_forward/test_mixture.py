@@ -8,7 +8,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
 
-MODEL = ModelContext(width=6, heads=1, hidden_width=10)
+MODEL = ModelContext(width=6, heads=1, ffn_width=10)
 
 
 def densely(mixture: MixtureOfExperts, x: torch.Tensor) -> torch.Tensor:
@@ -84,9 +84,7 @@ def route(mixture: MixtureOfExperts, weight: torch.Tensor) -> float:
 
 
 def test_the_balance_loss_is_least_when_balanced():
-    mixture = MixtureOfExperts(
-        ModelContext(width=4, heads=1, hidden_width=8), experts=4, top_k=1, balance=0.1
-    )
+    mixture = MixtureOfExperts(ModelContext(width=4, heads=1, ffn_width=8), experts=4, top_k=1, balance=0.1)
     even, collapsed = 9 * torch.eye(4), torch.tensor([9.0, 0, 0, 0])[:, None].expand(4, 4)
     assert route(mixture, even) == pytest.approx(0.1)
     assert route(mixture, collapsed) == pytest.approx(0.4, rel=1e-3)  # everything to one of four
@@ -101,7 +99,7 @@ def test_the_balance_loss_moves_the_router_towards_balance():
         mixture.router.weight[0] = 3.0
     mixture(torch.rand(50, 6))
     mixture.auxiliary_loss.backward()
-    assert (mixture.router.weight.grad[0] > 0).all()  # descent lowers the favourite's score
+    assert (mixture.router.weight.grad[0] > 0).all()  # descent lowers the favorite's score
 
 
 def test_there_is_no_balance_loss_outside_training():

@@ -11,7 +11,7 @@ from plugformer_plugins.feed_forward.gated import GEGLU, ReGLU, SwiGLU
 from plugformer_plugins.feed_forward.gelu import GELU
 from plugformer_plugins.feed_forward.relu import ReLU
 
-MODEL = ModelContext(width=6, heads=1, hidden_width=10)
+MODEL = ModelContext(width=6, heads=1, ffn_width=10)
 
 
 def relu(x):
@@ -83,7 +83,7 @@ def test_gated(name, bias):
         ("swiglu", {"gate.weight": (10, 6), "up.weight": (10, 6), "down.weight": (6, 10)}),
     ],
 )
-def test_the_hidden_width_is_honoured_as_given(name, shapes):
+def test_the_ffn_width_is_honored_as_given(name, shapes):
     network = (PLAIN | GATED)[name][0]()
     assert {key: value.shape for key, value in network.state_dict().items()} == shapes
 

@@ -118,7 +118,7 @@ def test_a_checksum_of_what_can_be_no_file(run_copy):
 def test_an_event_that_is_no_name_is_left_out(run_copy):
     """Found by the long run."""
     directory = RunDirectory(run_copy)
-    directory.candidates.mkdir()
+    directory.averaging_checkpoints.mkdir()
     directory.metrics.write_bytes(b'{"event": [], "step": 1}\n{"event": "average", "step": 1}\n')
     directory.rewind_log(5)
     assert directory.metrics.read_bytes() == b'{"event": [], "step": 1}\n'

@@ -11,7 +11,7 @@ from plugformer.interfaces import HeadContext
 from plugformer_plugins.head.classifier import Classifier
 from plugformer_plugins.head.pooling import POOLINGS
 
-MODEL = HeadContext(width=2, heads=1, hidden_width=1, outputs=3)
+MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=3)
 NOISE = [7.0, -7.0]
 A, B, C = [1.0, 5.0], [2.0, -4.0], [3.0, 2.0]
 POOLED = {
@@ -33,7 +33,7 @@ ROWS = {
 @pytest.mark.parametrize("pooling", POOLED)
 def test_pooling_by_hand(pooling, rows):
     values, marks = ROWS[rows]
-    other = [[0.5, 0.5]] * 5  # a neighbour without padding
+    other = [[0.5, 0.5]] * 5  # a neighbor without padding
     hidden = torch.tensor([values, other])
     real = torch.tensor([marks, [1] * 5]).bool()
     expected = [POOLED[pooling], [2.5, 2.5] if pooling == "sum" else [0.5, 0.5]]

@@ -9,7 +9,7 @@ from torch import nn
 from plugformer.interfaces import HeadContext
 from plugformer_plugins.head.language_model import LanguageModel
 
-MODEL = HeadContext(width=6, heads=1, hidden_width=1, outputs=9)
+MODEL = HeadContext(width=6, heads=1, ffn_width=1, outputs=9)
 REAL = torch.tensor([[True, True, True, False], [False, True, False, True]])
 
 

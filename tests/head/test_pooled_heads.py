@@ -10,7 +10,7 @@ from plugformer.interfaces import HeadContext
 from plugformer_plugins.head.multi_label import MultiLabelClassifier
 from plugformer_plugins.head.regressor import Regressor
 
-MODEL = HeadContext(width=2, heads=1, hidden_width=1, outputs=2)
+MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=2)
 HIDDEN = torch.tensor([[[1.0, 3.0], [3.0, 1.0]], [[4.0, 0.0], [99.0, 99.0]]])
 REAL = torch.tensor([[True, True], [True, False]])
 """Means (2, 2) and (4, 0)."""

@@ -163,7 +163,7 @@ def test_random_numbers_come_from_a_stream_named_after_the_hook(with_hook, train
         hooks = json.loads((last / "state.json").read_text())["hooks"]
         return [dict(state["mapping"])["drawn"] for name, state in hooks.items() if "sample" in name]
 
-    known, settings = with_hook(source), ("training.steps=2", "training.accumulation=2")
+    known, settings = with_hook(source), ("training.steps=2", "training.batches_per_update=2")
     (alone,) = drawn(train_with(known, "alone", "[sample]", *settings))
     assert len(set(alone)) == 8
     beside = drawn(train_with(known, "beside", "[ema, sample, sample]", *settings))
@@ -217,7 +217,7 @@ def test_weighing_examples_with_gradient_accumulation(with_hook, train_with):
         "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}",
     )
     one = train_with(registry, "one", "[sample]", "training.batch_size=16", *still)
-    two = train_with(registry, "two", "[sample]", "training.accumulation=2", *still)
+    two = train_with(registry, "two", "[sample]", "training.batches_per_update=2", *still)
     assert differences(one, two) < 1e-6
 
 
@@ -298,7 +298,7 @@ def test_two_processes_train_as_one(with_examples, train_with, short_settings, t
     settings = (
         f"training.hooks={hooks}",
         "model.dropout=0.0",
-        "training.accumulation=2",
+        "training.batches_per_update=2",
         "training.optimizer={name: adamw, lr: 0.001, epsilon: 0.01}",
         *(["training.shard=true"] if sharded else []),
     )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-LARGE = ("model.width=64", "model.hidden_width=256", "model.layers=2")
+LARGE = ("model.width=64", "model.ffn_width=256", "model.layers=2")
 
 
 def sublayer_maps(name: str) -> bool:

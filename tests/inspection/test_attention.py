@@ -57,8 +57,8 @@ class Silent(Attention):
         super().__init__()
         self.attention = attention
 
-    def project(self, memory, at):
-        return self.attention.project(memory, at)
+    def project(self, memory, positions):
+        return self.attention.project(memory, positions)
 
     def attend(self, query, state, scope):
         return self.attention.attend(query, state, Scope(scope.query, scope.key, causal=scope.causal))

@@ -122,7 +122,7 @@ def test_an_installed_font_with_the_characters_is_taken(monkeypatch):
 
 
 def test_every_encoding_that_does_something_is_drawn(registry, any_position):
-    context = ModelContext(width=12, heads=3, hidden_width=20, max_length=40)
+    context = ModelContext(width=12, heads=3, ffn_width=20, max_length=40)
     view = view_encoding(registry.create("position", any_position, context), 10, 12, 4)
     drawings = list(draw_positions(replace(view, owners=["encoder", "cross-attention"])))
     assert len(drawings) == (not view.empty)
@@ -133,7 +133,7 @@ def test_every_encoding_that_does_something_is_drawn(registry, any_position):
 
 
 def test_a_bias_over_distance_is_a_line_for_each_head(registry):
-    context = ModelContext(width=12, heads=3, hidden_width=20)
+    context = ModelContext(width=12, heads=3, ffn_width=20)
     bias = registry.create("position", "alibi", context)
     (drawing,) = draw_positions(view_encoding(bias, 4, 12, 4))
     lines = drawing.figure.axes[0].lines

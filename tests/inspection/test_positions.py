@@ -8,7 +8,7 @@ import torch
 from plugformer.interfaces import ModelContext, PositionalEncoding
 from plugformer_inspection.positions import view_encoding, view_positions
 
-MODEL = ModelContext(width=12, heads=3, hidden_width=20, max_length=40)
+MODEL = ModelContext(width=12, heads=3, ffn_width=20, max_length=40)
 SLOTS = {
     "sinusoidal": {"embed"},
     "learned": {"embed"},

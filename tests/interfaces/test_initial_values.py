@@ -11,7 +11,7 @@ from plugformer.registry import Registry
 from plugformer_testing.probes import RootMeanSquare
 from plugformer_testing.subject import SUBLAYERS
 
-MODEL = ModelContext(width=8, heads=2, hidden_width=8)
+MODEL = ModelContext(width=8, heads=2, ffn_width=8)
 CONTEXTS = {
     Kind.POSITION: MODEL,
     Kind.ATTENTION: MODEL,

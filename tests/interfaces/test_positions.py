@@ -43,8 +43,8 @@ def test_pieces_make_the_whole(rows, padding, cut):
     whole = real(*rows)
     expected = Positions.of(whole, encoding, Padding.ANYWHERE)
     head = Positions.of(whole[:, :cut], encoding, padding)
-    tail = head.following(whole[:, cut:], padding)
-    joined = head.then(tail)
+    tail = head.advance(whole[:, cut:], padding)
+    joined = head.concatenate(tail)
     assert torch.equal(joined.real, whole)
     index = joined.index.expand_as(whole)
     assert torch.equal(index[whole], expected.index[whole])
@@ -66,8 +66,8 @@ def test_select_keeps_an_index_that_all_rows_share():
 def test_under_another_encoding_the_tokens_stay():
     first, second = NoPositions(), NoPositions()
     positions = Positions.of(real("xx."), first)
-    other = positions.under(second)
-    assert positions.under(first) is positions
+    other = positions.with_encoding(second)
+    assert positions.with_encoding(first) is positions
     assert other.encoding is second
     assert other.index is positions.index
     assert other.real is positions.real
@@ -77,7 +77,7 @@ def test_once_computes_each_key_a_single_time():
     positions = Positions.of(real("xx"), NoPositions())
     made = []
     for key in ["angles", "angles", ("angles", 2)]:
-        positions.once(key, lambda key=key: made.append(key) or key)
+        positions.cached(key, lambda key=key: made.append(key) or key)
     assert made == ["angles", ("angles", 2)]
 
 

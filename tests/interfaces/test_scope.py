@@ -7,7 +7,7 @@ from plugformer.interfaces import Attention, NoPositions, Padding, PositionalEnc
 
 
 class Distance(PositionalEncoding):
-    """A bias that is easy to recognise: key minus query position."""
+    """A bias that is easy to recognize: key minus query position."""
 
     def bias(self, query, key):
         return (key.index[:, None, None, :] - query.index[:, None, :, None]).float()
@@ -37,28 +37,28 @@ def picture(mask: torch.Tensor) -> list[list[str]]:
 )
 def test_allowed(rows, padding, causal, expected):
     positions = at(rows, padding)
-    assert picture(Scope(positions, positions, causal=causal).allowed) == expected
+    assert picture(Scope(positions, positions, causal=causal).mask) == expected
 
 
 def test_a_step_against_a_cache_sees_everything_before_it():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
-    step = past.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-    scope = Scope(step, past.then(step), causal=True)
-    assert picture(scope.allowed) == [["xxxx"], [".xxx"]]
-    assert not scope.top_left_causal
+    step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+    scope = Scope(step, past.concatenate(step), causal=True)
+    assert picture(scope.mask) == [["xxxx"], [".xxx"]]
+    assert not scope.is_causal
 
 
 def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
     past = at(["xx"], Padding.NONE)
-    chunk = past.following(torch.ones(1, 2, dtype=torch.bool), Padding.NONE)
-    scope = Scope(chunk, past.then(chunk), causal=True)
-    assert picture(scope.allowed) == [["xxx.", "xxxx"]]
-    assert not scope.top_left_causal
+    chunk = past.advance(torch.ones(1, 2, dtype=torch.bool), Padding.NONE)
+    scope = Scope(chunk, past.concatenate(chunk), causal=True)
+    assert picture(scope.mask) == [["xxx.", "xxxx"]]
+    assert not scope.is_causal
     assert not scope.unmasked
 
 
 @pytest.mark.parametrize(
-    ("padding", "causal", "top_left", "unmasked"),
+    ("padding", "causal", "is_causal", "unmasked"),
     [
         (Padding.NONE, False, False, True),
         (Padding.NONE, True, True, False),
@@ -68,26 +68,26 @@ def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
         (Padding.ANYWHERE, True, False, False),
     ],
 )
-def test_shortcuts_of_whole_sequences(padding, causal, top_left, unmasked):
+def test_shortcuts_of_whole_sequences(padding, causal, is_causal, unmasked):
     positions = at(["xxx"], padding)
     scope = Scope(positions, positions, causal=causal)
-    assert (scope.top_left_causal, scope.unmasked) == (top_left, unmasked)
+    assert (scope.is_causal, scope.unmasked) == (is_causal, unmasked)
 
 
 def test_a_single_causal_query_without_padding_is_unmasked():
     past = at(["xx"], Padding.NONE)
-    step = past.following(torch.ones(1, 1, dtype=torch.bool), Padding.NONE)
-    assert Scope(step, past.then(step), causal=True).unmasked
+    step = past.advance(torch.ones(1, 1, dtype=torch.bool), Padding.NONE)
+    assert Scope(step, past.concatenate(step), causal=True).unmasked
 
 
 def test_over_other_keys_the_queries_see_what_is_left():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
-    step = past.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+    step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
     notes = type("Notes", (), {"record": print})()
-    scope = Scope(step, past.then(step), causal=True, observer=notes)
+    scope = Scope(step, past.concatenate(step), causal=True, observer=notes)
     last = scope.key.index[:, 2:]
     shorter = scope.over(Positions(last, scope.key.real[:, 2:], Padding.ANYWHERE, NoPositions()))
-    assert picture(shorter.allowed) == [["xx"], ["xx"]]
+    assert picture(shorter.mask) == [["xx"], ["xx"]]
     assert (shorter.query, shorter.causal, shorter.observer) == (step, True, notes)
 
 
@@ -110,21 +110,21 @@ def test_the_bias_from_content_is_asked_for_in_every_layer():
 
 def test_merged_is_none_when_nothing_is_masked():
     positions = at(["xx"], Padding.NONE)
-    assert Scope(positions, positions, causal=False).merged is None
+    assert Scope(positions, positions, causal=False).attn_mask is None
 
 
 def test_merged_is_the_mask_without_a_bias():
     positions = at(["x."], Padding.RIGHT)
     scope = Scope(positions, positions, causal=False)
-    assert scope.merged is scope.allowed
+    assert scope.attn_mask is scope.mask
 
 
 def test_merged_is_the_bias_where_allowed():
     positions = at(["xx"], Padding.NONE, Distance())
     full = Scope(positions, positions, causal=False)
     causal = Scope(positions, positions, causal=True)
-    assert full.merged.tolist() == [[[[0.0, 1.0], [-1.0, 0.0]]]]
-    assert causal.merged.tolist() == [[[[0.0, -torch.inf], [-1.0, 0.0]]]]
+    assert full.attn_mask.tolist() == [[[[0.0, 1.0], [-1.0, 0.0]]]]
+    assert causal.attn_mask.tolist() == [[[[0.0, -torch.inf], [-1.0, 0.0]]]]
 
 
 def test_record_reaches_the_observer_and_nobody_else():

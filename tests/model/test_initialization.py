@@ -67,7 +67,7 @@ def test_layers_and_stacks_differ(tiny_model):
 
 def test_default_values_are_those_of_torch(tiny_model):
     """torch.nn.Linear: uniform on ±1 / sqrt(inputs); embeddings: normal with deviation one."""
-    model = tiny_model("model.width=64", "model.hidden_width=256")
+    model = tiny_model("model.width=64", "model.ffn_width=256")
     weight = model.encoder.layers[0].feed_forward.up.weight
     assert weight.abs().max() <= 1 / 8
     assert weight.std().item() == pytest.approx(1 / 8 / math.sqrt(3), rel=0.05)
@@ -82,14 +82,14 @@ def test_scaled_and_tied_embeddings_start_small(tiny_model, setting):
 
 def test_xavier_fills_its_bounds(tiny_model):
     """Glorot and Bengio 2010, equation 16: uniform on ±sqrt(6 / (inputs + outputs))."""
-    model = tiny_model("model.initialization=xavier", "model.width=64", "model.hidden_width=256")
+    model = tiny_model("model.initialization=xavier", "model.width=64", "model.ffn_width=256")
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             bound = math.sqrt(6 / sum(parameter.shape))
             assert 0.95 * bound < parameter.abs().max() <= bound, name
         else:
             assert name.endswith("bias") or "norm" in name
-    plain = tiny_model("model.width=64", "model.hidden_width=256")
+    plain = tiny_model("model.width=64", "model.ffn_width=256")
     assert torch.equal(
         plain.encoder.layers[0].feed_forward.up.bias, model.encoder.layers[0].feed_forward.up.bias
     )
@@ -146,8 +146,8 @@ def test_a_random_stream_depends_on_seed_and_name_and_leaves_no_trace():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_stream_has_values_of_its_own_and_the_first_those_of_the_seed(tiny_model):
-    zero, one, two = (values(tiny_model(f"training.stream={stream}")) for stream in range(3))
+def test_a_replicate_has_values_of_its_own_and_the_first_those_of_the_seed(tiny_model):
+    zero, one, two = (values(tiny_model(f"training.replicate={number}")) for number in range(3))
     plain = values(tiny_model())
     assert all(torch.equal(zero[name], plain[name]) for name in plain)
     assert shared(plain, one) == shared(one, two) == shared(plain, two) == []

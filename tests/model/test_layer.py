@@ -47,8 +47,15 @@ def test_step_by_step_equals_the_whole(decoder, sentences):
         whole = decoder(tokens, decoder.start())
         cache = decoder.start()
         steps = [
-            decoder(Tokens(tokens.ids[:, at : at + 1], tokens.real[:, at : at + 1], tokens.padding), cache)
-            for at in range(tokens.ids.shape[1])
+            decoder(
+                Tokens(
+                    tokens.ids[:, positions : positions + 1],
+                    tokens.real[:, positions : positions + 1],
+                    tokens.padding,
+                ),
+                cache,
+            )
+            for positions in range(tokens.ids.shape[1])
         ]
     real = tokens.real
     torch.testing.assert_close(torch.cat(steps, dim=1)[real], whole[real], atol=1e-5, rtol=1e-5)

@@ -68,7 +68,7 @@ components:
     noting_labels: {class: "parts_of_place_tests:Labels"}
 """
 NOTING = [f"model.{kind}=noting" for kind in ("attention", "feed_forward", "norm", "position", "head")]
-SIZES = ["model.width=8", "model.heads=2", "model.hidden_width=8"]
+SIZES = ["model.width=8", "model.heads=2", "model.ffn_width=8"]
 
 
 @pytest.fixture(scope="module")

@@ -54,18 +54,18 @@ def test_the_same_numbers_with_less_memory(tiny_model, batch, position, feed_for
 @pytest.mark.parametrize("position", ["t5", "alibi"])
 def test_a_stack_computes_its_bias_and_mask_once(tiny_model, batch, monkeypatch, position, settings):
     model = tiny_model("model.layers=6", f"model.position={position}", *settings).train()
-    calls = {"bias": [], "merged": []}
+    calls = {"bias": [], "attn_mask": []}
     encoding = type(model.encoder.position)
-    bias, merged = encoding.bias, Scope.merged.func
-    counted = cached_property(lambda scope: calls["merged"].append(scope.causal) or merged(scope))
-    counted.__set_name__(Scope, "merged")
-    monkeypatch.setattr(Scope, "merged", counted)
+    bias, attn_mask = encoding.bias, Scope.attn_mask.func
+    counted = cached_property(lambda scope: calls["attn_mask"].append(scope.causal) or attn_mask(scope))
+    counted.__set_name__(Scope, "attn_mask")
+    monkeypatch.setattr(Scope, "attn_mask", counted)
     monkeypatch.setattr(encoding, "bias", lambda *inputs: calls["bias"].append(inputs[0]) or bias(*inputs))
     model(batch).total.backward()
     assert calls["bias"] == [model.encoder.position, model.decoder.position]
     without_bias = 6 * 2 if settings else 0  # cross-attention's lazy mask: free of gradients
-    assert calls["merged"].count(True) == 1
-    assert calls["merged"].count(False) <= 2 + without_bias
+    assert calls["attn_mask"].count(True) == 1
+    assert calls["attn_mask"].count(False) <= 2 + without_bias
 
 
 def test_answers_need_no_second_pass(tiny_model, batch, monkeypatch):

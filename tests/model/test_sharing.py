@@ -54,7 +54,7 @@ components:
     broken: {class: "parts_of_sharing_tests:Broken"}
   attention: {sharing: {class: "parts_of_sharing_tests:Sharing"}}
 """
-TINY = ["model.width=8", "model.heads=2", "model.hidden_width=8", "model.dropout=0.2"]
+TINY = ["model.width=8", "model.heads=2", "model.ffn_width=8", "model.dropout=0.2"]
 SHARING = [*TINY, "model.layers=4", "model.attention=sharing"]
 CLASSES = """\
 type: classification

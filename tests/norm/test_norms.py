@@ -8,7 +8,7 @@ from plugformer.interfaces import ModelContext
 from plugformer_plugins.norm.layer_norm import LayerNorm
 from plugformer_plugins.norm.rms_norm import RMSNorm
 
-MODEL = ModelContext(width=12, heads=1, hidden_width=1)
+MODEL = ModelContext(width=12, heads=1, ffn_width=1)
 PAIRS = {
     "layer_norm": (lambda: LayerNorm(MODEL), lambda: nn.LayerNorm(12)),
     "layer_norm without bias": (
@@ -39,13 +39,13 @@ def test_equals_torchs(name, shape):
 
 def test_layer_norm_equals_its_definition():
     x = torch.tensor([1.0, 2.0, 3.0, 6.0])  # mean 3, variance 3.5
-    norm = LayerNorm(ModelContext(width=4, heads=1, hidden_width=1), epsilon=0.5)
+    norm = LayerNorm(ModelContext(width=4, heads=1, ffn_width=1), epsilon=0.5)
     torch.testing.assert_close(norm(x), torch.tensor([-1.0, -0.5, 0.0, 1.5]))
 
 
 def test_rms_norm_equals_its_definition():
     x = torch.tensor([1.0, -1.0, 3.0, 3.0])  # mean square 5
-    norm = RMSNorm(ModelContext(width=4, heads=1, hidden_width=1), epsilon=4.0)
+    norm = RMSNorm(ModelContext(width=4, heads=1, ffn_width=1), epsilon=4.0)
     torch.testing.assert_close(norm(x), x / 3)
 
 

@@ -16,7 +16,7 @@ from plugformer.errors import RegistryError
 from plugformer.interfaces import ModelContext
 from plugformer.registry import Registry, loading
 
-MODEL = ModelContext(width=8, heads=2, hidden_width=8)
+MODEL = ModelContext(width=8, heads=2, ffn_width=8)
 _SPEC = importlib.util.spec_from_file_location(
     "many_plugins", Path(__file__).parents[2] / "benchmarks" / "many_plugins.py"
 )
@@ -165,7 +165,7 @@ def test_bundled_tasks_and_sound_plugins_go_on(here, site, capsys):
 def test_training_a_bundled_task_imports_none(here, site, tmp_path, capsys):
     for mark in site.glob("*/imported"):
         mark.unlink()
-    settings = ("data.size=60", "training.steps=2", "model.width=8", "model.heads=2", "model.hidden_width=8")
+    settings = ("data.size=60", "training.steps=2", "model.width=8", "model.heads=2", "model.ffn_width=8")
     options = [part for setting in settings for part in ("--set", setting)]
     with pytest.raises(SystemExit) as end:
         main(["train", "dates", "--json", "--out", str(tmp_path / "run"), *options])

@@ -25,20 +25,22 @@ def test_slopes(heads, expected):
 
 
 def test_penalties_grow_with_distance_in_both_directions():
-    encoding = ALiBi(ModelContext(width=4, heads=2, hidden_width=1))
-    at = Positions.of(torch.ones(3, 3, dtype=torch.bool), encoding, Padding.NONE)
+    encoding = ALiBi(ModelContext(width=4, heads=2, ffn_width=1))
+    positions = Positions.of(torch.ones(3, 3, dtype=torch.bool), encoding, Padding.NONE)
     distance = torch.tensor([[0.0, 1, 2], [1, 0, 1], [2, 1, 0]])
-    assert torch.equal(encoding.bias(at, at), torch.stack([-distance / 16, -distance / 256])[None])
+    assert torch.equal(
+        encoding.bias(positions, positions), torch.stack([-distance / 16, -distance / 256])[None]
+    )
 
 
 def test_distance_counts_real_tokens():
-    encoding = ALiBi(ModelContext(width=4, heads=1, hidden_width=1))
+    encoding = ALiBi(ModelContext(width=4, heads=1, ffn_width=1))
     keys = Positions.of(torch.tensor([[True, False, True]]), encoding)
-    query = keys.following(torch.tensor([[True]]), Padding.NONE)
+    query = keys.advance(torch.tensor([[True]]), Padding.NONE)
     assert encoding.bias(query, keys)[..., [0, 2]].tolist() == [[[[-2 / 256, -1 / 256]]]]
 
 
 def test_long_distances_stay_apart_under_bfloat16():
-    encoding = ALiBi(ModelContext(width=4, heads=1, hidden_width=1)).bfloat16()
-    at = Positions.of(torch.ones(1, 400, dtype=torch.bool), encoding, Padding.NONE)
-    assert encoding.bias(at, at)[0, 0, -1].unique().numel() == 400
+    encoding = ALiBi(ModelContext(width=4, heads=1, ffn_width=1)).bfloat16()
+    positions = Positions.of(torch.ones(1, 400, dtype=torch.bool), encoding, Padding.NONE)
+    assert encoding.bias(positions, positions)[0, 0, -1].unique().numel() == 400

@@ -7,42 +7,42 @@ from plugformer.errors import LengthError
 from plugformer.interfaces import ModelContext, Padding, Positions
 from plugformer_plugins.position.learned import Learned
 
-MODEL = ModelContext(width=6, heads=1, hidden_width=1, max_length=5)
+MODEL = ModelContext(width=6, heads=1, ffn_width=1, max_length=5)
 
 
 def test_adds_the_row_of_each_token():
     encoding = Learned(MODEL)
-    at = Positions.of(torch.tensor([[True, True, True], [False, True, True]]), encoding)
+    positions = Positions.of(torch.tensor([[True, True, True], [False, True, True]]), encoding)
     x = torch.randn(2, 3, 6)
     rows = encoding.table.weight
     expected = x + torch.stack([rows[[0, 1, 2]], rows[[0, 0, 1]]])
-    torch.testing.assert_close(encoding.embed(x, at), expected)
+    torch.testing.assert_close(encoding.embed(x, positions), expected)
 
 
 def test_the_longest_sequence_fits():
     encoding = Learned(MODEL)
-    at = Positions.of(torch.ones(1, 5, dtype=torch.bool), encoding, Padding.NONE)
-    assert encoding.embed(torch.zeros(1, 5, 6), at).shape == (1, 5, 6)
+    positions = Positions.of(torch.ones(1, 5, dtype=torch.bool), encoding, Padding.NONE)
+    assert encoding.embed(torch.zeros(1, 5, 6), positions).shape == (1, 5, 6)
 
 
 @pytest.mark.parametrize(("length", "start", "named"), [(6, 0, 6), (9, 0, 9), (1, 5, 6), (2, 7, 9)])
 def test_a_longer_one_is_refused(length, start, named):
     encoding = Learned(MODEL)
-    at = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE, start=start)
+    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE, start=start)
     with pytest.raises(
         LengthError, match=rf"{named} tokens is longer than the 5 .* model.max_length .* {named}$"
     ):
-        encoding.embed(torch.zeros(1, length, 6), at)
+        encoding.embed(torch.zeros(1, length, 6), positions)
 
 
 def test_padding_does_not_count_as_length():
     encoding = Learned(MODEL)
-    at = Positions.of(torch.tensor([[False] * 4 + [True] * 5]), encoding)
-    encoding.embed(torch.zeros(1, 9, 6), at)
+    positions = Positions.of(torch.tensor([[False] * 4 + [True] * 5]), encoding)
+    encoding.embed(torch.zeros(1, 9, 6), positions)
 
 
 def test_shapes_alone_can_be_computed():
     with torch.device("meta"):
         encoding = Learned(MODEL)
-        at = Positions.of(torch.ones(1, 4, dtype=torch.bool), encoding)
-        assert encoding.embed(torch.zeros(1, 4, 6), at).is_meta
+        positions = Positions.of(torch.ones(1, 4, dtype=torch.bool), encoding)
+        assert encoding.embed(torch.zeros(1, 4, 6), positions).is_meta

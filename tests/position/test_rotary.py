@@ -11,7 +11,7 @@ from plugformer.interfaces import ModelContext, Padding, Positions
 from plugformer_plugins.position import rotary
 from plugformer_plugins.position.rotary import Rotary
 
-MODEL = ModelContext(width=16, heads=2, hidden_width=1)
+MODEL = ModelContext(width=16, heads=2, ffn_width=1)
 
 
 def positions(length: int, start: int = 0, base: float = 10000.0) -> Positions:

@@ -22,7 +22,7 @@ def embed(width: int, positions: Positions, dtype: torch.dtype = torch.float32) 
 @pytest.mark.parametrize("width", [1, 2, 5, 8, 33])
 @pytest.mark.parametrize("start", [0, 7, 5000])
 def test_equals_the_formula(width, start):
-    encoding = Sinusoidal(ModelContext(width=width, heads=1, hidden_width=1, max_length=4))
+    encoding = Sinusoidal(ModelContext(width=width, heads=1, ffn_width=1, max_length=4))
     at = Positions.of(torch.ones(2, 6, dtype=torch.bool), encoding, Padding.NONE, start=start)
     expected = [[wave(start + p, i, width) for i in range(width)] for p in range(6)]
     # float32 knows an angle of 5,000 to about 5e-4.
@@ -32,14 +32,14 @@ def test_equals_the_formula(width, start):
 
 
 def test_is_added_to_the_embeddings():
-    encoding = Sinusoidal(ModelContext(width=4, heads=1, hidden_width=1))
+    encoding = Sinusoidal(ModelContext(width=4, heads=1, ffn_width=1))
     at = Positions.of(torch.ones(1, 3, dtype=torch.bool), encoding)
     x = torch.randn(1, 3, 4)
     torch.testing.assert_close(encoding.embed(x, at), x + embed(4, at))
 
 
 def test_bfloat16_rounds_values_and_not_angles():
-    encoding = Sinusoidal(ModelContext(width=64, heads=1, hidden_width=1)).bfloat16()
+    encoding = Sinusoidal(ModelContext(width=64, heads=1, ffn_width=1)).bfloat16()
     at = Positions.of(torch.ones(1, 300, dtype=torch.bool), encoding, Padding.NONE)
     rounded = embed(64, at, torch.bfloat16)
     assert rounded.dtype == torch.bfloat16

@@ -10,7 +10,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext, Padding, Place, Positions
 from plugformer_plugins.position.t5 import T5
 
-MODEL = ModelContext(width=9, heads=3, hidden_width=1)
+MODEL = ModelContext(width=9, heads=3, ffn_width=1)
 
 
 def one_direction(distance: int, buckets: int, max_distance: int) -> int:
@@ -28,8 +28,8 @@ def bucket(ahead: int, buckets: int, max_distance: int) -> int:
 
 
 def bias(encoding: T5, length: int) -> torch.Tensor:
-    at = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
-    return encoding.bias(at, at)
+    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
+    return encoding.bias(positions, positions)
 
 
 @pytest.mark.parametrize(("buckets", "max_distance"), [(32, 128), (32, 64), (4, 2), (8, 50), (64, 128)])
@@ -75,13 +75,13 @@ def test_an_option_goes_before_the_place():
 def test_distance_counts_real_tokens():
     encoding = T5(MODEL)
     keys = Positions.of(torch.tensor([[True, False, True]]), encoding)
-    query = keys.following(torch.tensor([[True]]), Padding.NONE)
+    query = keys.advance(torch.tensor([[True]]), Padding.NONE)
     expected = encoding.table[[2, 1]].T
     assert torch.equal(encoding.bias(query, keys)[0, :, 0][:, [0, 2]], expected)
 
 
 def test_the_table_starts_with_deviation_of_one_over_the_root_of_the_width():
-    encoding = T5(ModelContext(width=64, heads=500, hidden_width=1))
+    encoding = T5(ModelContext(width=64, heads=500, ffn_width=1))
     assert encoding.table.std().item() == pytest.approx(1 / 8, rel=0.03)  # 16,000 values
 
 

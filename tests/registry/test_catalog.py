@@ -7,7 +7,7 @@ import pytest
 
 from plugformer.errors import ConfigurationError, LengthError, RegistryError
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, Manifest, Other, Owner, Plugin, Registry, State, parse
+from plugformer.registry import Entry, EntryKind, Manifest, Owner, Plugin, Registry, State, parse
 
 SCHEDULES = """
 from typing import Annotated
@@ -132,7 +132,7 @@ def test_a_quarantined_component_is_an_error_only_when_used() -> None:
         RegistryError, match=r"schedule 'zigzag' \(plug-x 2\) is quarantined: needs plugformer >=9"
     ):
         registry.find("schedule", "zigzag")
-    assert [entry.name for entry in registry.entries() if entry.kind is Other.PLUGIN] == ["plug-x"]
+    assert [entry.name for entry in registry.entries() if entry.kind is EntryKind.PLUGIN] == ["plug-x"]
 
 
 @pytest.fixture

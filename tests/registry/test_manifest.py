@@ -3,7 +3,7 @@
 import pytest
 
 from plugformer.kinds import Kind
-from plugformer.registry.manifest import Entry, Other, parse
+from plugformer.registry.manifest import Entry, EntryKind, parse
 
 SOUND = """
 plugformer: ">=0.1"
@@ -32,9 +32,9 @@ def test_a_sound_manifest_says_what_is_written() -> None:
             "The difference of two softmax maps.",
             "https://arxiv.org/abs/2410.05258",
         ),
-        Entry(Other.TASK, "toy", "plug_diff:toy/task.yaml", "A toy."),
-        Entry(Other.COMMAND, "probe", "plug_diff.probe:command", "Probes."),
-        Entry(Other.HOOKS, "plug_diff.hooks", "plug_diff.hooks"),
+        Entry(EntryKind.TASK, "toy", "plug_diff:toy/task.yaml", "A toy."),
+        Entry(EntryKind.COMMAND, "probe", "plug_diff.probe:command", "Probes."),
+        Entry(EntryKind.HOOKS, "plug_diff.hooks", "plug_diff.hooks"),
     )
 
 
@@ -114,5 +114,5 @@ def test_the_built_in_manifest_is_sound_and_complete() -> None:
     file, content = _built_in_manifest()
     manifest = parse(content, file)
     assert manifest.problems == ()
-    assert all(entry.summary for entry in manifest.entries if entry.kind != Other.HOOKS)
+    assert all(entry.summary for entry in manifest.entries if entry.kind != EntryKind.HOOKS)
     assert all(entry.source for entry in manifest.entries if entry.kind in list(Kind))

@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.registry.options import checked_options, options_model
 
 
-class Colour(Enum):
+class Color(Enum):
     RED = "red"
 
 
@@ -39,14 +39,14 @@ class Sample:
         betas: tuple[float, float] = (0.9, 0.99),
         sizes: Sequence[int] = (),
         file: Path | list[Path] | None = None,
-        colour: Colour = Colour.RED,
+        color: Color = Color.RED,
         bias: bool = True,
     ) -> None: ...
 
 
 def test_fields_are_the_keyword_only_parameters() -> None:
     model = options_model(Sample)
-    assert list(model.model_fields) == ["heads", "rate", "kind", "betas", "sizes", "file", "colour", "bias"]
+    assert list(model.model_fields) == ["heads", "rate", "kind", "betas", "sizes", "file", "color", "bias"]
     assert model.model_fields["heads"].is_required()
     assert model.model_fields["rate"].default == 0.5
 
@@ -83,7 +83,7 @@ def test_a_component_without_options_has_an_empty_model() -> None:
         {"heads": 1, "sizes": [1.0]},
         {"heads": 1, "sizes": "12"},
         {"heads": 1, "file": 3},
-        {"heads": 1, "colour": "blue"},
+        {"heads": 1, "color": "blue"},
         {"heads": 1, "model": 3},
         {"heads": 1, "other": 3},
         {},
@@ -95,7 +95,7 @@ def test_nothing_is_converted(options: dict[str, Any]) -> None:
 
 
 def test_yaml_forms_become_what_the_constructor_expects() -> None:
-    written = {"heads": 2, "rate": 0, "betas": [0, 1], "sizes": [3], "file": ["a", "b"], "colour": "red"}
+    written = {"heads": 2, "rate": 0, "betas": [0, 1], "sizes": [3], "file": ["a", "b"], "color": "red"}
     options = checked_options(Sample, written, "sample")
     assert options == {
         "heads": 2,
@@ -103,7 +103,7 @@ def test_yaml_forms_become_what_the_constructor_expects() -> None:
         "betas": (0, 1),
         "sizes": [3],
         "file": [Path("a"), Path("b")],
-        "colour": Colour.RED,
+        "color": Color.RED,
     }
 
 
@@ -114,7 +114,7 @@ def test_all_wrong_options_are_reported_together() -> None:
         "sample 's': option heads: is missing\n"
         "sample 's': option rate: expected less than 1, found 2.0\n"
         "sample 's': option knid: unknown key 'knid' (did you mean 'kind'?)\n"
-        "  known: betas, bias, colour, file, heads, kind, rate, sizes"
+        "  known: betas, bias, color, file, heads, kind, rate, sizes"
     )
 
 

@@ -19,7 +19,7 @@ from plugformer_testing.probes import Function, RootMeanSquare
 WIDTH = 6
 ALONE, READING = ("attention", "feed_forward"), ("attention", "cross_attention", "feed_forward")
 MODEL = ResidualContext(
-    **vars(ModelContext(width=WIDTH, heads=1, hidden_width=1)),
+    **vars(ModelContext(width=WIDTH, heads=1, ffn_width=1)),
     sublayers=READING,
     norm=partial(RootMeanSquare, WIDTH),
 )
@@ -30,7 +30,7 @@ def computed(residual: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return residual(x, {name: Function(FUNCTIONS[name]) for name in READING})
 
 
-def shaken(residual: nn.Module) -> nn.Module:
+def perturbed(residual: nn.Module) -> nn.Module:
     with torch.no_grad():
         for parameter in residual.parameters():
             parameter.add_(torch.randn_like(parameter))
@@ -41,7 +41,7 @@ X = torch.linspace(-2, 2, 2 * 3 * WIDTH).view(2, 3, WIDTH)
 
 
 def test_pre_norm():
-    residual = shaken(PreNorm(MODEL))
+    residual = perturbed(PreNorm(MODEL))
     x = X
     for name in READING:
         x = x + FUNCTIONS[name](residual.norms[name](x))
@@ -49,7 +49,7 @@ def test_pre_norm():
 
 
 def test_post_norm():
-    residual = shaken(PostNorm(MODEL))
+    residual = perturbed(PostNorm(MODEL))
     x = X
     for name in READING:
         x = residual.norms[name](x + FUNCTIONS[name](x))
@@ -57,7 +57,7 @@ def test_post_norm():
 
 
 def test_sandwich_norm():
-    residual = shaken(SandwichNorm(MODEL))
+    residual = perturbed(SandwichNorm(MODEL))
     x = X
     for name in READING:
         x = x + residual.after[name](FUNCTIONS[name](residual.before[name](x)))
@@ -65,13 +65,13 @@ def test_sandwich_norm():
 
 
 def test_parallel():
-    residual = shaken(Parallel(MODEL))
+    residual = perturbed(Parallel(MODEL))
     h = residual.norm(X)
     torch.testing.assert_close(computed(residual, X), X + h.sin() + h.cos() + h.tanh())
 
 
 def test_layer_scale():
-    residual = shaken(LayerScale(MODEL))
+    residual = perturbed(LayerScale(MODEL))
     x = X
     for name in READING:
         x = x + residual.scales[name] * FUNCTIONS[name](residual.norms[name](x))
@@ -88,7 +88,7 @@ def test_scales_start_by_the_depth(layers, init):
 
 
 def test_deepnorm():
-    residual = shaken(DeepNorm(MODEL))
+    residual = perturbed(DeepNorm(MODEL))
     x = X
     for name in READING:
         x = residual.norms[name](3**0.25 * x + FUNCTIONS[name](x))

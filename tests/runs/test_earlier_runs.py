@@ -17,7 +17,7 @@ data:
   columns: {text: text, label: label}
   split: {validation: 8, by: order}
 tokenizer: characters
-model: {architecture: encoder-only, width: 8, heads: 2, layers: 1, hidden_width: 8, head: classifier}
+model: {architecture: encoder-only, width: 8, heads: 2, layers: 1, ffn_width: 8, head: classifier}
 training: {steps: 4, batch_size: 8, evaluate_every: 2, keep_checkpoints: 5}
 evaluation: {metrics: [accuracy]}
 """

@@ -119,7 +119,7 @@ def test_a_name_in_a_later_layer_is_a_tokenizer_of_its_own(trained, tmp_path):
     assert (tokenizer.source.name, tokenizer.run) == ("bpe", None)
 
 
-TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.hidden_width=32", "model.max_length=40")
+TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32", "model.max_length=40")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.hidden_width
             r"parts\.0: the model has no part 'encodr' \(did you mean 'encoder'\?\)\n.*known: decoder, emb",
         ),
         (
-            ["model.initialize_from={run: RUN, parts: [encoder]}", "model.hidden_width=24"],
+            ["model.initialize_from={run: RUN, parts: [encoder]}", "model.ffn_width=24"],
             r"'encoder' of .* does not fit: encoder\.layers.*\(24, 16\) in the model, \(32, 16\) in the run",
         ),
         (

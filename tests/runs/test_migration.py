@@ -22,9 +22,14 @@ NORM = re.compile(r"residual\.norms\.(\w+)\.")
 
 
 def as_before(run: Path) -> None:
-    """Rewrites a run as it was when `residual` was called `placement`, and `t5` knew no place."""
+    """Rewrites a run as it was: with the keys of that time, and a `t5` that knew no place."""
     task = yaml.safe_load((run / "task.yaml").read_text())
-    model = task["model"]
+    model, training = task["model"], task["training"]
+    model["hidden_width"] = model.pop("ffn_width")
+    training["stream"], training["accumulation"] = (
+        training.pop("replicate"),
+        training.pop("batches_per_update"),
+    )
     model["placement"] = model.pop("residual")["name"]
     model["initialization"] = model["initialization"]["name"]
     model["position"].pop("bidirectional", None)
@@ -55,7 +60,12 @@ def test_a_run_of_before_answers_as_it_did():
 def runs(request, train_tiny, tmp_path_factory):
     """A run, and the same as it was before."""
     folder = tmp_path_factory.mktemp("runs")
-    settings = [f"model.residual={request.param}", "model.position={name: t5, bidirectional: true}"]
+    settings = [
+        f"model.residual={request.param}",
+        "model.position={name: t5, bidirectional: true}",
+        "training.batches_per_update=2",
+        "training.replicate=3",
+    ]
     train_tiny(folder / "now", *settings, "training.keep_checkpoints=3")
     shutil.copytree(folder / "now", folder / "before")
     as_before(folder / "before")
@@ -88,6 +98,20 @@ def test_placement_becomes_residual():
     assert task("model.placement=post", "model.width=8") == {"model": {"residual": "post", "width": 8}}
 
 
+def test_every_renamed_key_is_read_under_its_new_name():
+    found = task(
+        "model.hidden_width=16",
+        "model.width=8",
+        "training.stream=3",
+        "training.accumulation=2",
+        "training.seed=5",
+    )
+    assert found == {
+        "model": {"ffn_width": 16, "width": 8},
+        "training": {"replicate": 3, "batches_per_update": 2, "seed": 5},
+    }
+
+
 def test_buckets_go_on_meaning_what_they_did():
     """Wherever `t5` stood: in a decoder it had half of its buckets for tokens ahead."""
     t5 = {"name": "t5", "buckets": 8}
@@ -110,6 +134,8 @@ def test_buckets_go_on_meaning_what_they_did():
     [
         ["model.residual=pre", "model.position={name: t5}"],
         ["model.placement=pre", "model.residual=pre"],
+        ["model.placement=pre", "model.residual=pre", "model.position=t5"],
+        ["training.stream=1", "training.replicate=2"],
         ["model=3"],
         ["data=dates"],
     ],

@@ -20,7 +20,7 @@ TASK = """
 type: classification
 data: {name: table, files: {train: train.tsv, validation: train.tsv, test: train.tsv}}
 tokenizer: characters
-model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, hidden_width: 16, head: classifier}
+model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, ffn_width: 16, head: classifier}
 training: {steps: 1, batch_size: 4}
 evaluation: {metrics: [accuracy]}
 """

@@ -32,7 +32,7 @@ def test_a_run_with_local_components_needs_their_manifest_again(tmp_path) -> Non
     (tmp_path / "task.yaml").write_text(
         "extends: copying\nregistry: registry.yaml\n"
         "data: {name: copying, size: 40, held_out: 5}\n"
-        "model: {width: 16, heads: 2, hidden_width: 16, layers: 1, feed_forward: copied}\n"
+        "model: {width: 16, heads: 2, ffn_width: 16, layers: 1, feed_forward: copied}\n"
         "training: {steps: 1}\n"
     )
     run = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).run

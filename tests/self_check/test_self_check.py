@@ -16,7 +16,7 @@ from plugformer.interfaces import END, Hypothesis, Padding, Positions, Scope, ev
 from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
-from plugformer_blocks import PerPosition
+from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.greedy import Greedy
@@ -40,7 +40,7 @@ data:
   columns: {text: text, label: label}
   split: {validation: 8, by: order}
 tokenizer: characters
-model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, hidden_width: 16, head: classifier}
+model: {architecture: encoder-only, width: 16, heads: 2, layers: 1, ffn_width: 16, head: classifier}
 training: {steps: 2, batch_size: 8}
 evaluation: {metrics: [accuracy]}
 """
@@ -146,7 +146,7 @@ def test_constrained_outputs_pass(train_tiny, tmp_path):
     assert report.self_check.passed, report.self_check.failed
 
 
-class OffByOne(PerPosition):
+class OffByOne(PositionwiseState):
     """Values move by one against their keys whenever some are appended."""
 
     def append(self, new):
@@ -154,7 +154,7 @@ class OffByOne(PerPosition):
         return OffByOne(torch.cat([key, new_key], 1), torch.cat([value.roll(1, 1), new_value], 1))
 
 
-class Stuck(PerPosition):
+class Stuck(PositionwiseState):
     """Keeps the first rows, whichever are selected."""
 
     def select(self, rows):
@@ -164,8 +164,8 @@ class Stuck(PerPosition):
 def keeping(state):
     plain = MultiHeadAttention.project
 
-    def project(self, memory, at):
-        return state(*plain(self, memory, at).tensors)
+    def project(self, memory, positions):
+        return state(*plain(self, memory, positions).tensors)
 
     return project
 
@@ -272,7 +272,7 @@ def test_a_component_that_raises(run, monkeypatch):
     def append(self, new):
         raise NotImplementedError("tokens one by one")
 
-    monkeypatch.setattr(PerPosition, "append", append)
+    monkeypatch.setattr(PositionwiseState, "append", append)
     found = run.found("cached = uncached")
     assert found.error == "NotImplementedError: tokens one by one"
     assert found.as_json()["difference"] is None

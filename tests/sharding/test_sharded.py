@@ -7,7 +7,7 @@ import torch
 from tests.training.processes import checkpoint, differences, ends, launched, lines, train_command, wait_for
 from torch import nn
 
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.runs.loading import load
@@ -21,7 +21,7 @@ EVERYTHING = (
     "training.steps=4",
     "training.evaluate_every=2",
     "training.log_every=2",
-    "training.accumulation=4",
+    "training.batches_per_update=4",
     "training.gradient_checkpointing=true",
     "training.gradient_clipping=0.1",
     "training.average={checkpoints: 2}",
@@ -133,7 +133,7 @@ for name, each in plain.named_parameters():
     torch.testing.assert_close(gradients[name].full_tensor(), expected, msg=name)
 norm = nn.utils.get_total_norm(gradients.values())
 expected = nn.utils.get_total_norm([each.grad for each in plain.parameters() if each.grad is not None])
-torch.testing.assert_close(sharded.complete(norm), expected)
+torch.testing.assert_close(sharded.reduce_norm(norm), expected)
 
 (calls,) = [each.item() for name, each in sharded.model.named_buffers() if name.startswith("encoder")]
 assert calls == [2, 3][group.index], "the first call's number is the main process's"
@@ -141,12 +141,12 @@ with torch.no_grad():
     for each in sharded.model.parameters():
         each += 1
 before = deepcopy(model)
-with sharded.whole() as whole:
+with sharded.full_model() as whole:
     for old, new in zip(before.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(new, old + 1)
         new.data -= 1
-sharded.spread()
-sharded.gather()
+sharded.shard_from_full()
+sharded.unshard()
 for old, new in zip(before.parameters(), model.parameters(), strict=True):
     torch.testing.assert_close(new, old)
 """
@@ -171,7 +171,7 @@ def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):
     model = tiny_model()
     model.encoder.layers[0].temperature = nn.Parameter(torch.ones(()))
     with pytest.raises(ConfigurationError, match=r"encoder\.layers\.0\.temperature is a single number"):
-        Sharded(model, tiny_task().training, ALONE)
+        Sharded(model, tiny_task().training, SINGLE_PROCESS)
 
 
 @pytest.mark.long
@@ -197,7 +197,7 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
 @pytest.mark.long
 def test_another_number_of_processes_goes_on(train_tiny, short_settings, tmp_path):
     """One whole model becomes two parts, three, and one whole again."""
-    others = ("accumulation=6", "average=null", "gradient_clipping=null")
+    others = ("batches_per_update=6", "average=null", "gradient_clipping=null")
     settings = (*EVERYTHING, "model.dropout=0.0", *(f"training.{each}" for each in others))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train_tiny(whole, *settings, "training.steps=8")

@@ -1,4 +1,4 @@
-"""Tagging: which tokens are labelled, what is cut, and what is refused."""
+"""Tagging: which tokens are labeled, what is cut, and what is refused."""
 
 import json
 
@@ -30,7 +30,7 @@ def tokenizers():
     return Tokenizers(pieces, pieces)
 
 
-def test_a_word_is_labelled_at_its_first_token(tagging, tokenizers):
+def test_a_word_is_labeled_at_its_first_token(tagging, tokenizers):
     encoded = tagging.encode({"words": [["the", "foxtrot"]], "tags": [["DET", "NOUN"]]}, tokenizers)
     (spelled,) = (tokenizers.source.tokens(row) for row in encoded["input"])
     assert spelled == ["the", "fox", "tro", "t"]
@@ -92,8 +92,8 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     split = data.splits["test"]
     batch = split.batch([0])
     assert batch.source.real.sum() == min(longest, 20) + 2  # and BEGIN and END
-    labelled = batch.targets[0][batch.targets[0] != IGNORED]
-    assert [data.vocabularies.learned[each] for each in labelled] == TAGS[:kept]
+    labeled = batch.targets[0][batch.targets[0] != IGNORED]
+    assert [data.vocabularies.learned[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 20) + (longest < 2)
 

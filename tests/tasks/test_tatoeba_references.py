@@ -11,7 +11,7 @@ from plugformer.training.train import train
 
 SOURCES, TRANSLATIONS, HELD_OUT = 20, 3, 5
 SMALL = (
-    *("model.width=16", "model.layers=1", "model.hidden_width=16", "training.steps=1"),
+    *("model.width=16", "model.layers=1", "model.ffn_width=16", "training.steps=1"),
     *(f"data.split={{validation: 4, test: {HELD_OUT}, by: group}}", "tokenizer.source.size=300"),
 )
 

@@ -230,7 +230,7 @@ MUTANTS = [
     (LosesTheFirstTarget, "targets_are_those_of_the_examples", r"the targets are \[\[2\], "),
     (EndsEveryPiece, "targets_are_those_of_the_examples", r"3\]\], expected"),
     (PositionsOfPadding, "padding_changes_nothing", "with padding on the left, hidden states differ"),
-    (MixesTheBatch, "neighbours_change_nothing", "an example's hidden states change with others"),
+    (MixesTheBatch, "neighbors_change_nothing", "an example's hidden states change with others"),
     (AveragesLosses, "losses_add_up", "the losses of examples do not add up"),
     (Bidirectional, "nothing_reads_what_it_predicts", "before token 0 of an output .*: the future leaks"),
     (LeavesOutTheBeginning, "all_that_is_given_is_read", "changes with the first token of the input"),

@@ -5,7 +5,7 @@ import torch
 
 from plugformer.interfaces import Padding, Positions, Scope
 from plugformer.kinds import Kind
-from plugformer_blocks import PerPosition
+from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_testing import run
 from plugformer_testing.runner import checks_in, checks_of
@@ -51,17 +51,17 @@ class LearnsFromPadding(LearnsFromTheFuture):
 class CountsPadding(Altered):
     """Places keys and queries by column instead of by their positions."""
 
-    def project(self, memory, at):
-        return super().project(memory, self.columns(at))
+    def project(self, memory, positions):
+        return super().project(memory, self.columns(positions))
 
     def attend(self, query, state, scope):
         same = scope.query is scope.key
         key = self.columns(scope.key)
         return self.plain(query, state, Scope(key if same else scope.query, key, causal=scope.causal))
 
-    def columns(self, at):
-        index = torch.arange(at.length)[None].expand(at.real.shape)
-        return Positions(index, at.real, at.padding, at.encoding)
+    def columns(self, positions):
+        index = torch.arange(positions.length)[None].expand(positions.real.shape)
+        return Positions(index, positions.real, positions.padding, positions.encoding)
 
 
 class MixesRows(Altered):
@@ -82,11 +82,11 @@ class NotANumber(Altered):
         key, value = (tensor.transpose(1, 2) for tensor in state.tensors)
         heads = scope.query.rotate(self.query(query).unflatten(-1, (self.heads, -1)).transpose(1, 2))
         scores = heads @ key.transpose(-2, -1)
-        weights = scores.masked_fill(~scope.allowed, -torch.inf).softmax(-1)
+        weights = scores.masked_fill(~scope.mask, -torch.inf).softmax(-1)
         return self.output((weights @ value).transpose(1, 2).flatten(-2))
 
 
-class OffByOneState(PerPosition):
+class OffByOneState(PositionwiseState):
     def append(self, new):
         return OffByOneState(
             *(torch.cat([old.roll(1, 1), add], 1) for old, add in zip(self.tensors, new.tensors, strict=True))
@@ -96,13 +96,13 @@ class OffByOneState(PerPosition):
 class OffByOneCache(Altered):
     """Keys move by one whenever some are appended."""
 
-    def project(self, memory, at):
-        key, value = super().project(memory, at).tensors
+    def project(self, memory, positions):
+        key, value = super().project(memory, positions).tensors
         state = OffByOneState(value)
-        return TwoStates(PerPosition(key), state)
+        return TwoStates(PositionwiseState(key), state)
 
 
-class TwoStates(PerPosition):
+class TwoStates(PositionwiseState):
     """Keys in one state, values in another that is off by one."""
 
     def __init__(self, keys, values):
@@ -122,8 +122,8 @@ class TwoStates(PerPosition):
 class RestartsPositions(Altered):
     """Rotates the keys of every piece as if it were the first."""
 
-    def project(self, memory, at):
-        return super().project(memory, Positions.of(at.real, at.encoding, at.padding))
+    def project(self, memory, positions):
+        return super().project(memory, Positions.of(positions.real, positions.encoding, positions.padding))
 
 
 class OpenChunks(Altered):
@@ -137,8 +137,8 @@ class OpenChunks(Altered):
 class CentersMemory(Altered):
     """Its projection of a piece depends on the piece."""
 
-    def project(self, memory, at):
-        return super().project(memory - memory.mean(dim=1, keepdim=True), at)
+    def project(self, memory, positions):
+        return super().project(memory - memory.mean(dim=1, keepdim=True), positions)
 
 
 class GrowingState(Altered):
@@ -151,7 +151,7 @@ class GrowingState(Altered):
         return read
 
 
-class FixedRows(PerPosition):
+class FixedRows(PositionwiseState):
     def select(self, rows):
         return FixedRows(*(tensor[: len(rows)] for tensor in self.tensors))
 
@@ -159,17 +159,17 @@ class FixedRows(PerPosition):
 class IgnoresSelection(Altered):
     """Keeps the first rows, whichever are selected."""
 
-    def project(self, memory, at):
-        return FixedRows(*super().project(memory, at).tensors)
+    def project(self, memory, positions):
+        return FixedRows(*super().project(memory, positions).tensors)
 
 
 class RaisesOnSelection(Altered):
-    class Missing(PerPosition):
+    class Missing(PositionwiseState):
         def select(self, rows):
             raise NotImplementedError("select")
 
-    def project(self, memory, at):
-        return self.Missing(*super().project(memory, at).tensors)
+    def project(self, memory, positions):
+        return self.Missing(*super().project(memory, positions).tensors)
 
 
 class UnrotatedQueries(Altered):
@@ -179,7 +179,7 @@ class UnrotatedQueries(Altered):
         )
         turned = Scope(scope.query, scope.key, causal=scope.causal)
         turned.query = type("Still", (), {"rotate": here.rotate, "length": scope.query.length})()
-        turned.__dict__.update(allowed=scope.allowed, bias=scope.bias, top_left_causal=False)
+        turned.__dict__.update(mask=scope.mask, bias=scope.bias, is_causal=False)
         turned.content_bias = scope.content_bias
         return self.plain(query, state, turned)
 
@@ -201,7 +201,7 @@ class ShowsOtherWeights(Altered):
 
     def attend(self, query, state, scope):
         shape = (len(query), self.heads, query.shape[1], scope.key.length)
-        shown = scope.allowed.expand(shape).double()
+        shown = scope.mask.expand(shape).double()
         scope.record("weights", shown / shown.sum(dim=-1, keepdim=True).clamp(min=1))
         return self.plain(query, state, Scope(scope.query, scope.key, causal=scope.causal))
 
@@ -233,7 +233,7 @@ class ReadsTwoKeys(Altered):
         )
 
 
-class NormalisesItsOutput(MultiHeadAttention):
+class NormalizesItsOutput(MultiHeadAttention):
     def attend(self, query, state, scope):
         return torch.nn.functional.normalize(super().attend(query, state, scope), dim=-1)
 
@@ -286,7 +286,7 @@ MUTANTS = [
     (GrowsTheOwners, "cached_steps_equal_the_whole", "raised|reads something else from the cache"),
     (ReaderIsUnrotated, "the_future_is_not_seen", "attention sees the future"),
     (ReaderIsUnrotated, "distances_alone_matter", "do not stand where their positions say"),
-    (NormalisesItsOutput, "last_map_is_linear", "output, the last of residual_path, is not what"),
+    (NormalizesItsOutput, "last_map_is_linear", "output, the last of residual_path, is not what"),
     (NeedsEqualLengths, "shapes", "the output has shape"),
     (ReadsTwoKeys, "every_real_token_is_read", "does not read every token"),
     (DropsForever, "dropout_ends_with_training", "dropout goes on in evaluation mode"),

@@ -13,7 +13,7 @@ from plugformer_testing.runner import checks_of
 
 class LosesTheLast(Greedy):
     def search(self, session):
-        return super().search(session)[: max(1, len(session.keys) - 1)]
+        return super().search(session)[: max(1, len(session.sentence_ids) - 1)]
 
 
 class KeepsTheEnd(Greedy):
@@ -26,7 +26,7 @@ class NeverLeaves(Decoding):
     """Goes on until every row has ended, extending all of them."""
 
     def search(self, session):
-        tokens = torch.zeros(len(session.keys), 0, dtype=torch.long)
+        tokens = torch.zeros(len(session.sentence_ids), 0, dtype=torch.long)
         while not (tokens == END).any(dim=1).all():
             best = session.log_probabilities.argmax(dim=-1)
             session.extend(best)
@@ -39,8 +39,8 @@ class IgnoresLimits(Decoding):
 
     def search(self, session):
         for _ in range(9):
-            session.extend(torch.full((len(session.keys),), 5))
-        return [[Hypothesis([5] * 9, 0.0)] for _ in session.keys]
+            session.extend(torch.full((len(session.sentence_ids),), 5))
+        return [[Hypothesis([5] * 9, 0.0)] for _ in session.sentence_ids]
 
 
 class EndsWhenItLikes(Greedy):

@@ -35,7 +35,7 @@ class ReadsTheTokenBefore(GELU):
         return super().forward(x + x.roll(1, 0))
 
 
-class FixedHiddenWidth(GELU):
+class FixedFFNWidth(GELU):
     def __init__(self, model):
         super().__init__(model)
         self.up, self.down = nn.Linear(model.width, 16), nn.Linear(16, model.width)
@@ -62,7 +62,7 @@ class MatricesOnly(RMSNorm):
 
 
 class WrongAxis(LayerNorm):
-    """Normalises over the tokens."""
+    """Normalizes over the tokens."""
 
     def forward(self, x):
         if x.dim() == 1:
@@ -100,7 +100,7 @@ MUTANTS = [
     (Kind.FEED_FORWARD, SharesOneMean, "each_token_is_alone", "the network is not position-wise"),
     (Kind.FEED_FORWARD, LearnsFromOthers, "tokens_do_not_exchange_gradients", "is not position-wise"),
     (Kind.FEED_FORWARD, ReadsTheTokenBefore, "the_order_of_tokens_does_not_matter", "depend on the order"),
-    (Kind.FEED_FORWARD, FixedHiddenWidth, "the_hidden_width_is_honoured", "with hidden width 20"),
+    (Kind.FEED_FORWARD, FixedFFNWidth, "the_ffn_width_is_honored", "with feed-forward width 20"),
     (
         Kind.FEED_FORWARD,
         UnbalancedWithoutTokens,

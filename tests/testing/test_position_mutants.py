@@ -55,7 +55,7 @@ class TooLong(Learned):
         pass
 
 
-class ReadsNeighbours(Learned):
+class ReadsNeighbors(Learned):
     def embed(self, x, positions):
         return super().embed(x, positions) + x.mean(dim=0, keepdim=True)
 
@@ -149,8 +149,8 @@ class AnswersForAll(Answers):
     """Takes the keys off their mean, which later ones belong to."""
 
     def content_bias(self, query_heads, key_heads, query, key):
-        centred = (key_heads - key_heads.mean(2, keepdim=True)).mean(-1)[:, :, None]
-        return super().content_bias(query_heads, key_heads, query, key) + centred
+        centered = (key_heads - key_heads.mean(2, keepdim=True)).mean(-1)[:, :, None]
+        return super().content_bias(query_heads, key_heads, query, key) + centered
 
 
 MUTANTS = [
@@ -169,7 +169,7 @@ MUTANTS = [
     (RestartsAfterCaching, "padding_moves_nothing", "at another position because of padding"),
     (EmbedsByColumn, "padding_moves_nothing", r"because of padding .*\[smallest case: xx / \.x\]"),
     (RestartsAfterCaching, "positions_go_on_after_a_cache", "positions restart"),
-    (ReadsNeighbours, "rows_are_independent", "is encoded otherwise in the batch than alone"),
+    (ReadsNeighbors, "rows_are_independent", "is encoded otherwise in the batch than alone"),
     (ScoresByPlace, "scores_depend_on_distance", "do not depend on distance alone"),
     (TurnsByRoot, "scores_depend_on_distance", "do not depend on distance alone"),
     (OneRow, "a_filled_slot_tells_positions_apart", "embed gives two positions the same value"),

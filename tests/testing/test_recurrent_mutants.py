@@ -35,8 +35,8 @@ class RunningMean(Attention):
             raise ConfigurationError("a running mean has only a past: choose another attention here")
         self.value, self.gate = (nn.Linear(model.width, model.width) for _ in range(2))
 
-    def project(self, memory, at):
-        return self.state(self.value(memory) * at.real[..., None], at.real)
+    def project(self, memory, positions):
+        return self.state(self.value(memory) * positions.real[..., None], positions.real)
 
     def attend(self, query, state, scope):
         values, real = state.piece
@@ -71,13 +71,13 @@ class LeavesThePast(RunningMean):
 class CountsPadding(RunningMean):
     """Padding moves the summary."""
 
-    def project(self, memory, at):
-        return Sums(self.value(memory) * at.real[..., None], torch.ones_like(at.real))
+    def project(self, memory, positions):
+        return Sums(self.value(memory) * positions.real[..., None], torch.ones_like(positions.real))
 
 
 class KeepsPadding(RunningMean):
-    def project(self, memory, at):
-        return Sums(self.value(memory), at.real)
+    def project(self, memory, positions):
+        return Sums(self.value(memory), positions.real)
 
 
 class SeesItsPiece(RunningMean):

@@ -21,7 +21,7 @@ class RunsAttentionTwice(PreNorm):
 
 
 class TwiceInTraining(PreNorm):
-    """As a regularisation that compares two passes would."""
+    """As a regularization that compares two passes would."""
 
     def forward(self, x, sublayers):
         output = super().forward(x, sublayers)

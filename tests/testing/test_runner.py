@@ -121,7 +121,7 @@ def test_sizes_that_do_not_suit_an_option_can_be_changed():
     refused = run(GroupedQueryAttention, options=options)
     assert [each.check for each in refused.of(Status.FAILED)] == ["constructs"]
     assert "kv_heads 3 does not divide 4 heads" in refused.of(Status.FAILED)[0].message
-    model = ModelContext(width=24, heads=6, hidden_width=20, max_length=16)
+    model = ModelContext(width=24, heads=6, ffn_width=20, max_length=16)
     subject = Subject.of(GroupedQueryAttention).given(options=options, model=model)
     check = next(check for check in checks_of(Kind.ATTENTION) if check.name == "cached_steps_equal_the_whole")
     assert outcome(subject, check).status is Status.PASSED

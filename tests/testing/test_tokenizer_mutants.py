@@ -64,8 +64,8 @@ class DoublesQuotes(BPE):
 class ForgetsTheSpace(Whitespace):
     """Says that words stand together, although it puts spaces between them."""
 
-    def pieces(self, *, first):
-        return super().pieces(first=True)
+    def token_bytes(self, *, at_start):
+        return super().token_bytes(at_start=True)
 
 
 class RemembersTheBatch(Characters):

@@ -36,14 +36,14 @@ SMOOTH = (
 def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path):
     """Each is started by itself, and has another seed of Python's hashes."""
     one, two = tmp_path / "one", tmp_path / "two"
-    report = train_tiny(one, EXPERTS, STILL, "training.accumulation=2")
+    report = train_tiny(one, EXPERTS, STILL, "training.batches_per_update=2")
     command = train_command(short_settings(EXPERTS, STILL), two, "--json")
     with launched(2, *command, start=begun) as processes:
         main, other = ends(processes)
     assert (main.status, other.status) == (0, 0), main.messages + other.messages
     assert differences(one, two) < 1e-6
     assert (one / "task.yaml").read_text() == (two / "task.yaml").read_text()
-    assert "training.accumulation is 2 instead of 1" in main.messages
+    assert "training.batches_per_update is 2 instead of 1" in main.messages
     assert (other.output, other.messages) == ("", ""), "one process speaks"
     assert json.loads(main.output)["metrics"] == report.as_json()["metrics"]
     for mine, yours in zip(lines(one), lines(two), strict=True):
@@ -66,7 +66,7 @@ MEETINGS = """
 import sys
 from pathlib import Path
 import numpy as np
-from plugformer.distributed import Processes, SpokenFor
+from plugformer.distributed import Processes, ReportedByMainProcess
 from plugformer.errors import ConfigurationError, DataError, RunError
 
 group = Processes.join()
@@ -92,12 +92,12 @@ assert group.first_on_each_machine(make) is not group.main
 def error_of(action):
     try:
         action()
-    except (Exception, SpokenFor) as error:
+    except (Exception, ReportedByMainProcess) as error:
         return repr(error)
 
 
 def fail_in(index):
-    with group.together():
+    with group.raise_everywhere():
         if group.index == index:
             raise DataError(f"bad row in {index}")
 
@@ -106,12 +106,14 @@ def refuse():
     raise ConfigurationError("no")
 
 
-expected = ["DataError('bad row in 0')", "SpokenFor(2)"]
+expected = ["DataError('bad row in 0')", "ReportedByMainProcess(2)"]
 assert error_of(lambda: fail_in(0)) == expected[group.index]
-expected = ["RunError('process 1 of 2: bad row in 1')", "SpokenFor(2)"]
+expected = ["RunError('process 1 of 2: bad row in 1')", "ReportedByMainProcess(2)"]
 assert error_of(lambda: fail_in(1)) == expected[group.index]
-assert error_of(lambda: group.on_main(refuse)) == ["ConfigurationError('no')", "SpokenFor(2)"][group.index]
-assert error_of(lambda: group.end(DataError("all"))) == ["DataError('all')", "SpokenFor(2)"][group.index]
+expected = ["ConfigurationError('no')", "ReportedByMainProcess(2)"]
+assert error_of(lambda: group.on_main(refuse)) == expected[group.index]
+expected = ["DataError('all')", "ReportedByMainProcess(2)"]
+assert error_of(lambda: group.abort(DataError("all"))) == expected[group.index]
 assert error_of(lambda: fail_in(None)) is None
 """
 
@@ -144,7 +146,7 @@ def test_sharding_is_a_setting_of_the_task(monkeypatch):
 @pytest.mark.long
 def test_accelerate_launches(train_tiny, short_settings, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    train_tiny(one, STILL, "training.accumulation=2")
+    train_tiny(one, STILL, "training.batches_per_update=2")
     options = ["--multi_gpu", "--num_processes", "2", "--main_process_port", free_port()]
     launcher = [Path(sys.executable).with_name("accelerate"), "launch", *options]
     subprocess.run([*launcher, *train_command(short_settings(STILL), two)], check=True, timeout=PATIENCE)
@@ -185,9 +187,11 @@ class StopAfterThree:
 def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
     """Three processes share the two batches of an update: one computes in vain."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train_tiny(whole, EXPERTS, STILL, SMOOTH, "training.accumulation=2")
+    train_tiny(whole, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2")
     with pytest.raises(InterruptedRunError):
-        train_tiny(parts, EXPERTS, STILL, SMOOTH, "training.accumulation=2", observers=[StopAfterThree()])
+        train_tiny(
+            parts, EXPERTS, STILL, SMOOTH, "training.batches_per_update=2", observers=[StopAfterThree()]
+        )
     with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         main, *_ = ends(processes)
     assert main.status == 0, main.messages

@@ -158,7 +158,7 @@ def test_gradients_alone(train_tiny, tmp_path, clipping):
 
 def test_with_accumulation_the_batch_at_fault_is_named(train_tiny, tmp_path, poisoned):
     with pytest.raises(NotFiniteError) as caught:
-        train_tiny(tmp_path / "run", "training.accumulation=7", "training.steps=2")
+        train_tiny(tmp_path / "run", "training.batches_per_update=7", "training.steps=2")
     said = str(caught.value)
     assert "that of the model (EncoderDecoderModel)" in said
     assert f"row {POISON}" in said or f" {POISON}" in said.partition("and rows")[2]

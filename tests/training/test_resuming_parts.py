@@ -20,7 +20,7 @@ from plugformer.validation import validate_model
 
 STEPS, KILLED = 6, 3
 SETTINGS = (
-    "training.accumulation=2",
+    "training.batches_per_update=2",
     f"training.evaluate_every={KILLED}",
     "model.dropout=0.2",
     "model.attention_dropout=0.1",
@@ -35,10 +35,10 @@ def pairs() -> list[Batch]:
     return [batches.pairs(each, [row[::-1] for row in each]) for each in rows]
 
 
-def labelled() -> list[Batch]:
+def labeled() -> list[Batch]:
     texts = [[[4 + (3 * n + token) % 8 for token in range(n)] for n in each] for each in LENGTHS]
     return [
-        batches.labelled(text, [n % 3 for n in each], range(len(each)))
+        batches.labeled(text, [n % 3 for n in each], range(len(each)))
         for text, each in zip(texts, LENGTHS, strict=True)
     ]
 
@@ -100,4 +100,4 @@ def test_classifier(assert_exact, registry, tmp_path):
         "model: {architecture: encoder-only, width: 16, heads: 2, layers: 2, head: classifier}\n"
     )
     task = validate_model(resolve(str(file), SETTINGS, registry)).task
-    assert_exact(task, labelled())
+    assert_exact(task, labeled())

@@ -33,9 +33,9 @@ data:
   header: false
   streaming: {buffer: 20}
 tokenizer: characters
-model: {architecture: encoder-decoder, width: 16, heads: 2, layers: 1, hidden_width: 32, dropout: 0.2,
+model: {architecture: encoder-decoder, width: 16, heads: 2, layers: 1, ffn_width: 32, dropout: 0.2,
         head: language_model, max_length: 40}
-training: {steps: 12, batch_tokens: 200, accumulation: 2, log_every: 1, evaluate_every: 5}
+training: {steps: 12, batch_tokens: 200, batches_per_update: 2, log_every: 1, evaluate_every: 5}
 decoding: {max_length: 3}
 evaluation: {limit: 2, samples: 0}
 """
@@ -152,7 +152,7 @@ def test_another_number_of_batches_is_refused(task, tmp_path):
     with pytest.raises(InterruptedRunError):
         train(task, out=out, observers=[Interrupter(3)], notify=str)
     file = out / "task.yaml"
-    file.write_text(file.read_text().replace("accumulation: 2", "accumulation: 3"))
+    file.write_text(file.read_text().replace("batches_per_update: 2", "batches_per_update: 3"))
     with pytest.raises(RunError, match=r"places for 2 batches of an update, the task makes 3; put training"):
         resume(out, notify=str)
 

@@ -29,7 +29,7 @@ type: sequence-to-sequence
 registry: registry.yaml
 data: {name: few, splits: [train, validation]}
 tokenizer: characters
-model: {architecture: encoder-decoder, width: 16, heads: 2, layers: 1, hidden_width: 16, head: language_model}
+model: {architecture: encoder-decoder, width: 16, heads: 2, layers: 1, ffn_width: 16, head: language_model}
 training: {steps: 2}
 decoding: {max_length: 4}
 evaluation: {metrics: [exact_match]}

@@ -90,7 +90,7 @@ def moves(trainer) -> dict[str, torch.Tensor]:
 def test_micro_batches_of_different_size_make_one_big_batch(trainer):
     off = "training.gradient_clipping=null"
     big = moves(trainer(off, batches=[BOTH]))
-    both = trainer(off, "training.accumulation=2", batches=[ONE, OTHER])
+    both = trainer(off, "training.batches_per_update=2", batches=[ONE, OTHER])
     small = moves(both)
     assert big.keys() == small.keys()
     for name, gradient in big.items():
@@ -101,7 +101,7 @@ def test_micro_batches_of_different_size_make_one_big_batch(trainer):
 
 
 def test_the_loss_is_the_mean_over_all_targets(trainer):
-    made = trainer("training.accumulation=2", batches=[ONE, OTHER])
+    made = trainer("training.batches_per_update=2", batches=[ONE, OTHER])
     with torch.no_grad():
         losses = [made.state.model.eval()(batch) for batch in (ONE, OTHER)]
     made.fit()
@@ -113,7 +113,7 @@ def test_auxiliary_losses_are_averaged_over_micro_batches(trainer):
     """The same batch twice is the same as once, the experts' balance loss included."""
     overrides = ["model.feed_forward={name: moe, balance: 1.0}", "training.gradient_clipping=null"]
     once = moves(trainer(*overrides, batches=[ONE]))
-    twice = moves(trainer(*overrides, "training.accumulation=2", batches=[ONE, ONE]))
+    twice = moves(trainer(*overrides, "training.batches_per_update=2", batches=[ONE, ONE]))
     for name, gradient in once.items():
         torch.testing.assert_close(twice[name], gradient)
     router = next(name for name in once if name.endswith("router.weight"))

@@ -410,12 +410,12 @@ def test_initial_values_that_cannot_be_scaled(check):
 def test_a_large_model_is_validated_without_its_memory(check):
     settings = ("model.position=learned", "model.max_length=100000", "model.feed_forward=routed")
     with Largest() as largest:
-        check("hidden_width: 65536", *settings, width=32768, heads=8)
+        check("ffn_width: 65536", *settings, width=32768, heads=8)
     assert 0 < largest.numbers < 2**22
 
 
 def test_shapes_are_checked_without_memory_too(check):
-    message = refused(check, "hidden_width: 65536", "model.encoder.attention=broken", width=32768, heads=8)
+    message = refused(check, "ffn_width: 65536", "model.encoder.attention=broken", width=32768, heads=8)
     assert "attention 'broken' (local) failed: RuntimeError" in message
 
 

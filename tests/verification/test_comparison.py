@@ -9,11 +9,11 @@ from plugformer_verification.comparison import first_difference
 PARTS = ("batches", "learning rate", "loss", "parameters", "optimizer", "generators")
 
 
-def line(step, leg=0, **changed):
+def line(step, segment=0, **changed):
     same = {part: {"a": "1", "b": "2"} for part in PARTS}
     rest = {"attributes": {"net.calls": str(step)}, "outputs": [["net.up", "x"], ["net", "y"]]}
     return {
-        "leg": leg,
+        "segment": segment,
         "step": step,
         **same,
         **rest,
@@ -35,13 +35,13 @@ def compare(tmp_path):
 
 def test_equal_recordings(compare):
     """A step that was made twice counts twice; the attributes alone are no difference."""
-    again = [line(3, leg=1), line(4, leg=1, attributes={"net.calls": "1"})]
-    assert compare([*map(line, (1, 2, 3)), *again, line(5, leg=1), line(6, leg=1)]) is None
+    again = [line(3, segment=1), line(4, segment=1, attributes={"net.calls": "1"})]
+    assert compare([*map(line, (1, 2, 3)), *again, line(5, segment=1), line(6, segment=1)]) is None
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_is_compared(compare, part):
-    found = compare([line(1), line(2, leg=1, **{part: {"a": "1", "b": "3"}})])
+    found = compare([line(1), line(2, segment=1, **{part: {"a": "1", "b": "3"}})])
     assert (found.step, found.resumed_after, found.part, found.name, found.others) == (2, 1, part, "b", 0)
     assert (found.expected, found.found) == ("2", "3")
     assert found.output == ""
@@ -60,13 +60,13 @@ def test_a_tensor_too_many(compare):
 
 
 def test_the_earliest_step_counts(compare):
-    """Of the first leg's step 5 and the second's step 4."""
-    found = compare([line(5, loss={}), line(4, leg=1, parameters={})])
+    """Of the first segment's step 5 and the second's step 4."""
+    found = compare([line(5, loss={}), line(4, segment=1, parameters={})])
     assert (found.step, found.resumed_after) == (4, 3)
 
 
 def test_probable_causes(compare):
     fault = {"attributes": {"net.calls": "1"}, "outputs": [["net.up", "x"], ["net", "z"]]}
-    found = compare([line(4, leg=1, loss={}, **fault)])
+    found = compare([line(4, segment=1, loss={}, **fault)])
     assert found.attributes == (("net.calls", "4", "1"),)
     assert found.output == "net"

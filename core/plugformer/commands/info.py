@@ -172,7 +172,7 @@ def describe_options(component: type) -> list[Option]:
 
 
 def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
-    """Returns what a JSON Schema allows, in words.
+    """Returns a description of the values that a JSON Schema allows.
 
     Args:
         schema: Of one value.

@@ -20,10 +20,10 @@ from plugformer.commands.parameters import AsJson, LocalManifest, installed
 from plugformer.commands.printing import print_table, print_text, terminal_width
 from plugformer.errors import RegistryError, nearest
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, Other, Registry, State
+from plugformer.registry import Entry, EntryKind, Registry, State
 from plugformer.terminal import aligned, clipped, display_width, printable
 
-KINDS: tuple[str, ...] = (*(kind.value for kind in Kind), *(other.value for other in Other))
+KINDS: tuple[str, ...] = (*(kind.value for kind in Kind), *(other.value for other in EntryKind))
 
 EXAMPLES = (
     "plugformer list attention",
@@ -95,7 +95,7 @@ def as_record(entry: Entry) -> dict[str, Any]:
 def _chosen(registry: Registry, kind: str | None) -> list[Entry]:
     if kind is not None and kind not in KINDS:
         raise RegistryError(f"unknown kind {kind!r}{nearest(kind, KINDS)}\nknown: {', '.join(KINDS)}")
-    components = (entry for entry in registry.entries() if entry.kind is not Other.PLUGIN)
+    components = (entry for entry in registry.entries() if entry.kind is not EntryKind.PLUGIN)
     rest = (registry.tasks(), registry.commands(), registry.hooks(), registry.plugins())
     everything = [*components, *chain(*rest)]
     ordered = sorted(everything, key=lambda entry: KINDS.index(entry.kind))
@@ -172,7 +172,7 @@ class LastCheck:
         return clipped(f"{brief} ({self.options})", _WIDEST) if self.options else brief
 
     def as_json(self) -> dict[str, str | bool]:
-        """Returns what scripts read."""
+        """Returns the listing as data, for scripts."""
         names = ("summary", "passed", "stale", "plugformer", "day", "options")
         return {name: getattr(self, name) for name in names}
 

@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         _leave(1)
     except OSError as error:  # a full disk behind standard output, a file that vanished
-        _leave(2, _complaint(error))
+        _leave(2, _format_error(error))
     except SystemExit as end:  # of a command that is done, or of Typer about a mistake
         _leave(end.code)
     except KeyboardInterrupt:
@@ -217,7 +217,7 @@ def _leave(status: str | int | None, message: str = "") -> NoReturn:
         # What is left in the buffer has nowhere to go; Python would try again at exit, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
         gone = isinstance(error, BrokenPipeError)
-        status, message = (1, message) if gone else (2, message or _complaint(error))
+        status, message = (1, message) if gone else (2, message or _format_error(error))
     if message:
         lines = (clipped(line, _LONGEST) for line in printable(message).split("\n"))
         with contextlib.suppress(OSError):  # the status still tells how it ended
@@ -225,7 +225,7 @@ def _leave(status: str | int | None, message: str = "") -> NoReturn:
     sys.exit(status)
 
 
-def _complaint(error: OSError) -> str:
+def _format_error(error: OSError) -> str:
     """Returns what the user reads about a file; what was open already has no name in the error."""
     if error.filename is None and error.errno in _UNWRITABLE:
         return f"Error: standard output cannot be written: {error.strerror}"

@@ -49,7 +49,7 @@ LocalManifest: TypeAlias = Annotated[
 
 
 def examples(lines: Iterable[str]) -> str:
-    """Returns what stands below a command's help."""
+    """Returns the text below a command's help."""
     # The line with \b alone tells the formatter to leave the lines after it as they are.
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 

@@ -16,7 +16,7 @@ from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 
 from plugformer.errors import RegistryError
-from plugformer.registry import Entry, Other, Owner, Registry, State
+from plugformer.registry import Entry, EntryKind, Owner, Registry, State
 from plugformer.registry.discovery import BUILT_IN
 
 AT_ONCE = 4
@@ -34,9 +34,9 @@ def probed(entries: Sequence[Entry], registry: Registry, limit: float) -> list[E
     usable = [entry for entry in entries if entry.state is not State.QUARANTINED]
     plugins: dict[Owner, list[Entry]] = defaultdict(list)
     for entry in usable:
-        if entry.kind not in (Other.TASK, Other.PLUGIN):
+        if entry.kind not in (EntryKind.TASK, EntryKind.PLUGIN):
             plugins[entry.owner].append(entry)
-    causes = {entry: _misplaced(entry, registry) for entry in usable if entry.kind is Other.TASK}
+    causes = {entry: _misplaced(entry, registry) for entry in usable if entry.kind is EntryKind.TASK}
     causes |= dict(_tried(plugins.values(), limit, construct=True))
     return [_marked(entry, causes.get(entry, "")) for entry in entries]
 
@@ -99,7 +99,7 @@ class Attempt:
         yield from zip(self.entries, self.causes, strict=False)
         untried = self.entries[len(self.causes) :]
         if untried:
-            end = f"did not finish in {self.limit:g} s" if late else _ending(self.process.exitcode or 0)
+            end = f"did not finish in {self.limit:g} s" if late else _exit_reason(self.process.exitcode or 0)
             why = f"loading {untried[0].target} {end}"
             yield untried[0], why
             yield from ((entry, f"not tried, because {why}") for entry in untried[1:])
@@ -125,7 +125,7 @@ def _tried(groups: Iterable[list[Entry]], limit: float, *, construct: bool) -> I
 
 
 def _context() -> BaseContext:
-    """Returns how to start processes: forked from one that has imported torch, where that is safe."""
+    """Returns a start method for processes: forked from one that has imported torch, where that is safe."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -147,14 +147,14 @@ def _try(entries: list[Entry], said: Connection, construct: bool) -> None:
     try_entries(entries, said, construct=construct)
 
 
-def _ending(status: int) -> str:
+def _exit_reason(status: int) -> str:
     if status < 0:
         return f"ended the process by {signal.Signals(-status).name}"
     return f"ended the process with status {status}"
 
 
 def _misplaced(entry: Entry, registry: Registry) -> str:
-    """Returns what is wrong with the place of a task's file, or an empty text."""
+    """Returns the fault of a task file's location, or an empty text."""
     try:
         registry.find_task(f"{entry.distribution}:{entry.name}")
     except RegistryError as error:

@@ -15,7 +15,7 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.hooks.manager import HookManager
 from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, Other
+from plugformer.registry import Entry, EntryKind
 from plugformer.registry.loading import (
     advice,
     guarded,
@@ -26,7 +26,7 @@ from plugformer.registry.loading import (
 )
 from plugformer.registry.options import checked_options, options_model
 
-_SIZES: dict[str, Any] = {"width": 24, "heads": 4, "hidden_width": 20, "max_length": 16}
+_SIZES: dict[str, Any] = {"width": 24, "heads": 4, "ffn_width": 20, "max_length": 16}
 _PLACES = (
     Place(),
     Place(layer=3, layers=4),
@@ -57,7 +57,7 @@ def try_entries(entries: Iterable[Entry], results: Connection, *, construct: boo
 
 def _cause(entry: Entry, *, construct: bool) -> str:
     try:
-        if entry.kind is Other.HOOKS:
+        if entry.kind is EntryKind.HOOKS:
             HookManager([load_module(entry.target, label(entry), advice(entry))], warn=lambda _: None)
         elif entry.kind not in list(Kind):
             load_attribute(entry.target, label(entry), advice(entry))

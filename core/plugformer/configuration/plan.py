@@ -109,7 +109,7 @@ def context(settings: Model, place: Place) -> ModelContext:
     return ModelContext(
         width=settings.width,
         heads=settings.heads,
-        hidden_width=settings.hidden_width,
+        ffn_width=settings.ffn_width,
         dropout=settings.dropout,
         attention_dropout=settings.attention_dropout,
         max_length=settings.max_length,

@@ -38,7 +38,7 @@ class ResolvedTask:
     tree: Mapping
 
     def origin(self, path: tuple[Key, ...]) -> Origin | None:
-        """Returns where the value at a path was written, or else the mapping that it is missing from."""
+        """Returns the origin of the value at a path, or else of the mapping that it is missing from."""
         return origin_of(self.tree, path)
 
     def problem(self, path: tuple[Key, ...], message: str, hint: str = "") -> Problem:

@@ -16,7 +16,7 @@ def dump(task: Task) -> str:
 
 
 def as_dict(task: Task) -> dict[str, Any]:
-    """Returns what `dump` writes, as it is read back: mappings, lists, texts and numbers."""
+    """Returns the content of what `dump` writes: mappings, lists, texts and numbers."""
     tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
     return tree
 

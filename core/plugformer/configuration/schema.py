@@ -73,7 +73,7 @@ def _point(slot: Any, key: str) -> None:
 
 
 def _component(registry: Registry, kind: Kind, core: Schema, definitions: Schema) -> Schema:
-    """Returns what may stand where a component of a kind does: a name, or a block.
+    """Returns the schema of a component of a kind: a name, or a block.
 
     A block without a name adds options to the inherited one, whichever that is.
     """
@@ -133,7 +133,7 @@ def _core_properties(model: type[BaseModel] | None) -> Schema:
 
 
 def _names(entry: Entry) -> list[str]:
-    """Returns how a task may name a component: bare unless it is in conflict, or with its distribution."""
+    """Returns the names of a component in a task: bare unless it is in conflict, or with its distribution."""
     qualified = f"{entry.distribution}:{entry.name}"
     return [qualified] if entry.state is State.CONFLICT else [entry.name, qualified]
 

@@ -165,7 +165,7 @@ def _monitor(task: Task) -> Iterator[Finding]:
 
 
 def origin_of(tree: Mapping, path: tuple[Key, ...], *, key: bool = False) -> Origin | None:
-    """Returns where the value at a path was written, or the innermost mapping around it that somebody wrote.
+    """Returns the origin of the value at a path, or of the innermost mapping around it that was written.
 
     Args:
         tree: The merged layers.

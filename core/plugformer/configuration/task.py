@@ -224,7 +224,7 @@ class InitializeFrom(Settings):
 class Model(Settings):
     """The model: its sizes, and the names of its parts."""
 
-    renamed = {"placement": "residual"}
+    renamed = {"placement": "residual", "hidden_width": "ffn_width"}
 
     architecture: Component = Field(
         description="encoder-decoder or decoder-only to generate text, encoder-only to label it."
@@ -232,7 +232,9 @@ class Model(Settings):
     width: Width = Field(default=128, description="Size of the residual stream.")
     heads: Size = Field(default=4, description="Attention heads; most attentions divide the width by them.")
     layers: Layers = Field(default=2, description="Layers of the encoder, and of the decoder.")
-    hidden_width: Size = Field(default=512, description="Hidden units of a feed-forward network.")
+    ffn_width: Size = Field(
+        default=512, description="Size of the hidden layer of a feed-forward network: d_ff, dim_feedforward."
+    )
     dropout: Rate = Field(default=0.1, description="Rate on embeddings and on the output of each sublayer.")
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
     max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
@@ -277,6 +279,7 @@ class Training(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
+    renamed = {"stream": "replicate", "accumulation": "batches_per_update"}
 
     epochs: Count | None = Field(
         default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if not given."
@@ -290,8 +293,10 @@ class Training(Settings):
     batch_size: Count | None = Field(
         default=None, description="Examples of a batch, instead of batch_tokens."
     )
-    accumulation: Count = Field(
-        default=1, description="Batches per update; several processes share them, at least one for each."
+    batches_per_update: Count = Field(
+        default=1,
+        description="Batches whose gradients one update accumulates, counted over all processes; each has at "
+        "least one.",
     )
     gradient_checkpointing: bool = Field(
         default=False,
@@ -320,7 +325,7 @@ class Training(Settings):
         default=0.0, description="Share of probability spread over all outputs in the training loss."
     )
     seed: Seed = Field(default=1, description="Of initial values, the order of examples and dropout.")
-    stream: Seed = Field(
+    replicate: Seed = Field(
         default=0,
         description="Another one gives other initial values and dropout with the same order of examples.",
     )
@@ -347,13 +352,13 @@ class Training(Settings):
     )
 
     @property
-    def stream_seed(self) -> int:
-        """The seed of initial values and dropout: in stream 0 `seed`, in others unlike any process's."""
-        if self.stream == 0:
+    def replicate_seed(self) -> int:
+        """The seed of initial values and dropout: in replicate 0 `seed`, in others unlike any process's."""
+        if self.replicate == 0:
             return self.seed
         import numpy as np
 
-        return int(np.random.SeedSequence(self.seed, spawn_key=(self.stream,)).generate_state(1)[0])
+        return int(np.random.SeedSequence(self.seed, spawn_key=(self.replicate,)).generate_state(1)[0])
 
 
 class DecodingBlock(Component):

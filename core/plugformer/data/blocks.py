@@ -192,7 +192,7 @@ class _Blocks:
             raise DataError(
                 f"train{share}: none of its {count.rows:,} rows can be used ({count}); check the files, "
                 "raise model.max_length or data.length.max, or, if there are fewer examples than shares, "
-                f"lower training.accumulation{faults}"
+                f"lower training.batches_per_update{faults}"
             )
         self._start = Place(passes=self._start.passes + 1)
         self._open()

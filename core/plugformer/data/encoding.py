@@ -143,7 +143,7 @@ class EncodedSplit:
         return np.stack(sides, axis=1)
 
     def example(self, row: int) -> Example:
-        """Returns what an example says, by column, a label by its name; nothing of a piece."""
+        """Returns the values of an example by column, a label by its name; none for a piece."""
         if self._packed is not None:
             return {}
         found = dict(self._texts[int(self._rows[row])])
@@ -153,7 +153,7 @@ class EncodedSplit:
         return found
 
     def inputs(self, row: int) -> Example:
-        """Returns what an example gives, by column; nothing of a piece."""
+        """Returns the input values of an example by column; none for a piece."""
         given = {column.name for column in self._type.columns if column.role == "input"}
         return {name: value for name, value in self.example(row).items() if name in given}
 
@@ -179,7 +179,7 @@ class EncodedSplit:
     def units(
         self, unit: Literal["characters", "bytes"], targets: Int[ndarray, " examples"]
     ) -> Float[ndarray, " examples"]:
-        """Returns how many characters or bytes each example's output texts have.
+        """Returns the number of characters or bytes of each example's output texts.
 
         Args:
             unit: Which of the two.

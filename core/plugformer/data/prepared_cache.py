@@ -91,7 +91,7 @@ class PreparedEntry:
 
     @classmethod
     def find(cls, key: str) -> "PreparedEntry | None":
-        """Returns what was stored under a key, or None.
+        """Returns the entry stored under a key, or None.
 
         Raises:
             DataError: Something was, but it is damaged.
@@ -139,7 +139,7 @@ class PreparedEntry:
         )
         content = content.model_copy(update={"checksum": content.expected_checksum()})
         (folder / _LIST).write_text(content.model_dump_json(), encoding="utf-8")
-        return cls._of(content, _stored(folder, key))
+        return cls._from_content(content, _stored(folder, key))
 
     @classmethod
     def _open(cls, folder: Path) -> "PreparedEntry":
@@ -149,10 +149,10 @@ class PreparedEntry:
         for name, expected in content.files.items():
             if files_version([folder / name]) != expected:
                 raise ValueError(f"{name} is not what was written")
-        return cls._of(content, folder)
+        return cls._from_content(content, folder)
 
     @classmethod
-    def _of(cls, content: _Content, folder: Path) -> "PreparedEntry":
+    def _from_content(cls, content: _Content, folder: Path) -> "PreparedEntry":
         names = enumerate(content.splits)
         splits = {name: Dataset.from_file(str(folder / f"{number}.arrow")) for number, name in names}
         return cls(folder, splits, content.hashes, content.learned, content.task_type, content.notices)

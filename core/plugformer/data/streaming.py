@@ -84,7 +84,7 @@ class ReadCount:
         )
 
     def notices(self, split: str) -> list[str]:
-        """Returns what people should know of bad rows."""
+        """Returns notices about bad rows."""
         if not self.bad:
             return []
         few = self.bad <= FEW * self.rows

@@ -18,17 +18,19 @@ class CachedSession(Session):
         model: The model, in evaluation mode.
         batch: What is to be continued; read here.
         constraint: What outputs must respect.
-        keys: Each example's number in the whole input.
+        sentence_ids: Each example's number in the whole input.
 
     Raises:
         NotFiniteError: The model's scores are not finite. Later tokens raise it from `extend`.
     """
 
-    def __init__(self, model: Generative, batch: Batch, constraint: Constraint, keys: list[int]) -> None:
+    def __init__(
+        self, model: Generative, batch: Batch, constraint: Constraint, sentence_ids: list[int]
+    ) -> None:
         self.model = model
-        self._keys = keys
+        self._sentence_ids = sentence_ids
         self._progress = constraint.start(model.input_lengths(batch), model.room(batch))
-        self._sentences = torch.arange(len(keys), device=batch.device)
+        self._sentences = torch.arange(len(sentence_ids), device=batch.device)
         self._log_probabilities = self._next(self._start(batch))
 
     def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
@@ -48,9 +50,9 @@ class CachedSession(Session):
         return self._sentences
 
     @property
-    def keys(self) -> list[int]:
+    def sentence_ids(self) -> list[int]:
         """Each sentence's number in the whole input."""
-        return self._keys
+        return self._sentence_ids
 
     @property
     def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
@@ -88,7 +90,7 @@ class CachedSession(Session):
         """
         endless = ending.isnan() | (self._progress.at_limit & ending.isneginf())
         if endless.any():
-            raise not_finite(min(self._keys[row] for row in self._sentences[endless].tolist()))
+            raise not_finite(min(self._sentence_ids[row] for row in self._sentences[endless].tolist()))
 
 
 def not_finite(key: int) -> NotFiniteError:

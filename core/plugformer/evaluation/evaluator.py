@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.decoding import not_finite
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.evaluation.report import Report, Score, in_class_order, scored
@@ -67,7 +67,7 @@ class Answers(NamedTuple):
 
     @classmethod
     def to(cls, split: EncodedSplit, rows: Sequence[int], predictions: Sequence[Prediction]) -> "Answers":
-        """Returns what was answered to some examples of a split."""
+        """Returns the answers to some examples of a split."""
         return cls(
             [split.input(row) for row in rows],
             [prediction.output for prediction in predictions],
@@ -75,7 +75,7 @@ class Answers(NamedTuple):
         )
 
     def columns(self, metric: OutputMetric | SourceMetric) -> tuple[list[Any], ...]:
-        """Returns what a metric's `statistics` take."""
+        """Returns the arguments of a metric's `statistics`."""
         return tuple(self) if isinstance(metric, SourceMetric) else (self.predictions, self.references)
 
 
@@ -120,7 +120,7 @@ class Evaluator:
     predictor: Predictor
     metrics: dict[str, Metric]
     classes: Sequence[str] = ()
-    processes: Processes = ALONE
+    processes: Processes = SINGLE_PROCESS
 
     @property
     def output_metrics(self) -> dict[str, OutputMetric | SourceMetric]:
@@ -135,7 +135,7 @@ class Evaluator:
         return {name: each for name, each in self.metrics.items() if isinstance(each, LikelihoodMetric)}
 
     def likelihoods(self, split: EncodedSplit) -> SplitLikelihoods:
-        """Returns how probable the right answers are, each target given those before it."""
+        """Returns the likelihoods of the targets, each given those before it."""
         own = self.processes.share(range(len(split)))
         columns = np.zeros((3, len(split)))
         with evaluating(self.predictor.model):
@@ -148,7 +148,7 @@ class Evaluator:
 
     def answers(self, split: EncodedSplit, rows: Sequence[int]) -> list[Prediction]:
         """Returns the model's answers to some rows, in their order."""
-        with self.processes.together():
+        with self.processes.raise_everywhere():
             own = self.predictor.predict(split, self.processes.share(rows))
         shares = self.processes.gather(own)
         return [shares[place % len(shares)][place // len(shares)] for place in range(len(rows))]

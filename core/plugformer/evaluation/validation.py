@@ -59,7 +59,7 @@ class Validation:
         )
 
     def samples(self) -> list[Sample]:
-        """Returns what the model answers to a few examples."""
+        """Returns the model's answers to a few examples."""
         return self._samples(self.shown, self.evaluator.answers(self.split, self.shown))
 
     def _samples(self, rows: Sequence[int], predictions: Sequence[Prediction]) -> list[Sample]:

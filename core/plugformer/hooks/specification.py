@@ -162,7 +162,7 @@ class Comparison:
         return {**record, "error": self.error or None, "input": self.example, "likely": self.likely}
 
     def __str__(self) -> str:
-        """Returns what went wrong, for people."""
+        """Returns the error message."""
         if self.error:
             return f"{self.name}: {self.error}"
         return f"{self.name}: log-probabilities differ by {self.difference:.3g}, more than {TOLERANCE}"

@@ -11,7 +11,7 @@ from plugformer.interfaces.batch import (
     Ragged,
     Side,
     Tokens,
-    take_tokens,
+    unpad,
 )
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.data import Data, require_columns, require_one_text
@@ -103,5 +103,5 @@ __all__ = [
     "next_tokens",
     "require_columns",
     "require_one_text",
-    "take_tokens",
+    "unpad",
 ]

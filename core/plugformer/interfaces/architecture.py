@@ -99,7 +99,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def limits(self, max_length: int, level: Level) -> Limits:
-        """Returns how many tokens fit into a model whose sequences have at most `max_length` positions."""
+        """Returns the most tokens of texts whose sequences have at most `max_length` positions."""
 
     @abstractmethod
     def build(self, builder: Any, sizes: Sizes, level: Level) -> "Model":

@@ -31,13 +31,13 @@ class State(ABC):
 class Attention(nn.Module, ABC):
     """Attention in two steps, so that caching is a property of the core and every component has it.
 
-    Full self-attention is `attend(x, project(x, at), scope)`. Cross-attention projects the encoder's output
-    once per sequence. Incremental decoding appends `project(x_t, at)` to the state it keeps.
+    Full self-attention is `attend(x, project(x, positions), scope)`. Cross-attention projects the encoder's
+    output once per sequence. Incremental decoding appends `project(x_t, positions)` to the state it keeps.
 
-    What is kept decides the state. In `plugformer_blocks`, `PerPosition` holds something of each token, and
-    `Recurrent` is for mixers that decode from a summary of the past: `project` maps each token by itself, and
-    `attend` does what depends on the tokens before. A state that drops old tokens keeps the positions of the
-    others beside them and reads with `scope.over(kept)`.
+    What is kept decides the state. In `plugformer_blocks`, `PositionwiseState` holds something of each token,
+    and `Recurrent` is for mixers that decode from a summary of the past: `project` maps each token by itself,
+    and `attend` does what depends on the tokens before. A state that drops old tokens keeps the positions of
+    the others beside them and reads with `scope.over(kept)`.
 
     A component is constructed as `SomeAttention(model, **options)` with a `ModelContext` and its own keyword
     options, which are validated from the constructor's annotations. Where it makes no sense, such as a
@@ -55,18 +55,18 @@ class Attention(nn.Module, ABC):
     reads_layer: int | None = None
 
     @abstractmethod
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
-        """Returns what queries read of `memory`, whose tokens stand at the positions `at`.
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
+        """Returns the state that queries read: `memory` projected, its tokens at `positions`.
 
         What later tokens read of `project(cat(a, b))` must equal what they read of
-        `project(a).append(project(b))`. Keys are rotated here with `at.rotate(heads)`.
+        `project(a).append(project(b))`. Keys are rotated here with `positions.rotate(heads)`.
         """
 
     @abstractmethod
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads from the state, as far as the scope allows.
+        """Returns the attention output of each query over the part of the state that the scope allows.
 
         Queries are rotated here with `scope.query.rotate(heads)`; masks and biases are the scope's.
         `plugformer_blocks.softmax_attention` applies these for an attention that is built on a softmax.

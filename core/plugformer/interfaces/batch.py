@@ -168,9 +168,7 @@ class Encoded:
         return 0 if one is None else len(one.lengths)
 
 
-def take_tokens(
-    x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]
-) -> Float[Tensor, "tokens width"]:
+def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:
     """Returns some rows of `x`, none of them twice, which makes the gradient cheap: each has one place."""
     taken: Tensor = _Taken.apply(x, rows)
     return taken

@@ -47,7 +47,7 @@ class ModelContext:
     Attributes:
         width: D, the size of the residual stream.
         heads: H, the number of query heads (of softmax maps).
-        hidden_width: Size of the hidden layer of a feed-forward network.
+        ffn_width: Size of the hidden layer of a feed-forward network.
         dropout: Rate on embeddings and on each sublayer's output; applied by the core.
         attention_dropout: Rate on attention weights; 0 unless the task sets it.
         max_length: Longest sequence, in tokens, that the model must be able to process.
@@ -56,7 +56,7 @@ class ModelContext:
 
     width: int
     heads: int
-    hidden_width: int
+    ffn_width: int
     dropout: float = 0.0
     attention_dropout: float = 0.0
     max_length: int = 512

@@ -129,5 +129,5 @@ class Data(ABC):
         return ""
 
     def notices(self) -> Sequence[str]:
-        """Returns what people should know of the last `load`, such as rows left out; nothing by default."""
+        """Returns notices about the last `load`, such as rows left out; none by default."""
         return ()

@@ -35,7 +35,7 @@ class Session(ABC):
 
     @property
     @abstractmethod
-    def keys(self) -> list[int]:
+    def sentence_ids(self) -> list[int]:
         """For each sentence its number in the whole input, whatever the batches: seeds of random choices."""
 
     @property

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class FeedForward(nn.Module, ABC):
     """A network applied to every real token alone; the layer has taken the padding out.
 
-    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` (whose `hidden_width`
-    it honours) and its own keyword options. A loss of its own (such as the balance of routed experts) is left
+    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` (whose `ffn_width`
+    it honors) and its own keyword options. A loss of its own (such as the balance of routed experts) is left
     in the attribute `auxiliary_loss`, a scalar that the core collects after the forward pass and clears.
 
     Attributes:

@@ -83,7 +83,7 @@ class Head(nn.Module, ABC):
     def logits(
         self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch *length outputs"]:
-        """Returns unnormalised scores: of every position, or at level `sequence` (batch, outputs).
+        """Returns unnormalized scores: of every position, or at level `sequence` (batch, outputs).
 
         Those of a position depend on its own hidden state alone, whatever stands at positions that are not
         real.
@@ -112,7 +112,7 @@ class Head(nn.Module, ABC):
         targets: Shaped[Tensor, " batch *length"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns how probable each example's targets are; by default each by itself, by its logits.
+        """Returns the likelihoods of each example's targets; by default of each by itself, by its logits.
 
         The log-probabilities add up to the negative of `loss` in evaluation mode.
         """

@@ -22,12 +22,12 @@ class Hook:
 
     generator: torch.Generator
     """Where random numbers come from, on the CPU. For each batch, loss and step it is seeded from the task's
-    seed and stream, the component's name in the list, the hook, the update and the batch within it; so
+    seed and replicate, the component's name in the list, the hook, the update and the batch within it; so
     resuming, other hooks and the number of processes change nothing. (With `training.shard` parameters are
     parts, and each process adds the same numbers to its own.)"""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a resumed training needs, for checkpoints; nothing by default.
+        """Returns the state that a resumed training needs, for checkpoints; empty by default.
 
         Tensors, numbers, texts, and lists, tuples and mappings of them. A tensor of a parameter's shape under
         the parameter's name is shared out like the parameter where `training.shard` is set.

@@ -107,7 +107,7 @@ class OutputMetric(Metric):
         """
 
     def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)
-        """Returns what others must know to compare scores, on one line; by default nothing."""
+        """Returns the signature to report with a score, on one line; empty by default."""
         return ""
 
     def table(

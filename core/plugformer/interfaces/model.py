@@ -46,7 +46,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
-        """Returns what the head should predict, and which hidden states it predicts from.
+        """Returns the targets of the head, and the hidden states that it predicts them from.
 
         The two are its `targets` and `real`. Of questions the targets mean nothing, but `real` is right.
         """
@@ -81,7 +81,7 @@ class Model(nn.Module, ABC):
         return self.head.logits(self.hidden(batch), self.targets(batch)[1])
 
     def likelihoods(self, batch: Batch) -> Likelihoods:
-        """Returns how probable each example's targets are, given the right answers so far."""
+        """Returns the likelihoods of each example's targets under teacher forcing."""
         return self.head.likelihoods(self.hidden(batch), *self.targets(batch))
 
     def best(self, batch: Batch) -> Best:
@@ -105,7 +105,7 @@ class Generative(Model):
 
     @abstractmethod
     def begin(self, batch: Batch) -> tuple[Past, Int[Tensor, " batch"]]:
-        """Returns what is kept of all that is given but the last token, and that token."""
+        """Returns the cache of all given tokens but the last, and that token."""
 
     @abstractmethod
     def step(self, tokens: Tokens, past: Any) -> Float[Tensor, "rows new width"]:
@@ -117,7 +117,7 @@ class Generative(Model):
 
     @abstractmethod
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
-        """Returns how many tokens each output may have, END not counted, before the model is at its end."""
+        """Returns the most tokens that each output may have, END not counted, within the model's length."""
 
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
@@ -126,7 +126,7 @@ def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tenso
 
 
 def _take_auxiliary_losses(modules: Iterable[nn.Module]) -> list[Float[Tensor, ""]]:
-    """Returns what components left in `auxiliary_loss`, and removes it."""
+    """Returns the auxiliary losses that components left in `auxiliary_loss`, and removes them."""
     return [loss for module in modules if (loss := module.__dict__.pop("auxiliary_loss", None)) is not None]
 
 

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 
 class Norm(nn.Module, ABC):
-    """A normalisation over the last axis, each token by itself.
+    """A normalization over the last axis, each token by itself.
 
     A component is constructed as `SomeNorm(model, **options)` with a `ModelContext` and its own options.
     """
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
-        """Returns `x`, normalised over its last axis."""
+        """Returns `x`, normalized over its last axis."""

@@ -69,11 +69,11 @@ class Positions:
         """Number of positions along the sequence, padding included."""
         return self.real.shape[1]
 
-    def under(self, encoding: "PositionalEncoding") -> "Positions":
+    def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
         """Returns the same positions, to be read by another encoding."""
         return self if encoding is self.encoding else Positions(self.index, self.real, self.padding, encoding)
 
-    def following(self, real: Bool[Tensor, "batch new"], padding: Padding) -> "Positions":
+    def advance(self, real: Bool[Tensor, "batch new"], padding: Padding) -> "Positions":
         """Returns the positions of new tokens that come after these."""
         if self.padding is Padding.NONE and padding is not Padding.ANYWHERE:
             return Positions.of(real, self.encoding, padding, start=self.length)
@@ -81,7 +81,7 @@ class Positions:
         index = (before + real.long().cumsum(1) - 1).clamp(min=0)
         return Positions(index, real, padding, self.encoding)
 
-    def then(self, new: "Positions") -> "Positions":
+    def concatenate(self, new: "Positions") -> "Positions":
         """Returns these positions followed by `new` ones along the sequence."""
         batch = max(self.index.shape[0], new.index.shape[0])
         index = torch.cat([self.index.expand(batch, -1), new.index.expand(batch, -1)], dim=1)
@@ -100,7 +100,7 @@ class Positions:
         """Applies the encoding's rotation to query or key heads standing at these positions."""
         return self.encoding.rotate(heads, self)
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """Returns `make()`, computed the first time only: what all layers of a stack share."""
         if key not in self._memo:
             self._memo[key] = make()
@@ -147,7 +147,7 @@ class PositionalEncoding(nn.Module):
         query: Positions,  # noqa: ARG002
         key: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "#batch maps query key"] | None:
-        """Returns what is added to the attention scores of every softmax map, or None for nothing.
+        """Returns the bias of the attention scores of every softmax map, or None for none.
 
         None (rather than zeros) lets attention run without a (query, key) matrix in memory.
         """
@@ -160,7 +160,7 @@ class PositionalEncoding(nn.Module):
         query: Positions,  # noqa: ARG002
         key: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "#batch #heads query key"] | None:
-        """Returns what is added to the products of queries and keys, before they are scaled, or None.
+        """Returns the bias of the products of queries and keys, before they are scaled, or None.
 
         For encodings whose bias depends on what the tokens are: relative position representations (Shaw et
         al. 2018: https://arxiv.org/abs/1803.02155), Transformer-XL (https://arxiv.org/abs/1901.02860),

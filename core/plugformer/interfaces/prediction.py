@@ -19,11 +19,11 @@ class Level(StrEnum):
     NEXT_TOKEN = "next-token"  # noqa: S105 (no password)
     """One state for each position of the output, which sees what stands before and predicts what follows.
 
-    Translation, language modelling.
+    Translation, language modeling.
     """
 
     TOKEN = "token"  # noqa: S105
-    """One state for each token of the input, which sees all of it: tagging, masked language modelling."""
+    """One state for each token of the input, which sees all of it: tagging, masked language modeling."""
 
     SEQUENCE = "sequence"
     """All states of the input together: classification, regression."""

@@ -29,7 +29,7 @@ class Sublayer(ABC):
 
     @abstractmethod
     def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-        """Returns what the sublayer makes of `hidden`, after dropout."""
+        """Returns the sublayer's output for `hidden`, after dropout."""
 
     @abstractmethod
     def added(

@@ -44,7 +44,7 @@ class Scope:
         return Scope(self.query, self.key, causal=self.causal, observer=observer)
 
     def over(self, key: Positions) -> "Scope":
-        """Returns what the same queries see of other keys.
+        """Returns the scope of the same queries over other keys.
 
         For an attention whose state holds fewer positions than `key` lists: a window that drops old tokens
         keeps their positions beside them, and reads in their scope.
@@ -61,7 +61,7 @@ class Scope:
         begin within a layer that is computed twice.
         """
         if self.bias is not None:
-            _ = self.merged
+            _ = self.attn_mask
 
     @property
     def cross(self) -> bool:
@@ -82,8 +82,8 @@ class Scope:
             self.observer.record(name, value)
 
     @cached_property
-    def top_left_causal(self) -> bool:
-        """Whether a causal mask aligned at the top left corner is all the mask that real queries need.
+    def is_causal(self) -> bool:
+        """The `is_causal` of scaled_dot_product_attention: a causal mask from the top left corner suffices.
 
         True for whole sequences padded on the right: padding then comes after every real query. False for a
         step against a cache, where the last query sees all keys.
@@ -98,8 +98,8 @@ class Scope:
         return self.key.padding is Padding.NONE and nothing_ahead
 
     @cached_property
-    def allowed(self) -> Bool[Tensor, "#batch 1 #query key"]:
-        """Which keys each query may see, from padding and causality."""
+    def mask(self) -> Bool[Tensor, "#batch 1 #query key"]:
+        """The attention mask, from padding and causality: True where a query may attend to a key."""
         real = self.key.real[:, None, None, :]
         if not self.causal:
             return real
@@ -115,18 +115,20 @@ class Scope:
         query_heads: Float[Tensor, "batch heads query head_width"],
         key_heads: Float[Tensor, "batch groups key head_width"],
     ) -> Float[Tensor, "#batch #heads query key"] | None:
-        """Returns what the positional encoding adds to the products of these heads, or None.
+        """Returns the positional encoding's bias of the products of these heads, or None.
 
         It differs from layer to layer, so nothing is kept. An attention with a softmax asks.
         """
         return self.query.encoding.content_bias(query_heads, key_heads, self.query, self.key)
 
     @cached_property
-    def merged(self) -> Float[Tensor, "#batch #maps #query key"] | Bool[Tensor, "#batch 1 #query key"] | None:
-        """Mask and bias in one tensor for scaled_dot_product_attention; None where nothing is masked.
+    def attn_mask(
+        self,
+    ) -> Float[Tensor, "#batch #maps #query key"] | Bool[Tensor, "#batch 1 #query key"] | None:
+        """The `attn_mask` of scaled_dot_product_attention: mask and bias in one, None where there are none.
 
         Boolean when there is no bias, else the bias with minus infinity where attention is not allowed.
         """
         if self.bias is None:
-            return None if self.unmasked else self.allowed
-        return self.bias if self.unmasked else self.bias.masked_fill(~self.allowed, -torch.inf)
+            return None if self.unmasked else self.mask
+        return self.bias if self.unmasked else self.bias.masked_fill(~self.mask, -torch.inf)

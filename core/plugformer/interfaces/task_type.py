@@ -143,7 +143,7 @@ class TaskType(ABC):
         There is a list for each example; BEGIN, END and padding come later. Training, evaluation and
         prediction all come here, so that they cannot differ. The same examples give the same numbers.
         Questions lack the columns of outputs; at level `token` they have targets all the same, since these
-        say which tokens are to be labelled: any number there, IGNORED elsewhere.
+        say which tokens are to be labeled: any number there, IGNORED elsewhere.
 
         Args:
             examples: Columns with a value for each example.

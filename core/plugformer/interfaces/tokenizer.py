@@ -46,7 +46,7 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def tokens(self, row: Sequence[int]) -> list[str]:
-        """Returns how each token of a row is spelled, for people to read."""
+        """Returns the spelling of each token of a row, for people to read."""
 
     def sampling(self, generator: "np.random.Generator") -> "Tokenizer":  # noqa: ARG002 (a default)
         """Returns a tokenizer that draws how it cuts texts; by default this one, which draws nothing.
@@ -79,21 +79,21 @@ class Tokenizer(ABC):
                 found += [word] if row == [UNKNOWN] or not single else single
         return found
 
-    def pieces(self, *, first: bool) -> list[bytes]:
-        """Returns what each token adds to a text, in UTF-8: the text of a row is its tokens' pieces in a row.
+    def token_bytes(self, *, at_start: bool) -> list[bytes]:
+        """Returns the UTF-8 bytes that each token adds to a text, which is those of its tokens in a row.
 
-        Patterns of outputs are spelled with them. Empty for special tokens, and for a token that adds nothing
-        or whose piece cannot be told; no pattern then uses it. Found by decoding each token alone or behind
-        another one; a tokenizer whose tokens may be parts of characters says it better itself.
+        Patterns of outputs are matched by them. Empty for special tokens, and for a token that adds nothing
+        or whose bytes are not known; no pattern then uses it. Found by decoding each token alone or after
+        another one; a tokenizer whose tokens may be parts of characters should override this.
 
         Args:
-            first: Of tokens at the beginning of a text, which some tokenizers decode without the space that
-                they put between words; else of tokens behind others.
+            at_start: Of tokens at the beginning of a text, which some tokenizers decode without the space
+                that they put between words; else of tokens after others.
         """
         ordinary = range(len(SPECIAL_TOKENS), self.size)
         alone = self.decode([[number] for number in ordinary])
         texts = alone
-        if not first:
+        if not at_start:
             front, before = next(
                 ((number, text) for number, text in zip(ordinary, alone, strict=True) if text), (END, "")
             )

@@ -33,11 +33,11 @@ from plugformer.model.encoder import Encoder, TokenEmbedding
 from plugformer.model.initialization import draw_own_values, initialize
 from plugformer.model.layer import Layer
 from plugformer.registry import Registry
-from plugformer.threads import settle_vector_functions
+from plugformer.threads import warm_up_mkl
 
 
 def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True) -> Model:
-    """Returns the model that a task describes, its initial values drawn from the task's seed and stream.
+    """Returns the model that a task describes, its initial values drawn from the task's seed and replicate.
 
     Args:
         task: Its settings.
@@ -50,8 +50,8 @@ def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True
         ConfigurationError: A component refuses its options or the model's sizes.
         RegistryError: A component cannot be loaded.
     """
-    settle_vector_functions()
-    seed = task.training.stream_seed
+    warm_up_mkl()
+    seed = task.training.replicate_seed
     with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
         architecture = create_architecture(task, registry)
         level = create_task_type(task, registry).level

@@ -104,8 +104,8 @@ class Cache:
         if self.target is None:
             self.target = Positions.of(real, encoding, padding)
             return self.target, self.target
-        new = self.target.following(real, padding)
-        self.target = self.target.then(new)
+        new = self.target.advance(real, padding)
+        self.target = self.target.concatenate(new)
         return new, self.target
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:

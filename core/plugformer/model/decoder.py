@@ -59,19 +59,19 @@ class Decoder(nn.Module):
         layers = cast("Sequence[Layer]", self.layers)
         if memory is None:
             return Cache(layer_caches(layers))
-        source = memory.positions.under(self.cross_position)
+        source = memory.positions.with_encoding(self.cross_position)
         readers = [cast("Attention", layer.cross_attention) for layer in layers]
         projections = [partial(each.project, memory.hidden, source) for each in readers]
         return Cache(layer_caches(layers, projections), source)
 
     def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of the next tokens; the cache then holds them too."""
-        at, so_far = cache.extend(tokens.real, tokens.padding, self.position)
-        scope = Scope(at, so_far, causal=True)
+        positions, so_far = cache.extend(tokens.real, tokens.padding, self.position)
+        scope = Scope(positions, so_far, causal=True)
         cross = None
         if cache.source is not None:
-            cross = Scope(at.under(self.cross_position), cache.source, causal=False)
-        x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
+            cross = Scope(positions.with_encoding(self.cross_position), cache.source, causal=False)
+        x = self.dropout(self.position.embed(self.embedding(tokens.ids), positions))
         layers = cast("Iterable[Layer]", self.layers)
         x = compute_layers(layers, x, scope, cache.layers, cross, recompute=self.recompute and self.training)
         output: Tensor = self.final_norm(x)

@@ -47,7 +47,7 @@ class Dropout(nn.Module):
         dropped = min(round(self.rate * LEVELS), LEVELS - 1)
         numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
-        # In place, because a comparison with a boolean result is not vectorised.
+        # In place, because a comparison with a boolean result is not vectorized.
         return levels.ge_(dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
 
     def extra_repr(self) -> str:

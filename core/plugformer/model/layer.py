@@ -17,7 +17,7 @@ from plugformer.interfaces import (
     Residual,
     Scope,
     Sublayer,
-    take_tokens,
+    unpad,
 )
 from plugformer.model.cache import AttentionCache, LayerCache, Project
 from plugformer.model.dropout import Dropout
@@ -124,15 +124,15 @@ class _WithDropout(Sublayer):
 
 
 def at_real_tokens(
-    network: FeedForward, x: Float[Tensor, "batch length width"], at: Positions
+    network: FeedForward, x: Float[Tensor, "batch length width"], positions: Positions
 ) -> Float[Tensor, "batch length width"]:
     """Applies a network to the real tokens alone; at padding the result is zero."""
     tokens = x.flatten(0, 1)
-    if at.padding is Padding.NONE:
+    if positions.padding is Padding.NONE:
         everywhere: Tensor = network(tokens)
         return everywhere.reshape(x.shape)
-    rows = at.once("rows of real tokens", lambda: at.real.flatten().nonzero().squeeze(1))
-    output: Tensor = network(take_tokens(tokens, rows))
+    rows = positions.cached("rows of real tokens", lambda: positions.real.flatten().nonzero().squeeze(1))
+    output: Tensor = network(unpad(tokens, rows))
     return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
 
 

@@ -96,7 +96,7 @@ def _counting(model: Model, counter: FlopCounterMode, found: Counter[str]) -> It
 
 
 def _flops_by_path(model: Model, counter: FlopCounterMode) -> dict[str, int]:
-    """Returns what was counted in each module of the stacks."""
+    """Returns the counts of each module of the stacks."""
     # The counter names modules after the class of the outermost one called: here the stacks, not the model.
     stacks = {type(stack).__name__: path for path, stack in model.named_children() if path != "head"}
     flops = {}

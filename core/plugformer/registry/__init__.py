@@ -7,7 +7,7 @@ from plugformer.lazy import lazily
 from plugformer.registry.catalog import Registry
 from plugformer.registry.discovery import Plugin
 from plugformer.registry.loading import interface_of
-from plugformer.registry.manifest import Entry, Manifest, Other, Owner, State, parse
+from plugformer.registry.manifest import Entry, EntryKind, Manifest, Owner, State, parse
 
 if TYPE_CHECKING:
     from plugformer.registry.options import checked_options, options_model
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entry",
+    "EntryKind",
     "Kind",
     "Manifest",
-    "Other",
     "Owner",
     "Plugin",
     "Registry",

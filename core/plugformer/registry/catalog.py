@@ -21,7 +21,7 @@ from plugformer.registry.discovery import (
     normalized,
 )
 from plugformer.registry.loading import advice, guarded, label, load_component
-from plugformer.registry.manifest import Entry, Other, Owner, State
+from plugformer.registry.manifest import Entry, EntryKind, Owner, State
 
 CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
 """The commands that no manifest names."""
@@ -70,7 +70,7 @@ class Registry:
 
     @classmethod
     def built_in(cls) -> Self:
-        """Returns what Plugformer's own manifest offers, without any plugin."""
+        """Returns the registry of Plugformer's own manifest, without any plugin."""
         return cls([discover_built_in()])
 
     def with_local(self, file: Path) -> Self:
@@ -95,19 +95,19 @@ class Registry:
         """
         if kind is not None:
             return list(self._by_kind[_kind(kind)])
-        return [entry for each in (*Kind, Other.PLUGIN) for entry in self._by_kind[each]]
+        return [entry for each in (*Kind, EntryKind.PLUGIN) for entry in self._by_kind[each]]
 
     def tasks(self) -> list[Entry]:
         """Returns all tasks by name."""
-        return list(self._by_kind[Other.TASK])
+        return list(self._by_kind[EntryKind.TASK])
 
     def commands(self) -> list[Entry]:
         """Returns the commands that manifests name, Plugformer's own included, by name."""
-        return list(self._by_kind[Other.COMMAND])
+        return list(self._by_kind[EntryKind.COMMAND])
 
     def hooks(self) -> list[Entry]:
         """Returns the modules with hook implementations that plugins name, by name."""
-        return list(self._by_kind[Other.HOOKS])
+        return list(self._by_kind[EntryKind.HOOKS])
 
     def plugins(self) -> list[Entry]:
         """Returns the installed plugins and local manifests, by name; their summaries say what they offer."""
@@ -115,9 +115,11 @@ class Registry:
 
     def offered_by(self, distribution: str) -> list[Entry]:
         """Returns everything that a distribution offers, its plugin first; nothing if there is none."""
-        everything = (entry for kind in (*Kind, *Other) for entry in self._by_kind[kind])
+        everything = (entry for kind in (*Kind, *EntryKind) for entry in self._by_kind[kind])
         own = [
-            entry for entry in everything if entry.kind is not Other.PLUGIN and _is_by(entry, distribution)
+            entry
+            for entry in everything
+            if entry.kind is not EntryKind.PLUGIN and _is_by(entry, distribution)
         ]
         return [*(each for each in self.plugins() if _is_by(each, distribution)), *own]
 
@@ -139,7 +141,7 @@ class Registry:
         Raises:
             RegistryError: The task is unknown, in conflict or quarantined, or its file is not there.
         """
-        entry = self._find(Other.TASK, name)
+        entry = self._find(EntryKind.TASK, name)
         package, _, path = entry.target.partition(":")
         folders = locate(package).submodule_search_locations or ()
         for folder in folders:
@@ -155,7 +157,7 @@ class Registry:
         Raises:
             RegistryError: The command is unknown, in conflict or quarantined.
         """
-        return self._find(Other.COMMAND, name)
+        return self._find(EntryKind.COMMAND, name)
 
     def load(self, kind: Kind | str, name: str) -> type:
         """Imports a component's class.
@@ -188,7 +190,7 @@ class Registry:
         values = checked_options(component, options, label(entry))
         return guarded(label(entry), "constructing it", lambda: component(*context, **values), advice(entry))
 
-    def known(self, kind: Kind | Other) -> str:
+    def known(self, kind: Kind | EntryKind) -> str:
         """Returns all usable names of a kind, by distribution: `gqa, mha (plugformer 0.1.0); ...`."""
         names: dict[Owner, list[str]] = defaultdict(list)
         for entry in self._by_kind[kind]:
@@ -197,13 +199,13 @@ class Registry:
         owners = sorted(names, key=lambda owner: (owner != BUILT_IN, str(owner)))
         return "; ".join(f"{', '.join(names[owner])} ({owner})" for owner in owners) or "none"
 
-    def _find(self, kind: Kind | Other, name: str) -> Entry:
+    def _find(self, kind: Kind | EntryKind, name: str) -> Entry:
         distribution, _, bare = name.rpartition(":")
         found = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
         usable = [entry for entry in found if entry.state is not State.QUARANTINED]
         if len(usable) == 1:
             return usable[0]
-        if kind is Other.COMMAND and (own := [entry for entry in usable if entry.owner == BUILT_IN]):
+        if kind is EntryKind.COMMAND and (own := [entry for entry in usable if entry.owner == BUILT_IN]):
             return own[0]  # no plugin takes the place of a command
         if usable:
             raise RegistryError(_conflict(kind, bare, usable))
@@ -211,13 +213,13 @@ class Registry:
             raise RegistryError(f"{label(found[0])} is quarantined: {found[0].cause}")
         raise RegistryError(self._unknown(kind, name))
 
-    def _unknown(self, kind: Kind | Other, name: str) -> str:
+    def _unknown(self, kind: Kind | EntryKind, name: str) -> str:
         names = [entry.name for entry in self._by_kind[kind] if entry.state is not State.QUARANTINED]
         lines = [
             f"unknown {kind} {name!r}{nearest(name.rpartition(':')[2], names)}",
             f"known: {self.known(kind)}",
         ]
-        if broken := [str(entry.owner) for entry in self._by_kind[Other.PLUGIN]]:
+        if broken := [str(entry.owner) for entry in self._by_kind[EntryKind.PLUGIN]]:
             lines.append(f"quarantined, so not searched: {', '.join(broken)} (`plugformer list` says why)")
         return "\n".join(lines)
 
@@ -242,16 +244,16 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
 
 def _marked(entry: Entry, offers: list[Entry]) -> Entry:
     others = [str(other.owner) for other in offers if other is not entry]
-    if entry.kind is Other.COMMAND and entry.name in CORE_COMMANDS:
+    if entry.kind is EntryKind.COMMAND and entry.name in CORE_COMMANDS:
         others.append(str(BUILT_IN))
-    standing = entry.kind is Other.COMMAND and entry.owner == BUILT_IN
+    standing = entry.kind is EntryKind.COMMAND and entry.owner == BUILT_IN
     if standing or entry.state is State.QUARANTINED or not others:
         return entry
     cause = f"{', '.join(others)} offers the same name; {_way_out([entry], offers)}"
     return replace(entry, state=State.CONFLICT, cause=cause)
 
 
-def _conflict(kind: Kind | Other, name: str, entries: list[Entry]) -> str:
+def _conflict(kind: Kind | EntryKind, name: str, entries: list[Entry]) -> str:
     offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in entries)
     return f"{kind} {name!r} is offered by {offers}\n{_way_out(entries, entries)}"
 
@@ -282,7 +284,7 @@ def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any
     """Constructs an installed component, for use in any PyTorch program.
 
     Example:
-        `create("attention", "gqa", ModelContext(width=128, heads=4, hidden_width=512), kv_heads=2)`
+        `create("attention", "gqa", ModelContext(width=128, heads=4, ffn_width=512), kv_heads=2)`
 
     Args:
         kind: Its kind, such as "attention".

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import plugformer
 from plugformer.errors import RegistryError
-from plugformer.registry.manifest import Entry, Manifest, Other, Owner, State, parse
+from plugformer.registry.manifest import Entry, EntryKind, Manifest, Owner, State, parse
 
 GROUP = "plugformer"
 MANIFEST = "registry.yaml"
@@ -64,10 +64,14 @@ class Plugin:
     @property
     def entry(self) -> Entry:
         """The plugin itself; its summary counts what it offers."""
-        words: dict[str, str] = {Other.TASK: "task", Other.COMMAND: "command", Other.HOOKS: "hook module"}
+        words: dict[str, str] = {
+            EntryKind.TASK: "task",
+            EntryKind.COMMAND: "command",
+            EntryKind.HOOKS: "hook module",
+        }
         counts = Counter(words.get(entry.kind, "component") for entry in self.manifest.entries)
         return Entry(
-            Other.PLUGIN,
+            EntryKind.PLUGIN,
             self.owner.distribution,
             "",
             ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items()),

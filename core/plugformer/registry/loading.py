@@ -161,7 +161,7 @@ def advice(entry: Entry) -> str:
 
 
 def label(entry: Entry) -> str:
-    """Returns how messages name an entry: `attention 'gqa' (plugformer 0.1.0)`."""
+    """Returns an entry's name for messages: `attention 'gqa' (plugformer 0.1.0)`."""
     return f"{entry.kind} {entry.name!r} ({Owner(entry.distribution, entry.version)})"
 
 

@@ -30,7 +30,7 @@ class State(StrEnum):
     BROKEN = "broken"
 
 
-class Other(StrEnum):
+class EntryKind(StrEnum):
     """What a manifest offers besides components, and the plugin itself."""
 
     TASK = "task"
@@ -68,7 +68,7 @@ class Entry:
         file: Of what a local manifest offers, that manifest's path; else empty.
     """
 
-    kind: Kind | Other
+    kind: Kind | EntryKind
     name: str
     target: str
     summary: str = ""
@@ -134,9 +134,15 @@ class _Checker:
                 for kind, block in self._kinds(root)
                 for entry in self._entries(block, ("components", kind.value), "class", kind, is_attribute)
             ),
-            *self._entries(self._mapping(root, (), "tasks"), ("tasks",), "file", Other.TASK, is_task_file),
             *self._entries(
-                self._mapping(root, (), "commands"), ("commands",), "function", Other.COMMAND, is_attribute
+                self._mapping(root, (), "tasks"), ("tasks",), "file", EntryKind.TASK, is_task_file
+            ),
+            *self._entries(
+                self._mapping(root, (), "commands"),
+                ("commands",),
+                "function",
+                EntryKind.COMMAND,
+                is_attribute,
             ),
             *self._hooks(root),
         ]
@@ -154,7 +160,7 @@ class _Checker:
         block: Mapping,
         path: tuple[Key, ...],
         target_key: str,
-        kind: Kind | Other,
+        kind: Kind | EntryKind,
         valid: Callable[[str], bool],
     ) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
@@ -204,7 +210,7 @@ class _Checker:
         names = [value for value in values if isinstance(value, str) and is_module(value)]
         if not isinstance(node, Sequence) or len(names) != len(values):
             self.problems.append(Problem(node.origin, ("hooks",), "expected a list of module names"))
-        return [Entry(Other.HOOKS, name, name) for name in names]
+        return [Entry(EntryKind.HOOKS, name, name) for name in names]
 
     def _mapping(self, parent: Mapping, path: tuple[Key, ...], key: Key) -> Mapping:
         """Returns the mapping under a key; an empty one if there is nothing."""

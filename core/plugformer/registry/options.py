@@ -102,7 +102,7 @@ def _strict(annotation: Any) -> Any:
 
 
 def _described(docstring: str) -> dict[str, str]:
-    """Returns what a Google docstring says about each argument under `Args:`."""
+    """Returns the descriptions of arguments under `Args:` of a Google docstring."""
     described: dict[str, str] = {}
     name = None
     _, _, section = docstring.partition("\nArgs:\n")

@@ -68,7 +68,7 @@ def _reached(module: str) -> dict[str, bytes]:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Returns where a module is, without importing its packages; None for the name of an attribute."""
+    """Returns the location of a module without importing its packages; None for the name of an attribute."""
     package, *parts = name.split(".")
     try:
         spec = find_spec(package)

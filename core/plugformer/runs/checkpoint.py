@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 from torch import Tensor, nn
 
 from plugformer.data.blocks import Place
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.generators import generator_states, restore_generators
 from plugformer.runs.files import read_json, replacing, verify_checksums, write_checksums
@@ -103,7 +103,9 @@ class TrainingState:
     hooks: Mapping[str, Stateful] = field(default_factory=dict)
 
 
-def save_checkpoint(folder: Path, state: TrainingState, keep: int, processes: Processes = ALONE) -> Path:
+def save_checkpoint(
+    folder: Path, state: TrainingState, keep: int, processes: Processes = SINGLE_PROCESS
+) -> Path:
     """Writes a checkpoint into `folder` and removes all but the newest `keep`.
 
     Args:
@@ -135,7 +137,7 @@ def _write(
         return path  # saved at this step already: nothing has moved since
     optimizer, tensors = split_tensors(optimizer_state, "optimizer")
     for process, states in enumerate(generators):
-        tensors |= {_of(process) + name: tensor for name, tensor in states.items()}
+        tensors |= {_rank_prefix(process) + name: tensor for name, tensor in states.items()}
     hooks = {name: split_tensors(kept, f"hook {name}") for name, kept in hook_states.items() if kept}
     with replacing(path) as temporary:
         temporary.mkdir()
@@ -165,7 +167,7 @@ def drop_old(folder: Path, keep: int) -> None:
 
 
 def load_checkpoint(
-    folder: Path, state: TrainingState, notify: Callable[[str], None], processes: Processes = ALONE
+    folder: Path, state: TrainingState, notify: Callable[[str], None], processes: Processes = SINGLE_PROCESS
 ) -> bool:
     """Restores the newest checkpoint in `folder` that is as it was written; returns False if there is none.
 
@@ -182,7 +184,7 @@ def load_checkpoint(
     path = processes.on_main(lambda: _newest_good(folder, notify))
     if path is None:
         return False
-    with processes.together():
+    with processes.raise_everywhere():
         saved = _restore(path, state, processes.index)
     if saved != processes.count:
         notify(
@@ -229,7 +231,7 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
                 hook.load_state_dict(join_tensors(states[name], kept))
         saved = int(record["processes"])
         if process < saved:
-            own = _of(process)
+            own = _rank_prefix(process)
             restore_generators(
                 {name.removeprefix(own): tensors[name] for name in tensors if name.startswith(own)}
             )
@@ -241,8 +243,8 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
     return saved
 
 
-def _of(process: int) -> str:
-    """Returns what the names of a process's generators begin with."""
+def _rank_prefix(process: int) -> str:
+    """Returns the prefix of the names of a process's generators."""
     return f"process/{process}/" if process else ""
 
 

@@ -166,7 +166,7 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     @property
-    def candidates(self) -> Path:
+    def averaging_checkpoints(self) -> Path:
         """The parameters that will be averaged; gone when the training has ended."""
         return self.path / "candidates"
 
@@ -229,7 +229,7 @@ class RunDirectory:
         Raises:
             RunError: Something cannot be removed.
         """
-        for folder in (self.path, self.checkpoints, self.candidates):
+        for folder in (self.path, self.checkpoints, self.averaging_checkpoints):
             remove_leftovers(folder)
 
     def rewind_log(self, step: int) -> None:
@@ -240,7 +240,7 @@ class RunDirectory:
         """
         if self.metrics.exists():
             lines = read_file(self.metrics).decode(errors="replace").splitlines(keepends=True)
-            stale = ["average"] if self.candidates.exists() else []
+            stale = ["average"] if self.averaging_checkpoints.exists() else []
             kept = [
                 line
                 for line in lines

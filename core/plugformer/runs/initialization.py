@@ -188,7 +188,7 @@ def _other_vocabularies(
 
 
 def _other_tokens(directory: RunDirectory, side: str, tokenizer: Tokenizer) -> str:
-    """Returns how a vocabulary differs from the run's; nothing if it does not."""
+    """Returns the difference of a vocabulary from the run's; empty if there is none."""
     file = learned_by(directory.path, side)
     with TemporaryDirectory() as folder:
         own = Path(folder, file.name)

@@ -13,7 +13,7 @@ from plugformer.data.preparation import prepare
 from plugformer.data.prepared_cache import missing_files
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError, PlugformerError, RegistryError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
@@ -175,7 +175,7 @@ class TrainedModel:
             notify(notice)
         return self.report(examples, name)
 
-    def report(self, split: EncodedSplit, name: str, processes: Processes = ALONE) -> Report:
+    def report(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
         """Returns the metrics on a split; with those of free outputs beside, if the task has constraints."""
         report = self.evaluator(processes).report(split, self.directory, name)
         if not self.task.decoding.constrained:
@@ -235,8 +235,8 @@ class TrainedModel:
             notify(notice)
         return data.splits[split]
 
-    def evaluator(self, processes: Processes = ALONE) -> Evaluator:
-        """Returns what measures this model with the task's metrics.
+    def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
+        """Returns an evaluator of this model with the task's metrics.
 
         Args:
             processes: Those that share the examples, all with the same model.
@@ -248,7 +248,7 @@ class TrainedModel:
         return Evaluator(self.predictor(), metrics, self.vocabularies.classes or (), processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
-        """Returns what answers with this model, the way its task decodes.
+        """Returns a predictor of this model, which decodes as its task says.
 
         Args:
             n_best: Outputs for each example.

@@ -68,7 +68,7 @@ def components(task: Task) -> set[tuple[Kind, str]]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], *parts: str) -> list[str]:
-    """Returns what changed between parts of two locks, one line each; all but versions if none is given."""
+    """Returns the changes between parts of two locks, one line each; all but versions if none is given."""
     lines = []
     for part in parts or ("components", "data"):
         before, now = old.get(part, {}), new.get(part, {})

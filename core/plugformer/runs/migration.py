@@ -7,27 +7,33 @@ from typing import Any
 
 from torch import Tensor
 
+from plugformer.configuration.task import Model, Training
 from plugformer.documents import Mapping, Node, Scalar
 from plugformer.kinds import Kind
+from plugformer.problems import Key
 from plugformer.registry.discovery import BUILT_IN
 
 _NEW_KINDS = (Kind.TASK_TYPE, Kind.ARCHITECTURE, Kind.RESIDUAL, Kind.INITIALIZATION)
 """Of what was no component once."""
 
+_RENAMED = {"model": Model.renamed, "training": Training.renamed}
+
 _NORM = re.compile(r"(\.layers\.\d+\.)(attention|cross_attention|feed_forward)_residual\.norm\.")
 
 
 def migrated_task(tree: Mapping) -> Mapping:
-    """Returns the task of a run.
+    """Returns the task of a run, with the keys that it would have today.
 
-    Before there were components of kind `residual`, it said `placement`, pre or post; and position `t5` took
-    half of its buckets for tokens ahead, also where attention is causal.
+    `Settings.renamed` of a block lists those that have other names now. Besides, in the time of
+    `model.placement`, position `t5` kept half of its buckets for tokens ahead where attention is causal, too.
     """
-    model = tree.items.get("model")
-    if not isinstance(model, Mapping) or "placement" not in model.items or "residual" in model.items:
-        return tree
-    changed = _both_directions(_renamed(model, "placement", "residual"))
-    return replace(tree, items={**tree.items, "model": changed})
+    renamed: dict[Key, Node] = {}
+    for name, keys in _RENAMED.items():
+        if isinstance(block := tree.items.get(name), Mapping):
+            changed = _with_keys_of_today(block, keys)
+            told = "placement" in block.items and "placement" not in changed.items
+            renamed[name] = _both_directions(changed) if told else changed
+    return replace(tree, items={**tree.items, **renamed})
 
 
 def migrated_tensors(tensors: Map[str, Tensor]) -> dict[str, Tensor]:
@@ -59,10 +65,12 @@ def migrated_lock(lock: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     return migrated
 
 
-def _renamed(mapping: Mapping, old: str, new: str) -> Mapping:
-    items = {new if key == old else key: item for key, item in mapping.items.items()}
-    keys = {new if key == old else key: origin for key, origin in mapping.keys.items()}
-    return replace(mapping, items=items, keys=keys)
+def _with_keys_of_today(block: Mapping, renamed: Map[str, str]) -> Mapping:
+    """Returns a block of a task under the new names of its keys; a key that is there by both stays."""
+    new = {old: now for old, now in renamed.items() if now not in block.items}
+    items = {new.get(str(key), key): item for key, item in block.items.items()}
+    keys = {new.get(str(key), key): origin for key, origin in block.keys.items()}
+    return replace(block, items=items, keys=keys)
 
 
 def _both_directions(node: Node, key: object = None) -> Node:

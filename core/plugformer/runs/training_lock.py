@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 
 NAME = ".training.lock"
@@ -14,7 +14,7 @@ NAME = ".training.lock"
 
 
 @contextmanager
-def training_lock(run: Path, processes: Processes = ALONE) -> Iterator[None]:
+def training_lock(run: Path, processes: Processes = SINGLE_PROCESS) -> Iterator[None]:
     """Keeps everybody else from training a run; reading it stays possible.
 
     Args:

@@ -9,7 +9,7 @@ from numpy import ndarray
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, Training
 from plugformer.data.order import Rows, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.evaluation.validation import Validation
 from plugformer.generators import seed_generators
@@ -39,7 +39,7 @@ def fit(
     data: PreparedData,
     observers: Iterable[object],
     notify: Callable[[str], None],
-    processes: Processes = ALONE,
+    processes: Processes = SINGLE_PROCESS,
 ) -> None:
     """Trains from the last checkpoint, or from the beginning; the model ends with what the run has saved.
 
@@ -68,20 +68,20 @@ def fit(
     steps = _planned(trained.task.training, epoch_steps)
     arguments = trained.registry.arguments
     run = Run(trained.directory, trained.task, trained.model, steps, epoch_steps, arguments)
-    with processes.together():
+    with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
     parallel = parallel_of(trained.model, trained.task.training, trained.registry, notify, processes)
     trainer = _trainer(trained, run, stream, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
-    seed_generators(trained.task.training.stream_seed, processes.index)  # of dropout
-    _take_up(trainer, directory, notify, processes)
-    parallel.spread()
-    log.go_on(trainer.progress.unlogged)
+    seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
+    _restore_checkpoint(trainer, directory, notify, processes)
+    parallel.shard_from_full()
+    log.resume_from(trainer.progress.unlogged)
     try:
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
             _advise(trainer, notify)
-            with parallel.whole():
+            with parallel.full_model():
                 samples = trainer.guard.evaluated(validation.samples)
             hooks.call("samples_shown", run=trainer.run, samples=samples)
         trainer.fit()
@@ -107,7 +107,7 @@ def _advise(trainer: Trainer, notify: Callable[[str], None]) -> None:
         )
 
 
-def _take_up(
+def _restore_checkpoint(
     trainer: Trainer, directory: RunDirectory, notify: Callable[[str], None], processes: Processes
 ) -> None:
     """Restores the last checkpoint, if there is one, and removes what a killed process left behind."""
@@ -117,7 +117,7 @@ def _take_up(
     needed = trainer.progress.best is not None and not trainer.has_ended
     processes.on_main(lambda: drop_old(directory.checkpoints, trainer.settings.keep_checkpoints))
     processes.on_main(lambda: directory.rewind_log(step))
-    processes.on_main(lambda: trainer.candidates.rewind(step, needed=needed))
+    processes.on_main(lambda: trainer.averaging.rewind(step, needed=needed))
     if resumed:
         notify(f"resumed after update {step} of {trainer.run.steps}")
 
@@ -170,7 +170,7 @@ def _trainer(
 
 
 def updates(settings: Training, data: PreparedData) -> int:
-    """Returns how many updates a training makes if nothing ends it earlier."""
+    """Returns the number of updates of a training that nothing ends earlier."""
     return settings.steps or _planned(settings, _stream(settings, data)[1])
 
 
@@ -190,7 +190,7 @@ def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:
         return train.batch(rows, epoch=(settings.seed, epoch))
 
     stream = PreparedBatches(order=order, fetch=fetch, describe=train.described)
-    return stream, -(-len(order(0)) // settings.accumulation)  # rounded up
+    return stream, -(-len(order(0)) // settings.batches_per_update)  # rounded up
 
 
 def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Callable[[int], list[Rows]]:

@@ -17,7 +17,7 @@ class MetricsLog:
         self._sums = Unlogged()
         self._last: Update | None = None
 
-    def go_on(self, sums: Unlogged) -> None:
+    def resume_from(self, sums: Unlogged) -> None:
         """Adds to these sums from now on; a checkpoint has saved them in the middle of a line."""
         self._sums = sums
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 import torch
 from torch import Tensor, nn
 
-from plugformer.distributed import ALONE, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import NotFiniteError
 from plugformer.generators import restore_generators
 from plugformer.hooks.specification import Run
@@ -126,7 +126,7 @@ class NotFiniteGuard:
         run: Run,
         state: TrainingState,
         describe: Callable[[int], str],
-        processes: Processes = ALONE,
+        processes: Processes = SINGLE_PROCESS,
     ) -> None:
         self._run = run
         self._state = state
@@ -225,7 +225,7 @@ class NotFiniteGuard:
             if saved
             else "no checkpoint has been saved yet: train again"
         )
-        self._processes.end(NotFiniteError("\n  ".join([problem, *details, _ADVICE, last])))
+        self._processes.abort(NotFiniteError("\n  ".join([problem, *details, _ADVICE, last])))
 
 
 def _figures(loss: float, norm: float) -> str:

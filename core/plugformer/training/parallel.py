@@ -53,7 +53,7 @@ def accelerator(settings: Training, **options: Any) -> Accelerator:
 class Parallel(ABC):
     """A model as the processes that train it hold it.
 
-    Methods are meetings: all processes call them in the same order, and equally often.
+    Methods are collectives: all processes call them in the same order, and equally often.
 
     Attributes:
         accelerator: Knows this process's device and number formats.
@@ -65,10 +65,10 @@ class Parallel(ABC):
 
     @abstractmethod
     def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
-        """Returns what an optimizer updates, by the names that the model gives."""
+        """Returns the parameters that an optimizer updates, by the names that the model gives."""
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Returns what makes the steps of an optimizer of `named_parameters`."""
+        """Returns the optimizer prepared to make steps on `named_parameters`."""
         prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
         return prepared
 
@@ -87,27 +87,27 @@ class Parallel(ABC):
 
     @abstractmethod
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns where losses and gradients are computed; these become the mean over the processes.
+        """Returns a context for losses and gradients; these become the mean over the processes.
 
         Args:
             last: Whether no other batch of the update follows.
         """
 
     @abstractmethod
-    def complete(self, norm: Tensor) -> Tensor:
+    def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm of all gradients, from that of `model`'s."""
 
     @abstractmethod
-    def gather(self) -> None:
-        """Brings the whole model up to date."""
+    def unshard(self) -> None:
+        """Copies the parameters of all processes into the full model."""
 
     @abstractmethod
-    def spread(self) -> None:
-        """Goes on with the parameters that the whole model has been given."""
+    def shard_from_full(self) -> None:
+        """Takes the parameters over from the full model, which has been given others."""
 
     @abstractmethod
-    def whole(self) -> AbstractContextManager[Model]:
-        """Returns where each process has the whole model, up to date and on its device, for any use."""
+    def full_model(self) -> AbstractContextManager[Model]:
+        """Returns a context in which each process has the full model, up to date and on its device."""
 
 
 class Replicated(Parallel):
@@ -140,20 +140,20 @@ class Replicated(Parallel):
         return loss
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns where gradients add up until the last batch, with whose they are exchanged."""
+        """Returns a context in which gradients add up, to be exchanged with those of the last batch."""
         return nullcontext() if last else self.accelerator.no_sync(self.model)
 
-    def complete(self, norm: Tensor) -> Tensor:
+    def reduce_norm(self, norm: Tensor) -> Tensor:
         """Returns the norm as it is."""
         return norm
 
-    def gather(self) -> None:
+    def unshard(self) -> None:
         """Does nothing: the whole model is the one that is trained."""
 
-    def spread(self) -> None:
+    def shard_from_full(self) -> None:
         """Does nothing: the whole model is the one that is trained."""
 
     @contextmanager
-    def whole(self) -> Iterator[Model]:
+    def full_model(self) -> Iterator[Model]:
         """Yields the model."""
         yield self._whole

@@ -20,11 +20,11 @@ class Share(NamedTuple):
 
     Attributes:
         batches: What it computes.
-        spare: A batch to compute in vain, where other processes have one more.
+        dummy: A batch that counts for nothing, computed where other processes have one more.
     """
 
     batches: list[Batch]
-    spare: list[Batch]
+    dummy: list[Batch]
 
 
 class BatchStream(ABC):
@@ -36,7 +36,7 @@ class BatchStream(ABC):
 
     @abstractmethod
     def next(self, progress: Progress, count: int, processes: Processes) -> Share:
-        """Returns this process's batches of the next update; a meeting of all processes.
+        """Returns this process's batches of the next update; a collective.
 
         Args:
             progress: Holds the place in the stream, which moves on.
@@ -50,14 +50,14 @@ class BatchStream(ABC):
 
     @abstractmethod
     def complete(self, progress: Progress, processes: Processes) -> None:
-        """Brings the places of all processes into the progress that is to be saved; a meeting of them."""
+        """Brings the places of all processes into the progress that is to be saved; a collective."""
 
     @abstractmethod
     def close(self) -> None:
         """Ends what goes on in the background."""
 
     def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:  # noqa: ARG002 (for others)
-        """Returns what people should know of what was read, nothing by default; a meeting of processes."""
+        """Returns notices about what was read, none by default; a collective."""
         return ()
 
 
@@ -145,9 +145,9 @@ class StreamedBatches(BatchStream):
         """
         self._count = count
         own = list(processes.share(range(count)))
-        spare = [0] if len(own) * processes.count < count else []
-        with processes.together():
-            batches = [self._next(number, progress) for number in own + spare]
+        dummy = [0] if len(own) * processes.count < count else []
+        with processes.raise_everywhere():
+            batches = [self._next(number, progress) for number in own + dummy]
         progress.epoch = max(reader.place.passes for reader in self._readers.values())
         return Share(batches[: len(own)], batches[len(own) :])
 
@@ -166,7 +166,7 @@ class StreamedBatches(BatchStream):
         self._background.shutdown(wait=False, cancel_futures=True)
 
     def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:
-        """Returns what was read and left out so far."""
+        """Returns the counts of what was read and left out so far."""
         self.complete(progress, processes)
         total = sum((place.count for place in progress.places), ReadCount())
         return [f"train: read {total}", *total.notices("train")]
@@ -184,7 +184,7 @@ class StreamedBatches(BatchStream):
         if len(progress.places) != self._count:
             raise RunError(
                 f"the checkpoint has places for {len(progress.places)} batches of an update, the task makes "
-                f"{self._count}; put training.accumulation back, or begin a new run"
+                f"{self._count}; put training.batches_per_update back, or begin a new run"
             )
         return BlockReader(
             self._examples,

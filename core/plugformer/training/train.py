@@ -76,19 +76,19 @@ def train(
     started = time.perf_counter()
     processes = Processes.join()
     notify = notify if processes.main else _say_nothing
-    with processes.together():
+    with processes.raise_everywhere():
         resolved = validate(resolve(task, overrides, registry))
-        resolved = _dealt_out(sized(resolved, DEFAULT_BATCH_TOKENS), processes, notify)
+        resolved = _round_up_batches(sized(resolved, DEFAULT_BATCH_TOKENS), processes, notify)
         where = environment(PartialState().device, processes.count, precision(resolved.task.training))
         for notice in resolved.notices:
             notify(notice)
     path = processes.on_main(lambda: _new_directory(task, out))
     data = _prepare(resolved, None, notify, processes)
     vocabularies = data.vocabularies
-    with processes.together():
+    with processes.raise_everywhere():
         resolved.raise_for(unscored(resolved.task, resolved.registry, data.splits["validation"]))
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
-    with processes.together():
+    with processes.raise_everywhere():
         taken = take_over(resolved, model, vocabularies)
     trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
     processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies, where, taken))
@@ -131,21 +131,21 @@ def resume(
     started = time.perf_counter()
     processes = Processes.join()
     notify = notify if processes.main else _say_nothing
-    with processes.together():
+    with processes.raise_everywhere():
         directory = RunDirectory.open(run)
         refuse_links(run)
     with training_lock(run, processes):
-        with processes.together():
+        with processes.raise_everywhere():
             resolved = resolve_run(directory, registry, duration(overrides))
             vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
         data = _prepare(resolved, vocabularies, notify, processes)
-        with processes.together():
+        with processes.raise_everywhere():
             now = make_lock(resolved.task, resolved.registry, data.hashes)
             before = migrated_lock(directory.lock(), now)
             changed = refuse_changes(before, now, allow=allow_changes)
         if changed:
             notify("\n  ".join(["going on with other components:", *changed]))
-        with processes.together():
+        with processes.raise_everywhere():
             changed += _other_duration(directory, resolved, data, notify) if overrides else []
         if changed:
             processes.on_main(lambda: _record(directory, resolved.task, {**before, **now}, changed))
@@ -159,7 +159,7 @@ def resume(
 def _other_duration(
     directory: RunDirectory, resolved: ResolvedTask, data: PreparedData, notify: Notify
 ) -> list[str]:
-    """Returns how the duration of a run's training changes, on one line; nothing if it does not.
+    """Returns the change of a run's training duration, on one line; empty if there is none.
 
     Raises:
         ConfigurationError: It has made more updates already.
@@ -170,7 +170,7 @@ def _other_duration(
     old, new = updates(before, data), updates(settings, data)
     if new < made:
         raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
-    if before.average and made >= old and not directory.candidates.exists():
+    if before.average and made >= old and not directory.averaging_checkpoints.exists():
         raise RunError(
             f"{directory.path} has ended, and the parameters that its average is made of are gone: "
             "begin a new run to train longer"
@@ -200,22 +200,22 @@ def _say_nothing(_: str) -> None:
     """Stands for `notify` in all processes but the main one."""
 
 
-def _dealt_out(resolved: ResolvedTask, processes: Processes, notify: Notify) -> ResolvedTask:
+def _round_up_batches(resolved: ResolvedTask, processes: Processes, notify: Notify) -> ResolvedTask:
     """Returns the task with a multiple of the processes as its batches of an update, so that none is idle."""
     training = resolved.task.training
-    batches = -(-training.accumulation // processes.count) * processes.count
-    if batches == training.accumulation:
+    batches = -(-training.batches_per_update // processes.count) * processes.count
+    if batches == training.batches_per_update:
         return resolved
     notify(
-        f"training.accumulation is {batches} instead of {training.accumulation}: "
+        f"training.batches_per_update is {batches} instead of {training.batches_per_update}: "
         f"{processes.count} processes share the batches of an update"
     )
-    training = training.model_copy(update={"accumulation": batches})
+    training = training.model_copy(update={"batches_per_update": batches})
     return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
 
 
 def _new_directory(task: str, out: Path | None) -> Path:
-    """Returns where a new run will be."""
+    """Returns the directory of a new run."""
     path = out or Path("runs", f"{short_name(task)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     RunDirectory.require_possible(path)
     return path

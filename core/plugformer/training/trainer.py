@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.distributed import ALONE, Processes, SpokenFor
+from plugformer.distributed import SINGLE_PROCESS, Processes, ReportedByMainProcess
 from plugformer.errors import InterruptedRunError, RegistryError
 from plugformer.generators import generator_states
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
-from plugformer.runs.candidates import Candidates, step_of
+from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
@@ -82,7 +82,7 @@ class Trainer:
         evaluate: Callable[[int], Evaluation],
         monitor: Monitor,
         hooks: HookManager,
-        processes: Processes = ALONE,
+        processes: Processes = SINGLE_PROCESS,
     ) -> None:
         self.run = run
         self.settings = run.task.training
@@ -95,8 +95,10 @@ class Trainer:
         self.hooks = hooks
         self.processes = processes
         self.directory = RunDirectory(run.directory)
-        self.candidates = Candidates(
-            self.directory.candidates, self.settings.average, higher_is_better=monitor.higher_is_better
+        self.averaging = AveragingCheckpoints(
+            self.directory.averaging_checkpoints,
+            self.settings.average,
+            higher_is_better=monitor.higher_is_better,
         )
         self.guard = NotFiniteGuard(run, state, stream.describe, processes)
         self.accelerator = parallel.accelerator
@@ -127,7 +129,7 @@ class Trainer:
         interruption = Interruption()
         with interruption.watched():
             while not self.has_ended:
-                with self.processes.losing_none():
+                with self.processes.peer_failure_as_error():
                     update = self._update()
                 evaluate = self._is_time_to_evaluate()
                 # Without its evaluation a step is not complete: nothing would make up for it after resuming.
@@ -139,12 +141,12 @@ class Trainer:
         self._average()
 
     def _update(self) -> Update:
-        """Makes one update from `accumulation` batches; its loss is the mean over all their targets."""
+        """Makes one update from `batches_per_update` batches; its loss is the mean over all their targets."""
         started = time.perf_counter()
         generators = generator_states()
-        batches, spare = self.stream.next(self.progress, self.settings.accumulation, self.processes)
+        batches, dummy = self.stream.next(self.progress, self.settings.batches_per_update, self.processes)
         self.progress.step += 1
-        passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *spare])]
+        passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *dummy])]
         batches = passes[: len(batches)]
         model = self.run.model
         counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
@@ -154,15 +156,15 @@ class Trainer:
         losses: list[Loss] = []
         for number, batch in enumerate(passes):
             self._seed_hooks("training_loss", number)
-            spared = number >= len(batches)
+            is_dummy = number >= len(batches)
             last = number == len(passes) - 1
-            found = self._backward(batch.to(self.accelerator.device), targets, last=last, spare=spared)
-            losses += [] if spared else [found]
+            found = self._backward(batch.to(self.accelerator.device), targets, last=last, dummy=is_dummy)
+            losses += [] if is_dummy else [found]
         norm = self._clip()
         totals = torch.stack([each.total for each in losses]).tolist() if losses else []
         loss = float(self.processes.total([sum(totals)])[0]) / targets
-        if allowed := self.guard.allows(loss, norm, self.parallel.whole, batches, generators):
-            self.hooks.seed(self.settings.stream_seed, "optimizer_step", self.progress.step)
+        if allowed := self.guard.allows(loss, norm, self.parallel.full_model, batches, generators):
+            self.hooks.seed(self.settings.replicate_seed, "optimizer_step", self.progress.step)
             self._ask("optimizer_step", optimizer=self.optimizer, step=self.progress.step)
         self.optimizer.zero_grad()
         logged = self.progress.step % self.settings.log_every == 0
@@ -195,35 +197,35 @@ class Trainer:
     def _seed_hooks(self, hook: str, number: int) -> None:
         """Lets hooks draw other numbers for each batch of an update, whichever process has it."""
         batch = number * self.processes.count + self.processes.index
-        self.hooks.seed(self.settings.stream_seed, hook, self.progress.step, batch)
+        self.hooks.seed(self.settings.replicate_seed, hook, self.progress.step, batch)
 
     def _ask(self, hook: str, **arguments: object) -> Any:
         return self.hooks.ask(hook, run=self.run, model=self.parallel.trained, **arguments)
 
-    def _backward(self, batch: Batch, targets: int, *, last: bool, spare: bool) -> Loss:
-        """Adds a batch's gradients, of a spare one zeros; processes exchange them with the last one."""
+    def _backward(self, batch: Batch, targets: int, *, last: bool, dummy: bool) -> Loss:
+        """Adds a batch's gradients, of a dummy one zeros; processes exchange them with the last one."""
         with self.parallel.exchanging(last=last):
             loss = self.parallel.loss(batch, self.objective)
-            mean = loss.total / targets + loss.auxiliary / self.settings.accumulation
+            mean = loss.total / targets + loss.auxiliary / self.settings.batches_per_update
             # What is exchanged is the mean of the processes' gradients; wanted is their sum.
-            self.accelerator.backward(mean * (0 if spare else self.processes.count))
+            self.accelerator.backward(mean * (0 if dummy else self.processes.count))
         return loss
 
     def _clip(self) -> float:
         """Limits the gradients if the task says so; returns their norm, which is finite only if they are."""
         if self.settings.gradient_clipping is not None:
             limit = self.settings.gradient_clipping
-            norm = self.parallel.complete(self.accelerator.clip_grad_norm_(self.model.parameters(), limit))
+            norm = self.parallel.reduce_norm(self.accelerator.clip_grad_norm_(self.model.parameters(), limit))
         else:
             gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
-            norm = self.parallel.complete(nn.utils.get_total_norm(gradients))
+            norm = self.parallel.reduce_norm(nn.utils.get_total_norm(gradients))
             if not norm.isfinite():  # squares overflow earlier; the largest number takes longer to find
-                norm = self.parallel.complete(nn.utils.get_total_norm(gradients, norm_type=math.inf))
+                norm = self.parallel.reduce_norm(nn.utils.get_total_norm(gradients, norm_type=math.inf))
         scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
         return 0.0 if scaled else float(norm)
 
     def _accuracy(self, batch: Batch) -> float | None:
-        with self.parallel.whole() as model, evaluating(model):
+        with self.parallel.full_model() as model, evaluating(model):
             found = model.likelihoods(batch.to(self.accelerator.device))
         if found.correct is None:
             return None
@@ -246,7 +248,7 @@ class Trainer:
 
     def _evaluate(self) -> None:
         with self._evaluated_parameters():
-            with self.parallel.whole():
+            with self.parallel.full_model():
                 evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
             improved = self._improves(evaluation)
             value = self.monitor.value(evaluation)
@@ -254,7 +256,7 @@ class Trainer:
                 self.progress.best, self.progress.best_loss = value, evaluation.loss
                 self._save_model()
             self.processes.on_main(
-                lambda: self.candidates.keep(evaluation.step, value, evaluation.loss, self.state.model)
+                lambda: self.averaging.keep(evaluation.step, value, evaluation.loss, self.state.model)
             )
         self.progress.waited = 0 if improved else self.progress.waited + 1
         evaluation = replace(evaluation, best=improved, final=self.has_ended)
@@ -277,23 +279,23 @@ class Trainer:
                 )
         kept = {name: parameters[name].detach().clone() for name in wanted}
         _assign(parameters, wanted)
-        self.parallel.gather()
+        self.parallel.unshard()
         try:
             yield
         finally:
             _assign(parameters, kept)
-        self.parallel.gather()  # where all have come this far: it is a meeting
+        self.parallel.unshard()  # where all have come this far: it is a collective
 
     def _improves(self, evaluation: Evaluation) -> bool:
         return self.monitor.improves(evaluation, self.progress.best, self.progress.best_loss)
 
     def _average(self) -> None:
-        """Ends with the mean of the candidates; there are none unless the task asks for an average."""
-        if chosen := self.processes.on_main(self.candidates.chosen):
+        """Ends with the mean of the checkpoints kept for it; none are unless the task asks for an average."""
+        if chosen := self.processes.on_main(self.averaging.chosen):
             tensors = mean_tensors(chosen)
-            restore(self.state.model, tensors, self.directory.candidates)
-            self.parallel.spread()
-            with self.parallel.whole():
+            restore(self.state.model, tensors, self.directory.averaging_checkpoints)
+            self.parallel.shard_from_full()
+            with self.parallel.full_model():
                 evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
             self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
             self._tell(
@@ -303,16 +305,16 @@ class Trainer:
                 evaluation=replace(evaluation, best=self._improves(evaluation)),
                 single_best=self.progress.best,
             )
-        self.processes.on_main(self.candidates.remove)
+        self.processes.on_main(self.averaging.remove)
 
     def _tell(self, hook: str, *, complete: bool, **arguments: object) -> None:
         """Calls a hook; if one that must not fail does, the run stops, saved as far as it is complete."""
         try:
-            with self.processes.together():
+            with self.processes.raise_everywhere():
                 self.hooks.call(hook, run=self.run, **arguments)
-        except (Exception, SpokenFor):
+        except (Exception, ReportedByMainProcess):
             if complete:
-                self.parallel.gather()
+                self.parallel.unshard()
                 self._write_checkpoint()
             raise
 
@@ -337,14 +339,14 @@ class Trainer:
             saved: Whether that has been done.
         """
         if not saved:
-            self.parallel.gather()
+            self.parallel.unshard()
             self.guard.check_parameters()
             self._save_checkpoint()
         if not self.processes.on_main(self.directory.model.exists):
             with self._evaluated_parameters():
                 self._save_model()
         signals = [each for each in self.processes.gather(signal) if each]
-        self.processes.end(
+        self.processes.abort(
             InterruptedRunError(
                 f"stopped by {signals[0]} after update {self.progress.step} of {self.run.steps}, all saved "
                 f"in {self.run.directory}; go on with `plugformer train --resume --out {self.run.directory}"

@@ -133,10 +133,12 @@ def _mismatch(
 
 def _read(owner: Attention, attention: Attention, encoding: PositionalEncoding, model: ModelContext) -> None:
     """Lets an attention read three tokens of two sequences, from a state that is its own or an owner's."""
-    at = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
+    positions = Positions.of(torch.ones(2, 3, dtype=torch.bool), encoding, Padding.NONE)
     x = torch.ones(2, 3, model.width)
-    x = x if model.place.cross else encoding.embed(x, at)  # in cross-attention the core adds no positions
-    output = attention.attend(x, owner.project(x, at), Scope(at, at, causal=model.place.causal))
+    if not model.place.cross:  # in cross-attention the core adds no positions
+        x = encoding.embed(x, positions)
+    scope = Scope(positions, positions, causal=model.place.causal)
+    output = attention.attend(x, owner.project(x, positions), scope)
     require_like(output, x, attention)
 
 

@@ -34,7 +34,7 @@ class ALBERT(Architecture):
     ALBERT, Lan et al. 2020, section 3.1, cross-layer parameter sharing: https://arxiv.org/abs/1909.11942.
 
     Args:
-        groups: Of neighbouring layers, each of which has parameters of its own; the paper has one.
+        groups: Of neighboring layers, each of which has parameters of its own; the paper has one.
     """
 
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
@@ -74,7 +74,7 @@ class ALBERT(Architecture):
         return lengths[:, :1] + 2
 
     def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
-        """Returns what BEGIN and END leave."""
+        """Returns the room that BEGIN and END leave."""
         return Limits(max_length - 2, 0, max_length - 2)
 
 

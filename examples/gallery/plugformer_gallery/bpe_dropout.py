@@ -76,7 +76,7 @@ class BPEDropout(FastTokenizer):
         ]
 
     def cut(self, word: str, generator: np.random.Generator) -> tuple[str, ...]:
-        """Returns the subwords that are left when no merge of two neighbours is possible and kept."""
+        """Returns the subwords that are left when no merge of two neighbors is possible and kept."""
         pieces = tuple(word)
         while True:
             places = _merges(self.backend_tokenizer, pieces)
@@ -88,7 +88,7 @@ class BPEDropout(FastTokenizer):
 
 @lru_cache(maxsize=2**16)
 def _merges(tokenizer: Tokenizer, pieces: tuple[str, ...]) -> list[int]:
-    """Returns where neighbours can be merged, those first that were merged first in training."""
+    """Returns where neighbors can be merged, those first that were merged first in training."""
     ranks = _ranks(tokenizer)
     return sorted(
         (place for place, pair in enumerate(pairwise(pieces)) if pair in ranks),

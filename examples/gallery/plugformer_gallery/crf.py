@@ -75,7 +75,7 @@ class CRF(Head):
             tag = before.gather(1, tag[:, None])[:, 0]
             tags.append(tag)
         outputs = torch.zeros_like(order).scatter(1, order, torch.stack(tags[::-1], dim=1))
-        found = (score - self._normaliser(scores, there)).masked_fill(~there[:, 0], 0.0)
+        found = (score - self._normalizer(scores, there)).masked_fill(~there[:, 0], 0.0)
         return Best(outputs, found)
 
     def _log_probabilities(
@@ -90,9 +90,9 @@ class CRF(Head):
         pairs = self.following[tags[:, :-1], tags[:, 1:]].masked_fill(~there[:, 1:], 0.0).sum(dim=1)
         last = tags.gather(1, there.sum(dim=1, keepdim=True).clamp(min=1) - 1)[:, 0]
         ends = self.ends[0][tags[:, 0]] + self.ends[1][last]
-        return (own + pairs + ends - self._normaliser(scores, there)).masked_fill(~there[:, 0], 0.0)
+        return (own + pairs + ends - self._normalizer(scores, there)).masked_fill(~there[:, 0], 0.0)
 
-    def _normaliser(
+    def _normalizer(
         self, scores: Float[Tensor, "batch words outputs"], there: Bool[Tensor, "batch words"]
     ) -> Float[Tensor, " batch"]:
         """Returns the logarithm of the sum over all sequences of tags."""

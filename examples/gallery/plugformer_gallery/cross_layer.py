@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, softmax_attention
+from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_gallery.heads import merged, require_divisible, split
 
 
@@ -53,16 +53,18 @@ class CrossLayerAttention(Attention):
         else:
             self.reads_layer = first
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys, and values, as the first layer of a group makes them."""
-        key = at.rotate(split(self.key(memory), self.kv_heads))
-        return PerPosition(key.transpose(1, 2), split(self.value(memory), self.kv_heads).transpose(1, 2))
+        key = positions.rotate(split(self.key(memory), self.kv_heads))
+        return PositionwiseState(
+            key.transpose(1, 2), split(self.value(memory), self.kv_heads).transpose(1, 2)
+        )
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads of the group's keys and values."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PerPosition", state).tensors)
+        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         heads = scope.query.rotate(split(self.query(query), self.heads))
         dropout = self.dropout if self.training else 0.0
         output: Tensor = self.output(merged(softmax_attention(heads, key, value, scope, dropout=dropout)))

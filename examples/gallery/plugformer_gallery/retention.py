@@ -35,7 +35,7 @@ class Retention(Attention):
 
     Retentive Network, Sun et al. 2023, section 2: https://arxiv.org/abs/2307.08621. Equation 5 is the
     parallel form, which a whole sequence takes; equation 7 goes on from the state of what came before; with
-    one token it is equation 6. Head h decays by 1 - 2^(-5-h), is normalised by itself, and all are gated
+    one token it is equation 6. Head h decays by 1 - 2^(-5-h), is normalized by itself, and all are gated
     (equation 8). The rotation is the model's position: `rope` is the paper's without its own scales.
 
     Args:
@@ -58,13 +58,13 @@ class Retention(Attention):
             nn.Linear(model.width, model.width, bias=False) for _ in range(5)
         )
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns keys, values and decays of a piece."""
-        key = at.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
+        key = positions.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
         value = self.value(memory).unflatten(-1, (self.heads, -1))
         heads = torch.arange(self.heads, device=memory.device)
-        decay = (1 - 2.0 ** (-5 - heads)).log() * at.real[..., None]
-        return Retained(key * at.real[..., None, None] * key.shape[-1] ** -0.5, value, decay)
+        decay = (1 - 2.0 ** (-5 - heads)).log() * positions.real[..., None]
+        return Retained(key * positions.real[..., None, None] * key.shape[-1] ** -0.5, value, decay)
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
@@ -79,6 +79,6 @@ class Retention(Attention):
         read = (heads @ key.mT * between.to(key.dtype)) @ value
         if retained.past:
             read = read + heads @ retained.past[0] * passed.exp().to(key.dtype)[..., None]
-        normalised = rms_norm(read, read.shape[-1:], eps=1e-6)  # as in the authors' implementation
-        output: Tensor = self.output(silu(self.gate(query)) * merged(normalised))
+        normalized = rms_norm(read, read.shape[-1:], eps=1e-6)  # as in the authors' implementation
+        output: Tensor = self.output(silu(self.gate(query)) * merged(normalized))
         return output

@@ -8,11 +8,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, softmax_attention
+from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_gallery.heads import merged, require_divisible, split
 
 
-class Recent(PerPosition):
+class Recent(PositionwiseState):
     """Keys, values, positions and which of them are real: of the last tokens, at most two windows of them."""
 
     def __init__(self, window: int, *tensors: Tensor) -> None:
@@ -61,19 +61,19 @@ class SlidingWindowAttention(Attention):
             nn.Linear(model.width, model.width) for _ in range(4)
         )
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys, values, and in a window their positions."""
-        key = at.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
+        key = positions.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
         value = self.value(memory).unflatten(-1, (self.heads, -1))
         if self.cross:
-            return PerPosition(key, value)
-        return Recent(self.window, key, value, at.index.expand_as(at.real), at.real)
+            return PositionwiseState(key, value)
+        return Recent(self.window, key, value, positions.index.expand_as(positions.real), positions.real)
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads of the tokens near it."""
-        key, value, *kept = cast("PerPosition", state).tensors
+        key, value, *kept = cast("PositionwiseState", state).tensors
         near = None
         if kept:
             if kept[0].shape[1] < scope.key.length:

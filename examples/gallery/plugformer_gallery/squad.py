@@ -16,7 +16,7 @@ from plugformer.interfaces import Answer, OutputMetric
 class SQuADMetric(OutputMetric):
     """The mean over examples of a score, that of the reference which fits best.
 
-    Rajpurkar et al. 2016, section 6.1: https://arxiv.org/abs/1606.05250; normalised as in the official
+    Rajpurkar et al. 2016, section 6.1: https://arxiv.org/abs/1606.05250; normalized as in the official
     script, evaluate-v1.1.py, whose figures are these times 100.
     """
 

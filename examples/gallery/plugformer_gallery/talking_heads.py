@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, attention_scores, attention_weights
+from plugformer_blocks import PositionwiseState, attention_scores, attention_weights
 from plugformer_gallery.heads import merged, require_divisible, split
 
 
@@ -34,16 +34,19 @@ class TalkingHeadsAttention(Attention):
         self.before = nn.Linear(model.heads, model.heads, bias=False)
         self.after = nn.Linear(model.heads, model.heads, bias=False)
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys and values, each (batch, key, heads, head width)."""
-        key, value = at.rotate(split(self.key(memory), self.heads)), split(self.value(memory), self.heads)
-        return PerPosition(key.transpose(1, 2), value.transpose(1, 2))
+        key, value = (
+            positions.rotate(split(self.key(memory), self.heads)),
+            split(self.value(memory), self.heads),
+        )
+        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads with the weights that all heads have agreed on."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PerPosition", state).tensors)
+        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         heads = scope.query.rotate(split(self.query(query), self.heads))
         scores = _mixed(attention_scores(heads, key, scope), self.before)
         weights = attention_weights(scores, scope, dropout=self.dropout if self.training else 0.0)

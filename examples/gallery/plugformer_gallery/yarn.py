@@ -19,7 +19,7 @@ class YaRN(PositionalEncoding):
     https://arxiv.org/abs/2309.00071. By section 3.2 a pair that turns fewer than `slow` times within the
     original length is slowed down by `factor`, one that turns more than `fast` times is left as it is, and
     those between are interpolated. By section 3.4 all heads grow by 0.1 ln(factor) + 1, which makes the
-    softmax sharper. It has no parameters: with `factor: 1` it is `rope`, whose pairs are neighbours, too.
+    softmax sharper. It has no parameters: with `factor: 1` it is `rope`, whose pairs are neighbors, too.
 
     Args:
         model: Sizes of the model.

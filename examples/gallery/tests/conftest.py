@@ -14,7 +14,7 @@ model:
   head: {head}
   width: 16
   heads: 2
-  hidden_width: 16
+  ffn_width: 16
   layers: 4
   max_length: 32
   dropout: 0.0

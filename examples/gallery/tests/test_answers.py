@@ -88,7 +88,7 @@ def test_questions_without_a_context_are_refused() -> None:
 def test_pointers_are_the_best_in_their_order(pointers: int) -> None:
     """All choices in order are tried; probabilities are those of a softmax over the text."""
     torch.manual_seed(pointers)
-    head = Pointers(HeadContext(width=8, heads=2, hidden_width=8, outputs=pointers + 1))
+    head = Pointers(HeadContext(width=8, heads=2, ffn_width=8, outputs=pointers + 1))
     hidden = 3 * torch.randn(4, 6, 8)
     real = torch.tensor([[1] * 6, [0, 1, 1, 0, 1, 1], [1, 1, 1, 0, 0, 0], [0] * 6]).bool()
     best = head.best(hidden, real)
@@ -150,7 +150,7 @@ def test_both_heads_learn(write_task: Callable[..., str], tmp_path: Path) -> Non
 
 def test_the_loss_is_that_of_both() -> None:
     torch.manual_seed(0)
-    head = TwoHeads(HeadContext(width=8, heads=2, hidden_width=8, outputs=4), weight=0.5)
+    head = TwoHeads(HeadContext(width=8, heads=2, ffn_width=8, outputs=4), weight=0.5)
     hidden, real = torch.randn(3, 4, 8), torch.ones(3, 4, dtype=torch.bool)
     targets = torch.tensor([[0.0, 1.5], [2.0, -1.0], [1.0, 0.0]])
     mean = hidden.mean(dim=1)

@@ -27,7 +27,7 @@ from plugformer.interfaces import (
 from plugformer_testing import contract_tests
 
 DECODER = Place(stack="decoder", causal=True)
-MODEL = ModelContext(width=24, heads=4, hidden_width=8, place=DECODER)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
 test_cross_layer = contract_tests("attention/cross_layer")
@@ -121,8 +121,8 @@ def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     positions = at(NoPositions(), 1)
     state, sizes = attention.project(x[:, :1], positions), set()
     for n in range(1, LENGTH):
-        new = positions.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-        positions = positions.then(new)
+        new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+        positions = positions.concatenate(new)
         state = state.append(attention.project(x[:, n : n + 1], new))
         sizes.add(sum(tensor.numel() for tensor in (*state.past, *state.piece)))
     assert len(sizes) == 1
@@ -131,7 +131,7 @@ def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
 @pytest.mark.parametrize("place", [Place(), Place(stack="decoder", cross=True)])
 def test_retention_refuses_places_without_a_past(place: Place) -> None:
     with pytest.raises(ConfigurationError, match="choose another attention here"):
-        Retention(ModelContext(width=24, heads=4, hidden_width=8, place=place))
+        Retention(ModelContext(width=24, heads=4, ffn_width=8, place=place))
 
 
 @pytest.mark.parametrize("window", [2, 3, 64])
@@ -155,8 +155,8 @@ def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
     positions = at(NoPositions(), 1)
     state, longest = attention.project(x[:, :1], positions), 0
     for n in range(1, 40):
-        new = positions.following(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-        positions = positions.then(new)
+        new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
+        positions = positions.concatenate(new)
         state = state.append(attention.project(x[:, n : n + 1], new))
         output = attention.attend(x[:, n : n + 1], state, Scope(new, positions, causal=True))
         torch.testing.assert_close(output[:, 0], expected[:, n])
@@ -166,7 +166,7 @@ def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
 
 def test_cross_attention_has_no_window(x: Tensor) -> None:
     place = Place(stack="decoder", cross=True)
-    attention = SlidingWindowAttention(ModelContext(width=24, heads=4, hidden_width=8, place=place), window=2)
+    attention = SlidingWindowAttention(ModelContext(width=24, heads=4, ffn_width=8, place=place), window=2)
     queries, keys = at(NoPositions(), 1), at(NoPositions())
     attention, memory = attention.double(), x.requires_grad_()
     scope = Scope(queries, keys, causal=False)
@@ -199,4 +199,4 @@ def test_talking_heads_is_its_formula(x: Tensor, encoding: PositionalEncoding) -
 )
 def test_sizes_that_do_not_fit(make: Callable[[ModelContext], Attention]) -> None:
     with pytest.raises(ConfigurationError, match="4 heads do not divide the width 22"):
-        make(ModelContext(width=22, heads=4, hidden_width=8, place=DECODER))
+        make(ModelContext(width=22, heads=4, ffn_width=8, place=DECODER))

@@ -13,7 +13,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Padding, PositionalEncoding, Positions, Scope
 from plugformer_testing import contract_tests
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8, max_length=256)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=256)
 LENGTH, WIDTH = 7, 6
 
 test_shaw = contract_tests("position/shaw")
@@ -21,7 +21,7 @@ test_near_distances = contract_tests("position/shaw", options={"max_distance": 1
 test_yarn = contract_tests("position/yarn")
 
 
-def at(encoding: PositionalEncoding) -> Positions:
+def positions(encoding: PositionalEncoding) -> Positions:
     return Positions.of(torch.ones(2, LENGTH, dtype=torch.bool), encoding, Padding.NONE)
 
 
@@ -31,7 +31,7 @@ def test_shaw_is_equation_4(name: str) -> None:
     torch.manual_seed(0)
     attention: Attention = create("attention", name, MODEL).double()
     encoding = RelativePositionRepresentations(MODEL, max_distance=2).double()
-    x, here = torch.randn(2, LENGTH, 24, dtype=torch.float64), at(encoding)
+    x, here = torch.randn(2, LENGTH, 24, dtype=torch.float64), positions(encoding)
     query, key, value = (
         attention.get_submodule(part)(x).unflatten(-1, (-1, WIDTH)).transpose(1, 2)
         for part in ("query", "key", "value")
@@ -57,7 +57,7 @@ def test_shaw_says_which_head_width_it_needs() -> None:
     x = torch.randn(2, LENGTH, 24)
 
     def read(encoding: PositionalEncoding) -> Tensor:
-        here = at(encoding)
+        here = positions(encoding)
         return attention.attend(x, attention.project(x, here), Scope(here, here, causal=True))
 
     with pytest.raises(ConfigurationError, match=r"representations have width 6: set head_width to 16$"):
@@ -68,7 +68,7 @@ def test_shaw_says_which_head_width_it_needs() -> None:
 def test_yarn_without_a_factor_is_rope() -> None:
     heads, rope = torch.randn(2, 4, LENGTH, WIDTH), create("position", "rope", MODEL)
     yarn = YaRN(MODEL, factor=1)
-    torch.testing.assert_close(at(yarn).rotate(heads), at(rope).rotate(heads))
+    torch.testing.assert_close(positions(yarn).rotate(heads), positions(rope).rotate(heads))
 
 
 def test_yarn_slows_down_what_turns_rarely_and_scales_all() -> None:
@@ -78,7 +78,7 @@ def test_yarn_slows_down_what_turns_rarely_and_scales_all() -> None:
     expected = [1.0, (1 - ramp) * 0.05 + ramp * 0.1, 0.005, 0.0005]
     torch.testing.assert_close(rates, torch.tensor(expected, dtype=torch.float64))
     heads = torch.randn(2, 4, LENGTH, WIDTH)
-    grown = at(YaRN(MODEL, factor=16)).rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
+    grown = positions(YaRN(MODEL, factor=16)).rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
     torch.testing.assert_close(grown, torch.full_like(grown, 0.1 * math.log(16) + 1))
 
 
@@ -91,4 +91,4 @@ def test_yarn_says_what_does_not_fit() -> None:
     with pytest.raises(ConfigurationError, match="slow is 40; expected less than fast, which is 32"):
         YaRN(MODEL, slow=40)
     with pytest.raises(ConfigurationError, match="odd width 3"):
-        at(YaRN(MODEL)).rotate(torch.zeros(2, 4, LENGTH, 3))
+        positions(YaRN(MODEL)).rotate(torch.zeros(2, 4, LENGTH, 3))

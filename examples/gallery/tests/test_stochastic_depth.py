@@ -34,7 +34,7 @@ def context(layer: int) -> ResidualContext:
     return ResidualContext(
         width=WIDTH,
         heads=2,
-        hidden_width=8,
+        ffn_width=8,
         place=Place(layer=layer, layers=4),
         sublayers=NAMES,
         norm=nn.Identity,

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, softmax_attention
+from plugformer_blocks import PositionwiseState, softmax_attention
 
 
 class DifferentialAttention(Attention):
-    """(softmax(Q1 K1^T / sqrt(d)) - λ softmax(Q2 K2^T / sqrt(d))) V in every pair of heads, normalised.
+    """(softmax(Q1 K1^T / sqrt(d)) - λ softmax(Q2 K2^T / sqrt(d))) V in every pair of heads, normalized.
 
     Differential Transformer, Ye et al. 2024, section 2.1: https://arxiv.org/abs/2410.05258. Equation 1 is the
     difference. Equation 2 is λ = exp(λq1 · λk1) - exp(λq2 · λk2) + λ_init, with four learned vectors that all
-    pairs of a layer share. By equation 3 each pair is normalised by itself (RMSNorm) and scaled by
+    pairs of a layer share. By equation 3 each pair is normalized by itself (RMSNorm) and scaled by
     1 - λ_init; then all are concatenated and projected. λ_init grows with the layer l = 1, 2, ..., by
     0.8 - 0.6 exp(-0.3 (l - 1)).
 
@@ -63,17 +63,17 @@ class DifferentialAttention(Attention):
         for vector in (self.lambda_q1, self.lambda_k1, self.lambda_q2, self.lambda_k2):
             nn.init.normal_(vector, std=0.1)
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys of every map, and values of every pair."""
-        key = at.rotate(_split(self.key(memory), self.heads))
+        key = positions.rotate(_split(self.key(memory), self.heads))
         value = _split(self.value(memory), self.heads // 2)
-        return PerPosition(key.transpose(1, 2), value.transpose(1, 2))
+        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads with the difference of its maps."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PerPosition", state).tensors)
+        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         read = softmax_attention(
             scope.query.rotate(_split(self.query(query), self.heads)),
             key,

@@ -13,7 +13,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext, Padding, Place, PositionalEncoding, Positions, Scope
 from plugformer_testing import contract_tests
 
-MODEL = ModelContext(width=24, heads=4, hidden_width=8)
+MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 REAL = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
 test_contract = contract_tests("attention/differential")
@@ -36,17 +36,17 @@ def encoding(request: pytest.FixtureRequest) -> PositionalEncoding:
 
 def formula(attention: DifferentialAttention, x: Tensor, encoding: PositionalEncoding) -> Tensor:
     """The paper's equations 1 to 3, a loop over pairs, on causal self-attention without padding."""
-    at = Positions.of(torch.ones(x.shape[:2], dtype=torch.bool), encoding, Padding.NONE)
+    positions = Positions.of(torch.ones(x.shape[:2], dtype=torch.bool), encoding, Padding.NONE)
     width = MODEL.width // MODEL.heads
-    bias = encoding.bias(at, at)
+    bias = encoding.bias(positions, positions)
     future = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
     q1, k1, q2, k2 = (attention.get_parameter(f"lambda_{name}").tolist() for name in ("q1", "k1", "q2", "k2"))
     weight = math.exp(_dot(q1, k1)) - math.exp(_dot(q2, k2)) + 0.3
 
     def map_of(head: int) -> Tensor:
         part = slice(head * width, (head + 1) * width)
-        q = encoding.rotate((x @ attention.query.weight[part].T)[:, None], at)[:, 0]
-        k = encoding.rotate((x @ attention.key.weight[part].T)[:, None], at)[:, 0]
+        q = encoding.rotate((x @ attention.query.weight[part].T)[:, None], positions)[:, 0]
+        k = encoding.rotate((x @ attention.key.weight[part].T)[:, None], positions)[:, 0]
         scores = q @ k.mT / math.sqrt(width)
         if bias is not None:
             scores = scores + bias[:, head]
@@ -67,8 +67,8 @@ def _dot(one: list[float], other: list[float]) -> float:
 
 def test_it_is_the_formula(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
-    at = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
-    got = attention.attend(x, attention.project(x, at), Scope(at, at, causal=True))
+    positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
+    got = attention.attend(x, attention.project(x, positions), Scope(positions, positions, causal=True))
     torch.testing.assert_close(got, formula(attention, x, encoding))
 
 
@@ -80,8 +80,8 @@ def test_cached_equals_uncached(attention: DifferentialAttention, encoding: Posi
     state = attention.project(x[:, :1], so_far)
     got = [attention.attend(x[:, :1], state, Scope(so_far, so_far, causal=True))]
     for step in range(1, 5):
-        new = so_far.following(REAL[:, step : step + 1], Padding.ANYWHERE)
-        so_far = so_far.then(new)
+        new = so_far.advance(REAL[:, step : step + 1], Padding.ANYWHERE)
+        so_far = so_far.concatenate(new)
         state = state.append(attention.project(x[:, step : step + 1], new))
         got.append(attention.attend(x[:, step : step + 1], state, Scope(new, so_far, causal=True)))
     torch.testing.assert_close(torch.cat(got, dim=1)[REAL], expected[REAL])
@@ -115,7 +115,7 @@ def test_it_has_as_many_weights_in_its_maps_as_multi_head_attention() -> None:
 )
 def test_sizes_that_do_not_fit(sizes: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        DifferentialAttention(ModelContext(hidden_width=8, **sizes))
+        DifferentialAttention(ModelContext(ffn_width=8, **sizes))
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.5])

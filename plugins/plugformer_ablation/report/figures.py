@@ -21,11 +21,11 @@ from plugformer_reports.fonts import families_for
 from plugformer_reports.page import Picture
 
 _VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
-_COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-"""Colours that people with any colour vision tell apart: https://doi.org/10.1038/nmeth.1618."""
+_COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+"""Colors that people with any color vision tell apart: https://doi.org/10.1038/nmeth.1618."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-"""With the colours they tell 63 arms apart."""
+"""With the colors they tell 63 arms apart."""
 
 _BAR = "#e9ebee"
 _NAME = 34  # characters on a line
@@ -101,16 +101,16 @@ def _forest(findings: Findings) -> Iterator[Drawing]:
 
 def _draw_difference(axes: Axes, row: int, comparison: Mapping[str, Any]) -> None:
     verdict, reach = comparison["verdict"], comparison["minimum_detectable_difference"]
-    colour = _VERDICTS.get(verdict, GRAY)
+    color = _VERDICTS.get(verdict, GRAY)
     if reach is not None:
         axes.barh(row, 2 * reach, left=-reach, height=0.7, color=_BAR, zorder=0)
     for interval, width in ((comparison, 1.2), (comparison["interval_95"], 3.5)):
         if interval["low"] is not None:
             ends = (interval["low"], interval["high"])
-            axes.plot(ends, (row, row), color=colour, linewidth=width, solid_capstyle="butt")
-    face = "white" if verdict == Verdict.NONE else colour
-    axes.plot([comparison["difference"]], [row], "o", color=colour, markerfacecolor=face, markersize=7)
-    axes.text(1.01, row, verdict, transform=axes.get_yaxis_transform(), va="center", color=colour)
+            axes.plot(ends, (row, row), color=color, linewidth=width, solid_capstyle="butt")
+    face = "white" if verdict == Verdict.NONE else color
+    axes.plot([comparison["difference"]], [row], "o", color=color, markerfacecolor=face, markersize=7)
+    axes.text(1.01, row, verdict, transform=axes.get_yaxis_transform(), va="center", color=color)
 
 
 def _curves(findings: Findings) -> Iterator[Drawing]:
@@ -148,8 +148,8 @@ def _curve_figure(findings: Findings, bands: dict[str, DataFrame], title: str) -
     columns = 2 if len(pairs) == 4 else 3
     figure, found = panels(len(pairs), columns, _CURVE, (0.3, 0.3), sharex=True, sharey=True)
     for axes, (arm, baseline) in zip(found, pairs, strict=True):
-        for name, colour in ((baseline, GRAY), (arm, BLUE)):
-            _draw_band(axes, bands[name], colour)
+        for name, color in ((baseline, GRAY), (arm, BLUE)):
+            _draw_band(axes, bands[name], color)
         axes.set_title("\n".join(textwrap.wrap(arm, _NAME)))
         axes.xaxis.set_tick_params(labelbottom=True)
     means = [mean for band in bands.values() for mean in band["mean"]]
@@ -163,10 +163,10 @@ def _curve_figure(findings: Findings, bands: dict[str, DataFrame], title: str) -
     return figure
 
 
-def _draw_band(axes: Axes, band: DataFrame, colour: str) -> None:
+def _draw_band(axes: Axes, band: DataFrame, color: str) -> None:
     steps, means, deviations = band.index.to_numpy(), band["mean"].to_numpy(), band["std"].to_numpy()
-    axes.plot(steps, means, color=colour, marker="o", markersize=2.5)
-    axes.fill_between(steps, means - deviations, means + deviations, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(steps, means, color=color, marker="o", markersize=2.5)
+    axes.fill_between(steps, means - deviations, means + deviations, color=color, alpha=0.2, linewidth=0)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
 
 
@@ -219,7 +219,7 @@ def _draw_cost(axes: Axes, cost: float, arm: Mapping[str, Any], number: int) -> 
         mean,
         [[below], [above]],
         fmt=_MARKERS[number % len(_MARKERS)],
-        color=_COLOURS[number % len(_COLOURS)],
+        color=_COLORS[number % len(_COLORS)],
         markersize=5,
         elinewidth=0.9,
         label=arm["arm"],

@@ -92,7 +92,7 @@ def _spelled(row: Mapping[str, Any], seeds: int, score: int, loss: int) -> dict[
 
 
 def decimals(means: Iterable[Any]) -> int:
-    """Returns how many decimals one column of scores needs."""
+    """Returns the number of decimals that one column of scores needs."""
     return 2 if any(not isna(each) and abs(each) > _COARSE for each in means) else 4
 
 

@@ -34,7 +34,7 @@ from plugformer_ablation.report.text import (
 from plugformer_ablation.results import Record, flat
 from plugformer_reports.page import Picture, document, figure, table
 
-_COLOURS = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
+_COLORS = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 _UNLIMITED = 10_000  # columns: more than any line needs
 _TEXT = ("arm", "comparison", "verdict", "failure")  # columns that are no numbers
 
@@ -85,7 +85,7 @@ def report_text(findings: Findings, width: int | None) -> str:
     Args:
         findings: What it tells.
         width: Columns of the terminal; None where nobody looks at one: lines are as long as they need to be,
-            and nothing is coloured.
+            and nothing is colored.
     """
     file = io.StringIO()
     console = Console(
@@ -193,8 +193,8 @@ def _grid(head: Sequence[str], rows: DataFrame) -> Table:
         text = number == 0 or name == "verdict"
         grid.add_column(Text(name), justify="left" if text else "right", overflow="fold", no_wrap=not text)
     for row in rows.to_dict("records"):
-        colours = {"verdict": _COLOURS.get(row.get("verdict", ""), "")}
-        grid.add_row(*(Text(cell, style=colours.get(name, "")) for name, cell in row.items()))
+        colors = {"verdict": _COLORS.get(row.get("verdict", ""), "")}
+        grid.add_row(*(Text(cell, style=colors.get(name, "")) for name, cell in row.items()))
     return grid
 
 

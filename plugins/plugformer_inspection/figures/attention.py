@@ -30,8 +30,8 @@ _CELL, _LARGE_CELL = 0.115, 0.28  # inches, of one weight: as small as its label
 _LEAST_PANEL = 1.9  # inches; a panel of few tokens has larger cells
 _FONT = 7.0  # points, of a token
 _LONGEST = 12.0  # ems, of a token that is shown whole
-_GAP, _TITLE, _BAR = 0.2, 0.3, 0.75  # inches, between panels, above each, and for the colour bar
-_HEADING, _LEAST_BAR = 0.3, 1.2  # inches, above the figure, and of the colour bar's length
+_GAP, _TITLE, _BAR = 0.2, 0.3, 0.75  # inches, between panels, above each, and for the color bar
+_HEADING, _LEAST_BAR = 0.3, 1.2  # inches, above the figure, and of the color bar's length
 
 
 def draw_attention(views: Iterable[AttentionView]) -> Iterator[Drawing]:
@@ -68,7 +68,7 @@ def _spread(depth: int) -> set[int]:
 
 
 def place_name(view: AttentionView) -> str:
-    """Returns where an attention stands and what it is, as a heading."""
+    """Returns a heading: the place of an attention, and its name."""
     stack, layer, kind = view.place
     return f"{_KINDS[stack, kind]}, layer {layer} ({view.component})"
 
@@ -128,7 +128,7 @@ class _Layout:
         return left / total_width, bottom / total_height, width / total_width, height / total_height
 
     def bar(self) -> tuple[float, float, float, float]:
-        """Returns the place of the colour bar, right of the first row."""
+        """Returns the place of the color bar, right of the first row."""
         left, bottom, width, height = self.place(self.columns - 1)
         length = max(height, _LEAST_BAR / self.size[1])
         return left + width + _GAP / self.size[0], bottom + height - length, 0.12 / self.size[0], length

@@ -64,7 +64,7 @@ class DecoderOnly(Architecture):
         return whole
 
     def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
-        """Returns what BEGIN, and END behind an input, leave."""
+        """Returns the room that BEGIN, and END behind an input, leave."""
         return Limits(max_length - 2, max_length - 1, max_length - 2)
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
@@ -100,7 +100,7 @@ class DecoderModel(Generative):
         return hidden
 
     def begin(self, batch: Batch) -> tuple[Cache, Int[Tensor, " batch"]]:
-        """Returns what the decoder keeps of all that is given but the last token, and that token."""
+        """Returns the decoder's cache of all given tokens but the last, and that token."""
         cache, target, given = self.decoder.start(), batch.target, _given(batch)[:, None]
         read = _read(target)
         last = target.ids[target.real & (read == given)]
@@ -119,7 +119,7 @@ class DecoderModel(Generative):
         return hidden
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
-        """Returns how many of the given tokens are not special."""
+        """Returns the number of given tokens that are not special."""
         target, given = batch.target, _given(batch)
         last = target.ids[target.real & (_read(target) == given[:, None])]
         return given - 1 - (last == END).long()

@@ -62,7 +62,7 @@ class EncoderDecoder(Architecture):
         return np.stack([source + 1, beside], axis=1)
 
     def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
-        """Returns what END leaves of the source, and BEGIN of the target."""
+        """Returns the room that END leaves to the source, and BEGIN to the target."""
         return Limits(max_length - 1, max_length - 1, self.unlimited())
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
@@ -106,7 +106,7 @@ class EncoderDecoderModel(Generative):
         return hidden
 
     def begin(self, batch: Batch) -> tuple[Cache, Int[Tensor, " batch"]]:
-        """Returns what the decoder keeps of the source, and BEGIN."""
+        """Returns the decoder's cache for the source, and BEGIN."""
         cache = self.decoder.start(self.encoder(batch.source))
         return cache, torch.full_like(batch.source.ids[:, 0], BEGIN)
 
@@ -120,5 +120,5 @@ class EncoderDecoderModel(Generative):
         return batch.source.real.sum(dim=1) - 1
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
-        """Returns what BEGIN leaves."""
+        """Returns the room that BEGIN leaves."""
         return torch.full_like(batch.source.ids[:, 0], self._max_length - 1)

@@ -57,7 +57,7 @@ class EncoderOnly(Architecture):
         return lengths[:, :1] + _SPECIAL
 
     def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
-        """Returns what BEGIN and END leave."""
+        """Returns the room that BEGIN and END leave."""
         return Limits(max_length - _SPECIAL, 0, max_length - _SPECIAL)
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:

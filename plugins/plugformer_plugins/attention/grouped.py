@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, softmax_attention
+from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
 Bias = Annotated[bool, Field(description="Add a learned bias in each of the four projections.")]
@@ -57,17 +57,17 @@ class GroupedQueryAttention(Attention):
         self.value = nn.Linear(model.width, kv_width, bias=bias)
         self.output = nn.Linear(model.width, model.width, bias=bias)
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys and values, each (batch, key, kv_heads, head width)."""
-        key = at.rotate(_split(self.key(memory), self.kv_heads))
+        key = positions.rotate(_split(self.key(memory), self.kv_heads))
         value = _split(self.value(memory), self.kv_heads)
-        return PerPosition(key.transpose(1, 2), value.transpose(1, 2))
+        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads from the keys and values that it may see."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PerPosition", state).tensors)
+        """Returns the attention output of each query over the keys and values that it may see."""
+        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         read = softmax_attention(
             scope.query.rotate(_split(self.query(query), self.heads)),
             key,

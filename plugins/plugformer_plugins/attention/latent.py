@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, softmax_attention
+from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
 
@@ -77,17 +77,17 @@ class MultiHeadLatentAttention(Attention):
         self.value = nn.Linear(self.latent_width, model.width, bias=False)
         self.output = nn.Linear(model.width, model.width, bias=bias)
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns latents and rotated keys side by side, (batch, key, latent width + rotary width)."""
         latent, key = self.latent(memory).split([self.latent_width, self.rotary_width], dim=-1)
-        rotated = at.rotate(key[:, None])[:, 0]  # one head, which all query heads share
-        return PerPosition(torch.cat([self.latent_norm(latent), rotated], dim=-1))
+        rotated = positions.rotate(key[:, None])[:, 0]  # one head, which all query heads share
+        return PositionwiseState(torch.cat([self.latent_norm(latent), rotated], dim=-1))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads from the latents that it may see."""
-        (kept,) = cast("PerPosition", state).tensors
+        """Returns the attention output of each query over the latents that it may see."""
+        (kept,) = cast("PositionwiseState", state).tensors
         memory = kept[:, None]
         # Rotated keys ride along as values and are cut off: kernels want keys and values of one width.
         read = softmax_attention(
@@ -104,11 +104,11 @@ class MultiHeadLatentAttention(Attention):
         return output
 
     def _latent_queries(
-        self, query: Float[Tensor, "batch query width"], at: Positions
+        self, query: Float[Tensor, "batch query width"], positions: Positions
     ) -> Float[Tensor, "batch heads query latent"]:
         """Returns q_C W_UK^T and the rotated part side by side."""
         key = self.key.weight.unflatten(0, (self.heads, -1))
         heads = self.query(query).unflatten(-1, (self.heads, -1))
         content, rotary = heads.split([key.shape[1], self.rotary_width], dim=-1)
         latent = torch.einsum("bqhk,hkc->bhqc", content, key)
-        return torch.cat([latent, at.rotate(rotary.transpose(1, 2))], dim=-1)
+        return torch.cat([latent, positions.rotate(rotary.transpose(1, 2))], dim=-1)

@@ -86,7 +86,7 @@ class CoNLL(Data):
                 yield path, str(error)
 
     def notices(self) -> list[str]:
-        """Returns how many sentences were skipped, and the first of them."""
+        """Returns the number of sentences that were skipped, and the first of them."""
         return self._notices
 
 

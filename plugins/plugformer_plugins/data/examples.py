@@ -135,7 +135,7 @@ def build(
 
     sound = {name: bad_rows.sound(name, rows) for name, rows in splits.items()}
     if (label := label_column(columns)) is not None:
-        return _labelled(sound, columns, label, bad_rows, labels)
+        return _labeled(sound, columns, label, bad_rows, labels)
     types = features_of(columns)
     # What cannot be encoded is found only later: any text can that is nothing but tokenized.
     if any(column.holds != "text" or column.tokenizer is None for column in columns):
@@ -149,7 +149,7 @@ def build(
     )
 
 
-def _labelled(
+def _labeled(
     splits: Mapping[str, Iterator[Example]],
     columns: Sequence[Column],
     label: Column,

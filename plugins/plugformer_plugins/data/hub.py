@@ -114,7 +114,7 @@ class Hub(Data):
         return f"{builder.config.name} {builder.hash}"
 
     def notices(self) -> list[str]:
-        """Returns how many bad rows were skipped, and the first of them."""
+        """Returns the number of bad rows that were skipped, and the first of them."""
         return self._notices
 
     @cached_property

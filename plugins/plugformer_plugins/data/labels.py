@@ -42,7 +42,7 @@ class Labels:
             yield values
 
     def count(self, label: str) -> int:
-        """Returns how many examples have a label."""
+        """Returns the number of examples that have a label."""
         return self._rows.count(self._spellings[label])
 
     def classes(self, numbers: Mapping[str, int]) -> "Int[ndarray, ' examples']":

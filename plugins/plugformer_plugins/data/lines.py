@@ -96,7 +96,7 @@ class Lines(Data):
         return stream(pairs, self._read, needed(columns), self._bad_rows)
 
     def notices(self) -> list[str]:
-        """Returns how many bad rows were skipped, and the first of them."""
+        """Returns the number of bad rows that were skipped, and the first of them."""
         return self._notices
 
     def _read(self, pair: Pair) -> Iterator[Example | DataError]:

@@ -133,7 +133,7 @@ class Table(Data):
         return stream(files, read, columns, self._bad_rows, self._labels)
 
     def notices(self) -> list[str]:
-        """Returns how many bad rows were skipped, and the first of them."""
+        """Returns the number of bad rows that were skipped, and the first of them."""
         return self._notices
 
     def _read(

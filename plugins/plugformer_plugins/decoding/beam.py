@@ -18,12 +18,12 @@ class Beam(Decoding):
     At each step the 2 * size most probable continuations of a sentence's live hypotheses are candidates.
     Those that end, among the best `size` of them, are finished; the best `size` of those that go on are live.
     A sentence is done when `size` hypotheses are finished, or none is live. Finished hypotheses are ranked by
-    log p / length ** length_penalty, END counted in the length: the plain form of the normalisation in Wu et
+    log p / length ** length_penalty, END counted in the length: the plain form of the normalization in Wu et
     al. (2016), equation 14, https://arxiv.org/abs/1609.08144, which divides by ((5 + length) / 6) ** alpha.
 
     Args:
         size: Live hypotheses of each sentence.
-        length_penalty: 0 ranks by probability, which favours short outputs; 1 by mean log-probability.
+        length_penalty: 0 ranks by probability, which favors short outputs; 1 by mean log-probability.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Beam(Decoding):
 
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns every finished hypothesis, the best of each sentence first."""
-        finished: list[list[Hypothesis]] = [[] for _ in session.keys]
+        finished: list[list[Hypothesis]] = [[] for _ in session.sentence_ids]
         rows = len(session.sentences)
         device = session.sentences.device
         # In float64, so that sums do not depend on how many steps other sentences take.
@@ -56,7 +56,7 @@ class Beam(Decoding):
                 session.select(rows_kept)
                 session.extend(chosen)
             tokens = torch.cat([tokens.index_select(0, rows_kept), chosen[:, None]], dim=1)
-        return [sorted(found, key=self._normalised, reverse=True) for found in finished]
+        return [sorted(found, key=self._normalized, reverse=True) for found in finished]
 
     def _finish(
         self,
@@ -73,7 +73,7 @@ class Beam(Decoding):
         for sentence, output, score in zip(sentences[rows].tolist(), outputs, scores, strict=True):
             finished[sentence].append(Hypothesis(output, score))
 
-    def _normalised(self, hypothesis: Hypothesis) -> float:
+    def _normalized(self, hypothesis: Hypothesis) -> float:
         return hypothesis.score / math.pow(len(hypothesis.tokens) + 1, self.length_penalty)
 
 

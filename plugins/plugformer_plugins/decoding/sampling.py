@@ -48,7 +48,7 @@ class Sampling(StepwiseDecoding):
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns one sampled hypothesis for each sentence."""
         # Not for cryptography: reproducible streams that a string can seed.
-        self._streams = [random.Random(f"{self.seed}/{key}") for key in session.keys]  # noqa: S311
+        self._streams = [random.Random(f"{self.seed}/{key}") for key in session.sentence_ids]  # noqa: S311
         return super().search(session)
 
     def choose(self, session: Session) -> Int[Tensor, " rows"]:

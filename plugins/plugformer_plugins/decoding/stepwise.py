@@ -17,8 +17,8 @@ class StepwiseDecoding(Decoding):
 
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns one hypothesis for each sentence."""
-        outputs: list[list[int]] = [[] for _ in session.keys]
-        scores = [0.0 for _ in session.keys]
+        outputs: list[list[int]] = [[] for _ in session.sentence_ids]
+        scores = [0.0 for _ in session.sentence_ids]
         while True:
             tokens = self.choose(session)
             chosen = session.log_probabilities.gather(1, tokens[:, None]).squeeze(1)

@@ -17,21 +17,20 @@ class GatedLinearUnit(FeedForward):
     """(f(x W_gate) * (x W_up)) W_down, with biases if wanted.
 
     GLU Variants Improve Transformer, Shazeer 2020, equations 5 and 6: https://arxiv.org/abs/2002.05202.
-    W_gate and W_up are (width, hidden width), W_down is (hidden width, width). The hidden width is honoured
-    as given: with three matrices in place of two, that is half as many parameters again as a position-wise
-    network of the same hidden width. For equal parameters set `model.hidden_width` to two thirds, as the
-    paper does.
+    W_gate and W_up are (width, ffn_width), W_down is (ffn_width, width). The feed-forward width is taken as
+    given: with three matrices in place of two, that is half as many parameters again as a position-wise
+    network of the same width. For equal parameters set `model.ffn_width` to two thirds, as the paper does.
 
     Args:
-        model: Sizes of the model; the hidden layer has exactly `model.hidden_width` units.
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
         bias: Whether the maps have biases; the paper has none.
     """
 
     def __init__(self, model: ModelContext, *, bias: Bias = False) -> None:
         super().__init__()
-        self.gate = nn.Linear(model.width, model.hidden_width, bias=bias)
-        self.up = nn.Linear(model.width, model.hidden_width, bias=bias)
-        self.down = nn.Linear(model.hidden_width, model.width, bias=bias)
+        self.gate = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
     @abstractmethod
     def activation(self, gate: Float[Tensor, "tokens hidden"]) -> Float[Tensor, "tokens hidden"]:

@@ -17,7 +17,7 @@ class GELU(PositionWise):
     Gaussian Error Linear Units, Hendrycks and Gimpel 2016, section 2: https://arxiv.org/abs/1606.08415.
 
     Args:
-        model: Sizes of the model; the hidden layer has exactly `model.hidden_width` units.
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
         approximate: "none" for the exact function, "tanh" for the paper's approximation (as in GPT-2).
         bias: Whether the maps have biases.
     """

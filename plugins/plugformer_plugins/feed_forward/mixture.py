@@ -18,7 +18,7 @@ class MixtureOfExperts(FeedForward):
     Routing: Outrageously Large Neural Networks, Shazeer et al. 2017, section 2:
     https://arxiv.org/abs/1701.06538, without noise. With p = softmax(x W_router) over all experts and T the
     `top_k` largest, y = sum over e in T of p_e / (sum of p over T) * expert_e(x). An expert is a GELU network
-    with the model's hidden width and sees its own tokens only; none is ever dropped.
+    with the model's feed-forward width and sees its own tokens only; none is ever dropped.
 
     While training, `auxiliary_loss` holds the balance loss of Switch Transformers, Fedus et al. 2022,
     equations 4 to 6 (https://arxiv.org/abs/2101.03961), with every one of a token's choices counted:
@@ -26,7 +26,7 @@ class MixtureOfExperts(FeedForward):
     and P_e its mean probability. It equals `balance` when both are even.
 
     Args:
-        model: Sizes of the model; every expert has exactly `model.hidden_width` hidden units.
+        model: Sizes of the model; every expert has exactly `model.ffn_width` hidden units.
         experts: Number of experts.
         top_k: Experts that each token is sent to; at most as many as there are.
         balance: Weight of the balance loss.

@@ -16,17 +16,17 @@ class PositionWise(FeedForward):
     """Two linear maps with an activation between: f(x W_up + b_up) W_down + b_down.
 
     Attention Is All You Need, Vaswani et al. 2017, section 3.3: https://arxiv.org/abs/1706.03762. W_up is
-    (width, hidden width) and W_down (hidden width, width).
+    (width, ffn_width) and W_down (ffn_width, width).
 
     Args:
-        model: Sizes of the model; the hidden layer has exactly `model.hidden_width` units.
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
         bias: Whether the maps have biases.
     """
 
     def __init__(self, model: ModelContext, *, bias: Bias) -> None:
         super().__init__()
-        self.up = nn.Linear(model.width, model.hidden_width, bias=bias)
-        self.down = nn.Linear(model.hidden_width, model.width, bias=bias)
+        self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
     @abstractmethod
     def activation(self, hidden: Float[Tensor, "tokens hidden"]) -> Float[Tensor, "tokens hidden"]:

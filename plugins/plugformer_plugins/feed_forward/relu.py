@@ -14,7 +14,7 @@ class ReLU(PositionWise):
     Attention Is All You Need, Vaswani et al. 2017, equation 2: https://arxiv.org/abs/1706.03762.
 
     Args:
-        model: Sizes of the model; the hidden layer has exactly `model.hidden_width` units.
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
         bias: Whether the maps have biases.
     """
 

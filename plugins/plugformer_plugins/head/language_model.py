@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Answer, Head, HeadContext, Level, take_tokens
+from plugformer.interfaces import Answer, Head, HeadContext, Level, unpad
 from plugformer_blocks import linear_cross_entropy
 
 
@@ -69,7 +69,7 @@ class LanguageModel(Head):
         """
         rows = real.flatten().nonzero().squeeze(1)
         loss = linear_cross_entropy(
-            take_tokens(hidden.flatten(0, 1), rows),
+            unpad(hidden.flatten(0, 1), rows),
             self.weight,
             targets.flatten().index_select(0, rows),
             bias=self.bias,

@@ -37,7 +37,7 @@ class MultiLabelClassifier(Pooled):
         targets: Float[Tensor, "batch outputs"],
         real: Bool[Tensor, "batch length"],
     ) -> Likelihoods:
-        """Returns how probable the labels of each sequence are together, and whether all are right."""
+        """Returns the joint likelihood of each sequence's labels, and whether all are right."""
         logits = self.logits(hidden, real).float()
         losses = functional.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")
         right = ((logits >= 0) == (targets > 0.5)).all(dim=-1).long()

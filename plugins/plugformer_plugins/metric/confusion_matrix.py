@@ -14,7 +14,7 @@ class ConfusionMatrix(Accuracy):
     """
 
     def table(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Table:
-        """Returns how many examples of each right class (rows) got each label (columns)."""
+        """Returns the number of examples of each right class (rows) that got each label (columns)."""
         pairs = [
             (prediction if self.hit(prediction, answers) else answers[0], prediction)
             for prediction, answers in zip(predictions, references, strict=True)

@@ -28,7 +28,7 @@ class MirroredRepeats(SourceProportion):
         predictions: Sequence[str],
         references: Sequence[Sequence[str]],  # noqa: ARG002 (not compared)
     ) -> Table:
-        """Returns how many outputs mirror their source, by whether that has a repeat."""
+        """Returns the number of outputs that mirror their source, by whether that has a repeat."""
         counts = {"with a repeat": [0, 0], "without": [0, 0]}
         for source, prediction in zip(sources, predictions, strict=True):
             row = "with a repeat" if len(set(source)) < len(source) else "without"

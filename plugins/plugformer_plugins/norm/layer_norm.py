@@ -1,4 +1,4 @@
-"""Layer normalisation."""
+"""Layer normalization."""
 
 from typing import Annotated
 
@@ -45,5 +45,5 @@ class LayerNorm(Norm):
             nn.init.zeros_(self.bias)
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
-        """Returns `x`, normalised over its last axis."""
+        """Returns `x`, normalized over its last axis."""
         return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)

@@ -18,7 +18,7 @@ class Rotary(PositionalEncoding):
     of width d at position p, the pair i = 0, ..., d/2 - 1, read as a complex number, is multiplied by
     exp(j p base^(-2i / d)).
 
-    Pairs are neighbours, as in the paper: coordinates 2i and 2i + 1. (GPT-NeoX and Llama in Hugging Face
+    Pairs are neighbors, as in the paper: coordinates 2i and 2i + 1. (GPT-NeoX and Llama in Hugging Face
     Transformers pair i with i + d/2; their weights need their rows of queries and keys reordered.)
 
     Args:
@@ -52,7 +52,7 @@ class Rotary(PositionalEncoding):
                 f"expected an even head width, {width + 1} for example: change model.width or model.heads"
             )
         dtype = torch.promote_types(heads.dtype, torch.float32)
-        turns = positions.once((self, width, dtype), lambda: self._turns(width, positions, dtype))
+        turns = positions.cached((self, width, dtype), lambda: self._turns(width, positions, dtype))
         pairs = heads.to(dtype).contiguous().unflatten(-1, (-1, 2))
         return multiply(pairs, turns).flatten(-2).to(heads.dtype)
 

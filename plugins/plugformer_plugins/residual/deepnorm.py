@@ -34,7 +34,7 @@ class DeepNorm(Residual):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Normalises, one after the other, alpha times the stream plus what the sublayers make of it."""
+        """Normalizes, one after the other, alpha times the stream plus what the sublayers make of it."""
         for name, sublayer in sublayers.items():
             x = self.norms[name](sublayer.added(self.alpha * x, x))
         return x

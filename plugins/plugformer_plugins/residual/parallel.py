@@ -1,4 +1,4 @@
-"""Parallel sublayers: all of a layer's sublayers read the same normalised stream."""
+"""Parallel sublayers: all of a layer's sublayers read the same normalized stream."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ class Parallel(Residual):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Adds to `x` what the sublayers make of its normalised value."""
+        """Adds to `x` what the sublayers make of its normalized value."""
         hidden = self.norm(x)
         for sublayer in sublayers.values():
             x = sublayer.added(x, hidden)

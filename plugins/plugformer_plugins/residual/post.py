@@ -1,4 +1,4 @@
-"""Post-norm: the stream is normalised after each sublayer's output has been added to it."""
+"""Post-norm: the stream is normalized after each sublayer's output has been added to it."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ class PostNorm(Residual):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Normalises, one after the other, the sums of the stream and what the sublayers make of it."""
+        """Normalizes, one after the other, the sums of the stream and what the sublayers make of it."""
         for name, sublayer in sublayers.items():
             x = self.norms[name](sublayer.added(x, x))
         return x

@@ -1,4 +1,4 @@
-"""Pre-norm: the stream is normalised before each sublayer, and itself never changed but by addition."""
+"""Pre-norm: the stream is normalized before each sublayer, and itself never changed but by addition."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ class PreNorm(Residual):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Adds to `x`, one after the other, what the sublayers make of its normalised value."""
+        """Adds to `x`, one after the other, what the sublayers make of its normalized value."""
         for name, sublayer in sublayers.items():
             x = sublayer.added(x, self.norms[name](x))
         return x

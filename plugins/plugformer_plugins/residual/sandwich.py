@@ -27,7 +27,7 @@ class SandwichNorm(Residual):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Adds to `x`, one after the other, the normalised outputs of the sublayers."""
+        """Adds to `x`, one after the other, the normalized outputs of the sublayers."""
         for name, sublayer in sublayers.items():
             x = x + self.after[name](sublayer(self.before[name](x)))
         return x

@@ -7,7 +7,7 @@ from plugformer.interfaces import Answer, Column, Example, Examples, Level, Task
 
 
 class SequenceToSequence(TaskType):
-    """Continues a source with its target: translation, rewriting, summarisation.
+    """Continues a source with its target: translation, rewriting, summarization.
 
     Examples may have several `references`, which metrics then compare with in place of the target.
     """

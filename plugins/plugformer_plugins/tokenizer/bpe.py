@@ -14,7 +14,7 @@ class BPE(FastTokenizer):
     """Starts from the 256 bytes and merges the most frequent pair until the vocabulary is full.
 
     Sennrich et al. (2016), algorithm 1, https://arxiv.org/abs/1508.07909; on bytes as in Radford et al.
-    (2019), section 2.2. Nothing is unknown; lossless without normalisation and lower-casing.
+    (2019), section 2.2. Nothing is unknown; lossless without normalization and lower-casing.
 
     Args:
         size: Number of tokens, the special ones and the bytes included; fewer where the text has no more.

@@ -1,4 +1,4 @@
-"""Unicode normalisation and lower-casing, as options of subword tokenizers."""
+"""Unicode normalization and lower-casing, as options of subword tokenizers."""
 
 from typing import Literal
 

@@ -63,10 +63,10 @@ class Pretrained(Tokenizer):
             return spelled
         return [self._join([token]) for token in spelled]
 
-    def pieces(self, *, first: bool) -> list[bytes]:
-        """Returns what each token adds to a text; tokens of bytes may be parts of characters."""
+    def token_bytes(self, *, at_start: bool) -> list[bytes]:
+        """Returns the bytes that each token adds to a text; tokens of bytes may be parts of characters."""
         if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return super().pieces(first=first)
+            return super().token_bytes(at_start=at_start)
         return [b""] * _SHIFT + [byte_piece(self._spelling(number)) for number in range(_SHIFT, self.size)]
 
     @property

@@ -70,7 +70,7 @@ class SpacyWords(WordLevel):
 
 
 def _rules(language: str) -> Callable[[str], Iterable[Any]]:
-    """Returns what cuts a text into spaCy's tokens."""
+    """Returns a function that cuts a text into spaCy's tokens."""
     try:
         import spacy  # an extra, and slow to import: only this tokenizer needs it
     except ModuleNotFoundError as error:

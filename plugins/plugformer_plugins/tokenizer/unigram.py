@@ -51,7 +51,7 @@ class Unigram(FastTokenizer):
         return tokenizer
 
     def trainer(self) -> trainers.Trainer:
-        """Returns a trainer by expectation maximisation."""
+        """Returns a trainer by expectation maximization."""
         return trainers.UnigramTrainer(
             vocab_size=self._size,
             special_tokens=list(SPECIAL_TOKENS),

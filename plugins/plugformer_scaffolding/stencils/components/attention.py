@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
-from plugformer_blocks import PerPosition, softmax_attention
+from plugformer_blocks import PositionwiseState, softmax_attention
 
 
 class NewComponent(Attention):
@@ -44,17 +44,17 @@ class NewComponent(Attention):
         self.value = nn.Linear(model.width, model.width, bias=bias)
         self.output = nn.Linear(model.width, model.width, bias=bias)
 
-    def project(self, memory: Float[Tensor, "batch key width"], at: Positions) -> State:
+    def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns keys, rotated by the positional encoding, and values."""
-        key = at.rotate(self._split(self.key(memory)))
+        key = positions.rotate(self._split(self.key(memory)))
         value = self._split(self.value(memory))
-        return PerPosition(key.transpose(1, 2), value.transpose(1, 2))
+        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what each query reads; the scope's masks and bias are applied by `softmax_attention`."""
-        key, value = (tensor.transpose(1, 2) for tensor in cast("PerPosition", state).tensors)
+        """Returns the attention output; `softmax_attention` applies the scope's mask and bias."""
+        key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         heads = scope.query.rotate(self._split(self.query(query)))
         dropout = self.dropout if self.training else 0.0
         read = softmax_attention(heads, key, value, scope, dropout=dropout)

@@ -8,8 +8,8 @@ class NewComponent(Decoding):
 
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns one hypothesis for each sentence."""
-        outputs: list[list[int]] = [[] for _ in session.keys]
-        scores = [0.0 for _ in session.keys]
+        outputs: list[list[int]] = [[] for _ in session.sentence_ids]
+        scores = [0.0 for _ in session.sentence_ids]
         while True:
             best, tokens = session.log_probabilities.max(dim=-1)  # each (rows,)
             rows = zip(session.sentences.tolist(), tokens.tolist(), best.tolist(), strict=True)

@@ -15,7 +15,7 @@ class NewComponent(FeedForward):
     Attention Is All You Need, Vaswani et al. 2017, equation 2: https://arxiv.org/abs/1706.03762.
 
     Args:
-        model: Sizes of the model; the hidden layer has `model.hidden_width` units.
+        model: Sizes of the model; the hidden layer has `model.ffn_width` units.
         bias: Whether the maps have biases.
     """
 
@@ -26,8 +26,8 @@ class NewComponent(FeedForward):
         bias: Annotated[bool, Field(description="Add a learned bias in both maps.")] = True,
     ) -> None:
         super().__init__()
-        self.up = nn.Linear(model.width, model.hidden_width, bias=bias)
-        self.down = nn.Linear(model.hidden_width, model.width, bias=bias)
+        self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
+        self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
     def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
         """Returns the network's output at each token; padding has been taken out."""

@@ -1,4 +1,4 @@
-"""Root mean square normalisation."""
+"""Root mean square normalization."""
 
 from typing import Annotated
 
@@ -40,5 +40,5 @@ class NewComponent(Norm):
         nn.init.ones_(self.weight)
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
-        """Returns `x`, normalised over its last axis."""
+        """Returns `x`, normalized over its last axis."""
         return rms_norm(x, self.weight.shape, self.weight, self.epsilon)

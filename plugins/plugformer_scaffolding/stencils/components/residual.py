@@ -42,7 +42,7 @@ class NewComponent(Residual):
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Adds to `x`, one after the other, what the sublayers make of its normalised value."""
+        """Adds to `x`, one after the other, what the sublayers make of its normalized value."""
         for name, sublayer in sublayers.items():
             x = x + self.factors[name] * sublayer(self.norms[name](x))
         return x

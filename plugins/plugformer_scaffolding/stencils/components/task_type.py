@@ -9,7 +9,7 @@ from plugformer.interfaces import Answer, Column, Examples, Level, TaskType, Tok
 
 
 class NewComponent(TaskType):
-    """Continues a source with its target: translation, rewriting, summarisation.
+    """Continues a source with its target: translation, rewriting, summarization.
 
     Sequence to Sequence Learning with Neural Networks, Sutskever et al. 2014, https://arxiv.org/abs/1409.3215;
     section 3.3 reverses sources.

@@ -1,4 +1,4 @@
-"""Streams: other luck with the same seed, on the same examples in the same order."""
+"""Replicates: other luck with the same seed, on the same examples in the same order."""
 
 import random
 
@@ -19,7 +19,7 @@ class Beginning:
         self.states = (torch.initial_seed(), random.getstate(), np.random.get_state()[1].tolist())
 
 
-def test_a_stream_changes_dropout_and_not_the_order_of_examples(train_tiny, tmp_path, monkeypatch):
+def test_a_replicate_changes_dropout_and_not_the_order_of_examples(train_tiny, tmp_path, monkeypatch):
     rows, batch = [], EncodedSplit.batch
     monkeypatch.setattr(
         EncodedSplit,
@@ -33,18 +33,24 @@ def test_a_stream_changes_dropout_and_not_the_order_of_examples(train_tiny, tmp_
         report = train_tiny(tmp_path / "-".join(settings), *settings, observers=[seen])
         return seen.states, list(rows), report.examples
 
-    zero, one, seeded = trained("training.stream=0"), trained("training.stream=1"), trained("training.seed=2")
+    zero, one, seeded = (
+        trained("training.replicate=0"),
+        trained("training.replicate=1"),
+        trained("training.seed=2"),
+    )
     assert zero[1:] == one[1:]
     assert zero[1] != seeded[1]
     assert all(mine != theirs for mine, theirs in zip(zero[0], one[0], strict=True))
 
 
-def test_the_first_stream_is_that_of_the_seed():
-    assert [Training(seed=seed).stream_seed for seed in (0, 1, 2**40)] == [0, 1, 2**40]
+def test_the_first_replicate_has_the_seed_itself():
+    assert [Training(seed=seed).replicate_seed for seed in (0, 1, 2**40)] == [0, 1, 2**40]
 
 
-def test_no_stream_is_that_of_another_process_or_seed():
-    drawn = [Training(seed=seed, stream=stream).stream_seed for seed in range(5) for stream in range(5)]
+def test_no_replicate_shares_its_seed_with_a_process_or_another_seed():
+    drawn = [
+        Training(seed=seed, replicate=replicate).replicate_seed for seed in range(5) for replicate in range(5)
+    ]
     for seed in range(5):
         for process in range(1, 5):
             seed_generators(seed, process)

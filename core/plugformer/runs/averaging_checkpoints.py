@@ -1,4 +1,4 @@
-"""Candidates of an average: the parameters at evaluations that may become part of it, while training."""
+"""Checkpoints for averaging: the parameters at evaluations that may become part of the average."""
 
 import math
 import shutil
@@ -12,7 +12,7 @@ from plugformer.runs.files import RESTORE, replacing
 from plugformer.runs.weights import load_note, own_tensors, write_tensors
 
 
-class Candidates:
+class AveragingCheckpoints:
     """The last evaluations, or the best, with a file of parameters each.
 
     Which files there are is all that is known, so that a crash at any moment loses nothing.
@@ -64,7 +64,7 @@ class Candidates:
         return files[-self._average.checkpoints :]
 
     def rewind(self, step: int, *, needed: bool) -> None:
-        """Drops candidates of evaluations after `step`, which are made again.
+        """Drops checkpoints of evaluations after `step`, which are made again.
 
         Args:
             step: Updates made.
@@ -109,5 +109,5 @@ def _figures(candidate: Path) -> tuple[float, float]:
 
 
 def step_of(candidate: Path) -> int:
-    """Returns the number of updates made before a candidate was kept."""
+    """Returns the number of updates made before a checkpoint was kept."""
     return int(candidate.stem.removeprefix("step-"))

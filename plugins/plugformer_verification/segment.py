@@ -1,4 +1,4 @@
-"""One leg of a training: a process of its own, which is killed at an update or when all are made."""
+"""One segment of a training: a process of its own, which is killed at an update or when all are made."""
 
 import multiprocessing
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_meth
 
 
 @dataclass(frozen=True)
-class Leg:
+class TrainingSegment:
     """What a process does.
 
     Attributes:
@@ -26,7 +26,7 @@ class Leg:
         manifests: Local manifests.
         run: The run directory: gone on with if it is there.
         recording: Where the updates are recorded.
-        number: Of the leg, counted from 0.
+        number: Of the segment, counted from 0.
         until: The update after which, before any evaluation, the process is killed; None for the end.
     """
 
@@ -88,29 +88,29 @@ def _ignore(message: str) -> None:
     """Takes what a training says."""
 
 
-def _train(leg: Leg, connection: Connection) -> None:
+def _train(segment: TrainingSegment, connection: Connection) -> None:
     """What the process does."""
     try:
-        _go_on(leg, connection)
+        _go_on(segment, connection)
     except PlugformerError as error:
         connection.send(str(error))
     except Exception as error:  # of a component, which is a stranger
         connection.send(f"{type(error).__name__}: {error}")
 
 
-def _go_on(leg: Leg, connection: Connection) -> None:
+def _go_on(segment: TrainingSegment, connection: Connection) -> None:
     registry = Registry.discover()
-    for manifest in leg.manifests:
+    for manifest in segment.manifests:
         registry = registry.with_local(manifest)
-    stop = _Stop(leg.until, connection)
-    observers = [Recording(leg.recording, leg.number, stop.reached), stop]
-    if leg.run.exists():
-        resume(leg.run, registry=registry, observers=observers, notify=_ignore)
+    stop = _Stop(segment.until, connection)
+    observers = [Recording(segment.recording, segment.number, stop.reached), stop]
+    if segment.run.exists():
+        resume(segment.run, registry=registry, observers=observers, notify=_ignore)
     else:
         train(
-            leg.task,
-            overrides=leg.overrides,
-            out=leg.run,
+            segment.task,
+            overrides=segment.overrides,
+            out=segment.run,
             registry=registry,
             observers=observers,
             notify=_ignore,

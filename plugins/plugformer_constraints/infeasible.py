@@ -13,7 +13,7 @@ from plugformer_constraints.pattern import Pattern
 _READABLE_FIRST = [*range(0x20, 0x7F), *range(0x80, 0x100), *range(0x20), 0x7F]
 
 
-def refusal(
+def infeasible(
     pattern: Pattern,
     pieces: Set[bytes],
     automaton: TokenAutomaton,

@@ -7,7 +7,7 @@ from safetensors.numpy import load_file
 
 from plugformer.configuration.task import Average
 from plugformer.errors import RunError
-from plugformer.runs.candidates import Candidates, step_of
+from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, step_of
 from plugformer.runs.weights import load_note, mean_tensors, restore, save_tensors, write_tensors
 
 
@@ -31,7 +31,7 @@ def keep(tmp_path):
 
     def make(values, *, of="last", checkpoints=2, higher=False):
         average = Average(checkpoints=checkpoints, of=of)
-        candidates = Candidates(tmp_path / "candidates", average, higher_is_better=higher)
+        candidates = AveragingCheckpoints(tmp_path / "candidates", average, higher_is_better=higher)
         for step, value in enumerate(values, start=1):
             value, loss = value if isinstance(value, tuple) else (value, 1.0)
             candidates.keep(step, value, loss, Counting(step))
@@ -76,7 +76,7 @@ def test_only_what_can_still_be_needed_is_kept(keep, tmp_path, of, higher, value
 
 
 def test_nothing_is_kept_unless_an_average_is_asked_for(tmp_path):
-    candidates = Candidates(tmp_path / "candidates", None, higher_is_better=False)
+    candidates = AveragingCheckpoints(tmp_path / "candidates", None, higher_is_better=False)
     candidates.keep(1, 1.0, 1.0, Counting(1))
     assert candidates.chosen() == []
     assert not (tmp_path / "candidates").exists()
@@ -135,7 +135,7 @@ def test_a_candidate_of_a_version_that_noted_no_loss(tmp_path):
     for step, note in enumerate(["0.5", "0.5 2.0", "0.5"], start=1):
         write_tensors({}, tmp_path / "candidates" / f"step-{step:08d}.safetensors", note=note)
     average = Average(checkpoints=2, of="best")
-    assert steps(Candidates(tmp_path / "candidates", average, higher_is_better=True)) == [1, 2]
+    assert steps(AveragingCheckpoints(tmp_path / "candidates", average, higher_is_better=True)) == [1, 2]
 
 
 @pytest.mark.parametrize("note", ["half", "", "0.5 x"])
@@ -144,7 +144,7 @@ def test_a_damaged_note(tmp_path, note):
     write_tensors({}, tmp_path / "candidates" / "step-00000001.safetensors", note=note)
     average = Average(checkpoints=2, of="best")
     with pytest.raises(RunError, match=r"step-00000001\.safetensors is damaged"):
-        Candidates(tmp_path / "candidates", average, higher_is_better=True).chosen()
+        AveragingCheckpoints(tmp_path / "candidates", average, higher_is_better=True).chosen()
 
 
 def test_a_file_without_a_note(tmp_path):
