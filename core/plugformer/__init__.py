@@ -34,5 +34,5 @@ if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
 
 
 def __dir__() -> list[str]:
-    """Returns what there is, used before or not."""
+    """Returns all public names, imported yet or not."""
     return sorted({*globals(), *__all__})

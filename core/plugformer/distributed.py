@@ -84,7 +84,7 @@ class Processes:
         return self.index == 0
 
     def share(self, items: Sequence[T]) -> Sequence[T]:
-        """Returns those of some items that are this process's to work on."""
+        """Returns this process's share of the items."""
         return items[self.index :: self.count]
 
     def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:

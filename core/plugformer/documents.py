@@ -269,7 +269,7 @@ def _decode(content: bytes, start: Origin) -> str:
 
 
 def _format_error(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Says what the parser could not read; the commonest cause, a tab, by its name."""
+    """Returns a message for a YAML syntax error; tabs, the most common cause, are named."""
     mark = error.problem_mark
     lines = text.splitlines()
     line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""

@@ -180,7 +180,7 @@ def _written_path(detail: ErrorDetails, value: object) -> Path:
 
 
 def _follow(value: object, key: Key) -> Callable[[], object] | None:
-    """Returns how to get from a value to its part, or None if it has no such part."""
+    """Returns a getter for an item of a value, or None if there is no such item."""
     if isinstance(value, dict) and key in value:
         return lambda: value[key]
     if isinstance(value, list | tuple) and isinstance(key, int) and key < len(value):

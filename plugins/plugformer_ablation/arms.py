@@ -96,7 +96,7 @@ class Arm:
         return replace(self, resolved=replace(self.resolved, task=task), notes=(*self.notes, *kept))
 
     def record(self) -> dict[str, Any]:
-        """Returns what results say of it; see `StudyResults`."""
+        """Returns the arm's record in the results; see `StudyResults`."""
         task = written(self.resolved.task)
         task["training"].pop("seed")
         return {
@@ -175,7 +175,7 @@ def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
 
 
 def tunings(study: Study) -> list[dict[str, Change]]:
-    """Returns what tuning tries in each arm, by path: every combination; one that changes nothing if none."""
+    """Returns the tuning grid, each point by path; a single empty point if nothing is tuned."""
     values = [
         [_change(study, path, "tune", path, number) for number in range(len(tried))]
         for path, tried in study.tune.items()
@@ -184,7 +184,7 @@ def tunings(study: Study) -> list[dict[str, Change]]:
 
 
 def common_changes(study: Study) -> list[Change]:
-    """Returns what is changed in all arms, shorter paths first, so that longer ones go into them."""
+    """Returns the changes that all arms share, shorter paths first, so that longer ones go into them."""
     changes = [_change(study, path, "set", path) for path in study.changes]
     return sorted(changes, key=lambda change: change.path.count("."))
 

@@ -91,7 +91,7 @@ class Cell:
         write_json(self.folder / _RESULT, result.as_json())
 
     def result(self) -> CellResult:
-        """Returns what `save` kept; arm and folder are the cell's, since folders may be moved.
+        """Returns the saved result; arm and folder are the cell's, since folders may be moved.
 
         Raises:
             RunError: A file is damaged.
@@ -166,7 +166,7 @@ def changes(before: Ingredients, now: Ingredients) -> list[str]:
 
 
 def report_invalidated_cells(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
-    """Says which cells must be run although others of the same name are there, and why; then takes note.
+    """Reports cells whose earlier results no longer apply, with the reason, and records today's.
 
     Args:
         cells: Those that are about to be run, or looked up.

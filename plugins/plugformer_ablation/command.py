@@ -109,7 +109,7 @@ def command(
 
 
 def _folder(study: str, declared: "Study") -> Path:
-    """Returns where a study lies that is not told: the same place for the same study, so that it goes on."""
+    """Returns the default folder of a study: always the same, so that the study continues there."""
     from plugformer.configuration import short_name
 
     name = short_name(study)

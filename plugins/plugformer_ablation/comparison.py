@@ -104,7 +104,7 @@ class Comparison:
         return self.both.minimum_detectable_difference(alpha) or None
 
     def verdict(self, level: float, *, higher_is_better: bool) -> Verdict:
-        """Returns what is to be concluded: there is a difference if 0 is outside of the interval.
+        """Returns the verdict: there is a difference if 0 is outside of the interval.
 
         Args:
             level: Of the interval.
@@ -233,7 +233,7 @@ def _over_examples(
 def _cases(
     ours: Float[ndarray, " pairs"], theirs: Float[ndarray, " pairs"], missing: str, *, same: bool
 ) -> Iterator[str]:
-    """Yields what is to be said where a test is missing or has nothing to work on."""
+    """Yields remarks on tests that are missing or degenerate."""
     if np.ptp([ours, theirs]) == 0 and ours[0] in _EXTREMES:
         yield f"every cell scores {ours[0]:g}: at its floor or ceiling the metric cannot tell arms apart"
     elif same and np.array_equal(ours, theirs):

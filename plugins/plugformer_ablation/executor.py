@@ -58,7 +58,7 @@ class Executor(ABC):
 
     @abstractmethod
     def receive(self) -> Iterator[tuple[Cell, Message]]:
-        """Yields what running cells have told; waits for a moment if that is nothing."""
+        """Yields messages from running cells; waits for a moment if there are none."""
 
     @abstractmethod
     def interrupt(self) -> None:

@@ -48,7 +48,7 @@ def available_cores() -> int:
 
 
 def visible_gpus() -> list[str]:
-    """Returns what `CUDA_VISIBLE_DEVICES` calls the GPUs that this process may use."""
+    """Returns the GPUs that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
     import torch
 
     count = torch.cuda.device_count()
@@ -126,7 +126,7 @@ class LocalExecutor(Executor):
         self._running.clear()
 
     def _unexplained(self, running: _Running) -> Message:
-        """Returns what became of a cell whose process has ended without a word."""
+        """Returns the outcome of a cell whose process ended without a message."""
         if self._stopping:  # SIGTERM came outside of the training, where there is nothing to save
             return Message(stopped=True)
         status = running.process.exitcode

@@ -50,7 +50,7 @@ DataReader = Callable[[ResolvedTask], DataSummary]
 
 
 def data_reader(notify: Callable[[str], None]) -> DataReader:
-    """Returns what prepares a task's data, once for all arms of the same, and leaves them in the cache.
+    """Returns a function that prepares a task's data, once for all arms that share them.
 
     Args:
         notify: Receives what people should know about the preparation.
@@ -217,7 +217,7 @@ def _differences(costs: dict[str, float], target: dict[str, float]) -> Iterator[
 
 
 def _kept_hashes(data: PreparedData) -> dict[str, str]:
-    """Returns what tells apart which examples are measured; where none is dropped, the content does."""
+    """Returns, by split, a hash of the examples that are measured."""
     return {
         name: fingerprint(*(split.input(row) for row in range(len(split))))
         if data.lengths[name].dropped

@@ -50,7 +50,7 @@ class RayExecutor(Executor):
         self._running[task.remote(cell, self.threads)] = cell
 
     def receive(self) -> Iterator[tuple[Cell, Message]]:
-        """Yields how cells have ended; updates of running ones are not told."""
+        """Yields a message for each cell that has ended; running cells send none."""
         ready, _ = self._ray.wait(list(self._running), timeout=_HEARTBEAT)
         for reference in ready:
             yield self._running.pop(reference), self._ended(reference)

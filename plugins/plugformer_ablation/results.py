@@ -82,7 +82,7 @@ class CellResult:
 
     @classmethod
     def from_json(cls, record: object, statistics: Statistics) -> "CellResult":
-        """Returns what `as_json` was made of.
+        """Returns the result that `as_json` wrote.
 
         Raises:
             ValueError: The record is not one.
@@ -219,7 +219,7 @@ def load_arrays(path: Path) -> Statistics:
 
 
 def damaged(path: Path, why: object) -> RunError:
-    """Returns what to raise about a file of a study that cannot be used."""
+    """Returns the error for a damaged file of a study."""
     text = str(why) or type(why).__name__
     reason = "; ".join(line.strip() for line in text.splitlines() if "errors.pydantic.dev" not in line)
     return RunError(f"{path} is damaged: {reason[:500]}; run the study again to write it anew")

@@ -229,7 +229,7 @@ def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Ar
 
 
 def _made_of(arms: Sequence[Arm]) -> dict[str, Any]:
-    """Returns what the arms were made of; their training data may differ, then the baseline's stand here."""
+    """Returns the components, versions and data of the arms; of data that differ, the baseline's."""
     parts = [ingredients(arm.resolved, arm.hashes) for arm in arms]
     used = {name: lock for each in parts for name, lock in each["components"].items()}
     first = {key: parts[0][key] for key in ("versions", "core", "data")}

@@ -136,7 +136,7 @@ class Study(Settings):
         return node
 
     def place(self, *path: Key) -> Origin:
-        """Returns where the key of a value was written, which must be there."""
+        """Returns the place of a key in its file."""
         mapping = self.node(*path[:-1])
         return mapping.keys[path[-1]] if isinstance(mapping, Mapping) else mapping.origin
 
@@ -146,7 +146,7 @@ class Study(Settings):
 
 
 def _contradictions(study: Study) -> Iterator[tuple[_Place, str]]:
-    """Yields what cannot be meant: too many trainings, settings given twice, or set by the study itself."""
+    """Yields contradictions: too many trainings, settings given twice, or set by the study itself."""
     if too_many := list(_too_many(study)):
         yield from too_many  # looking further would take long
         return

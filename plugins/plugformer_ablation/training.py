@@ -112,7 +112,7 @@ def _say(text: str) -> None:
 
 
 class _Teller:
-    """Tells how far the training is, not more often than somebody could read."""
+    """Reports the progress of a training, at most five times a second."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell

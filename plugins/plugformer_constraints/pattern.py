@@ -90,7 +90,7 @@ def compile_pattern(expression: str) -> Pattern:
 
 
 def _syntax_error(expression: str) -> str:
-    r"""Returns what Python finds wrong, which may be right for Rust: `\p{L}`, for example."""
+    r"""Returns Python's syntax error, if any; Rust may accept what Python does not: `\p{L}`, for example."""
     try:
         with warnings.catch_warnings(action="ignore"):
             re.compile(expression)

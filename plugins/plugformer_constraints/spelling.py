@@ -114,7 +114,7 @@ class _Pieces:
         return _Pieces([self._pieces[token] for token in tokens.tolist()])
 
     def walk(self, moves: Int[ndarray, "states 256"], state: int) -> Int[ndarray, " vocabulary"]:
-        """Returns where each token leads from a state; one without bytes leads to the last, the dead one."""
+        """Returns the state that each token leads to; one without bytes leads to the last, the dead one."""
         reached = np.full(self.count, state, dtype=np.int32)
         for values, count in zip(self._bytes, self._longer, strict=False):
             reached[:count] = moves[reached[:count], values[:count]]

@@ -122,7 +122,7 @@ def _choice(option: str, value: str | None, known: tuple[str, ...]) -> str:
 
 
 def _print_next(folder: Path, texts: Files, *commands: str) -> None:
-    """Says what was written, and what to type now."""
+    """Prints the files written and the commands to run next."""
     typer.echo(f"Wrote {folder}: {', '.join(path for path, text in texts.items() if text)}")
     typer.echo("Next:")
     for command in commands:

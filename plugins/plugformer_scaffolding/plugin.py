@@ -149,7 +149,7 @@ OUTLINES: Mapping[Kind | EntryKind, Outline] = {
 def plugin_files(
     name: str, kind: Kind | EntryKind, taken: Iterable[str] = ()
 ) -> tuple[Mapping[str, str], Files]:
-    """Returns what stands for each stand-in name, and the files of a new plugin.
+    """Returns the values of the placeholders, and the files of a new plugin.
 
     Args:
         name: Of the distribution. The package is called like it, with underscores; so is the component, or
@@ -182,7 +182,7 @@ def plugin_files(
 
 
 def _names(name: str, kind: Kind | EntryKind, component: str) -> dict[str, str]:
-    """Returns what stands for each stand-in name."""
+    """Returns the values of the placeholders."""
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name!r} is not the name of a distribution; "

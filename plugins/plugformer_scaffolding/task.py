@@ -54,7 +54,7 @@ class Sample:
     metrics: tuple[str, ...]
 
     def columns(self, wanted: Sequence[Column]) -> Mapping[str, str | int] | None:
-        """Returns which of its columns serves each of a task's: that of its name, else the next.
+        """Returns the data's column for each of a task's: the one of the same name, or the next that fits.
 
         Args:
             wanted: The columns that the task's examples must have.

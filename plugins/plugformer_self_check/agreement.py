@@ -117,7 +117,7 @@ def _given(
 
 
 def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, "..."]]:
-    """Returns what the head gives of each example's places that it predicts from, as log-probabilities."""
+    """Returns the head's log-probabilities at the predicted places of each example."""
     found = []
     for batch in batches:
         logits = model.logits(batch).float()

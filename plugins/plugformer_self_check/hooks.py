@@ -129,7 +129,7 @@ class _Continuing:
 
 
 def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> Generator:
-    """Returns what answers with a model, in the way of its task or by a built-in search."""
+    """Returns a model's predictor, with its task's decoding or with a built-in one."""
     predictor = cast("Generator", trained.predictor())
     if decoding:
         predictor.decoding = trained.registry.create(Kind.DECODING, f"plugformer:{decoding}", **options)

@@ -63,7 +63,7 @@ class Sharded(Parallel):
         return self.model.named_parameters()
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Returns what makes its steps; the optimizer saves and loads a whole state from now on.
+        """Returns the prepared optimizer, which saves and loads its whole state from now on.
 
         All processes save together, and the main one alone receives the state.
         """
@@ -83,7 +83,7 @@ class Sharded(Parallel):
         return loss
 
     def sharing_out(self, hook: Hook) -> Stateful:
-        """Returns what saves the whole state of a hook, and restores this process's parts of it."""
+        """Returns a hook's `Stateful`: saves the whole state, restores this process's parts of it."""
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:  # noqa: ARG002 (none is kept back)

@@ -53,7 +53,7 @@ def check(cases: Iterable[Any] = ()) -> Callable[[Function], Check]:
 
 
 def fail(message: str) -> NoReturn:
-    """Says what is wrong with the component.
+    """Reports a violation of a contract.
 
     Raises:
         Violation: Always.

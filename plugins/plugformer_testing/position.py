@@ -33,7 +33,7 @@ class Effect(NamedTuple):
     bias: Float[Tensor, "batch heads query key"]
 
     def part(self, row: int, tokens: Bool[Tensor, " length"] | slice = slice(None)) -> "Effect":
-        """Returns what it makes of some tokens of a row, as a batch of one."""
+        """Returns the effect on some tokens of a row, as a batch of one."""
         bias = self.bias[row, :, tokens][..., tokens]
         return Effect(self.embedded[row, tokens][None], self.rotated[row, :, tokens][None], bias[None])
 

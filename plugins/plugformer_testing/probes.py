@@ -79,7 +79,7 @@ class SharedState(Attention):
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
     ) -> Float[Tensor, "batch query width"]:
-        """Returns what the reader reads once the owner has read."""
+        """Returns the reader's output, after the owner has computed its own."""
         self.owner.attend(query, state, Scope(scope.query, scope.key, causal=scope.causal))
         return self.reader.attend(query, state, scope)
 
@@ -127,7 +127,7 @@ class Function(Sublayer):
         self.given: list[Tensor] = []
 
     def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-        """Returns what it computes."""
+        """Records the input and returns the output."""
         self.given.append(hidden)
         return self.compute(hidden)
 

@@ -20,7 +20,7 @@ def digest(value: object) -> str:
 
 
 def attributes(owner: object, name: str) -> dict[str, str]:
-    """Returns what a module or an optimizer keeps in Python, where no checkpoint looks for it.
+    """Returns a module's or optimizer's attributes that no checkpoint saves.
 
     Args:
         owner: The module or optimizer.

@@ -208,7 +208,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _leave(status: str | int | None, message: str = "") -> NoReturn:
-    """Says what went wrong and exits, once everything printed has been taken by whoever reads it."""
+    """Flushes standard output, prints an error message and exits."""
     stdout: Any = sys.stdout or sys.__stdout__  # a plugin may have taken it away
     try:
         if stdout is not None:
@@ -226,14 +226,14 @@ def _leave(status: str | int | None, message: str = "") -> NoReturn:
 
 
 def _format_error(error: OSError) -> str:
-    """Returns what the user reads about a file; what was open already has no name in the error."""
+    """Returns the message for a file error; errors of streams that were already open have no file name."""
     if error.filename is None and error.errno in _UNWRITABLE:
         return f"Error: standard output cannot be written: {error.strerror}"
     return f"Error: {error}"
 
 
 def _message(error: PlugformerError) -> str:
-    """Returns what the user reads: a place comes first, so that editors find it."""
+    """Returns an error's message; a file and line come first, so that editors find them."""
     placed = isinstance(error, ConfigurationError) and _PLACE.match(str(error))
     if placed or isinstance(error, InterruptedRunError):
         return str(error)

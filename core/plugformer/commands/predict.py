@@ -136,7 +136,7 @@ class _Answers:
         # `echo` has left nothing in the buffer, so that a reader has every line at once.
 
     def end(self) -> None:
-        """Says what remains to be said after the last text.
+        """Prints the remaining notes after the last text.
 
         Raises:
             PlugformerError: A text had no answer.
@@ -236,7 +236,7 @@ def _decoded(line: bytes, number: int) -> str:
 
 @contextlib.contextmanager
 def _progress(answers: _Answers, stream: BinaryIO) -> Iterator[Callable[[], None]]:
-    """Yields what moves a bar on standard error; there is none unless a terminal shows it and no answers."""
+    """Yields a function that advances a progress bar; terminals that also show the answers have none."""
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda: None
         return

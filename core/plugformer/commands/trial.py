@@ -93,7 +93,7 @@ def _construct(entry: Entry, kind: Kind) -> None:
 
 
 def _contexts(kind: Kind) -> Iterator[tuple[ModelContext, ...]]:
-    """Yields what constructors of a kind take first, for one place after the other."""
+    """Yields the first constructor arguments of a kind, for each place in turn."""
     for place in _PLACES:
         if kind is Kind.HEAD:
             yield (HeadContext(outputs=7, place=place, **_SIZES),)

@@ -76,7 +76,7 @@ def is_file(name_or_file: str) -> bool:
 
 
 def short_name(name_or_file: str) -> str:
-    """Returns what folders of a task's or study's results are called.
+    """Returns the folder name for the results of a task or study.
 
     That is its name, or that of its file, or of the folder around it where the file is called `task.yaml` or
     `study.yaml`, as most are.

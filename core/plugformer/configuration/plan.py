@@ -105,7 +105,7 @@ def refuse_unused(settings: Model, stack: str, numbers: Iterable[int]) -> None:
 
 
 def context(settings: Model, place: Place) -> ModelContext:
-    """Returns what the part at a place is told."""
+    """Returns the context of the component at a place."""
     return ModelContext(
         width=settings.width,
         heads=settings.heads,

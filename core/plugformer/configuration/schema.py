@@ -146,7 +146,7 @@ def _required(model: type[BaseModel]) -> Schema:
 
 
 def _required_in(field: FieldInfo) -> Schema:
-    """Returns what the mapping under a key must have; a default component lends its name to a block."""
+    """Returns the required keys of a field's mapping; a block whose default is a component needs none."""
     if isinstance(field.default, Component):
         return {}
     members = get_args(field.annotation) if get_origin(field.annotation) is UnionType else (field.annotation,)

@@ -144,7 +144,7 @@ def _entry(
 
 
 def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabularies:
-    """Returns what tokenizers and the task's type learn of training examples."""
+    """Returns the vocabularies and task-type state learned from the training examples."""
     task_type = create_task_type(task, registry)
     task_type.learned = task_type.learn(train)
     tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)

@@ -222,9 +222,9 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
 
 
 def _of_run(task: Task) -> list[str]:
-    """Returns what the tokenizers of the run have learned that a task takes them from, hashed.
+    """Returns hashes of the tokenizer files of the run that a task takes its tokenizers from.
 
-    Nothing if that run is gone: whoever has the tokenizers already needs it no more.
+    Empty if that run is gone: a run that has a copy of the tokenizers no longer needs it.
     """
     if task.tokenizer.run is None:
         return []
@@ -233,7 +233,7 @@ def _of_run(task: Task) -> list[str]:
 
 
 def data_version(data: Data, block: DataBlock, registry: Registry) -> str:
-    """Returns what tells examples of the same options apart: the content of files, and what the data say.
+    """Returns a fingerprint of the examples: the content of files and the component's own version.
 
     Of files to be streamed only samples are read.
 

@@ -155,7 +155,7 @@ class HookManager:
                 yield result
 
     def ask(self, hook: str, **arguments: Any) -> Any:
-        """Returns what pluggy makes of a hook by which components take part.
+        """Returns pluggy's result of calling a hook on all components.
 
         Raises:
             RegistryError: A component raised something, or returned what the hook does not.

@@ -180,7 +180,7 @@ class Hooks:
 
     @hookspec
     def parallel(self, model: Model, settings: Training, processes: Processes) -> Any:
-        """Returns how several processes hold the model that they train, or None to leave it to others.
+        """Returns the strategy for parallel training, or None to leave it to other plugins.
 
         What is returned is a `plugformer.training.Parallel`. All processes ask, when the model has been built
         and has its initial values. Where nobody answers, each has all of it.

@@ -81,7 +81,7 @@ class Data(ABC):
         """
 
     def problems(self, columns: Sequence[Column]) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
-        """Yields what is wrong with the options as far as it shows before examples are read.
+        """Yields problems of the options that can be found before examples are read.
 
         Nothing by default. `validate` reports it with its place in the task file, and training does before it
         begins. It may ask whether files are there and read how they begin, such as the names of columns: no

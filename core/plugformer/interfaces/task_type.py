@@ -116,7 +116,7 @@ class TaskType(ABC):
         """The columns of its examples, inputs before outputs."""
 
     def learn(self, train: "Dataset") -> Any:  # noqa: ARG002 (a default)
-        """Returns what must be known of the training examples, such as the labels in order: kept as JSON.
+        """Returns state learned from the training examples, such as the ordered labels; it is kept as JSON.
 
         Args:
             train: The training examples. `train["tags"]` is a column, one value for each example, as in
@@ -190,7 +190,7 @@ class TaskType(ABC):
         return [next(example[column.name] for column in self.columns if column.role == "output")]
 
     def question(self, text: str) -> Example:
-        """Returns what a text asks, as the values of the input columns.
+        """Returns a text as an example: the values of the input columns.
 
         By default the text is the only one; where that column holds words, those between white space.
 

@@ -121,7 +121,7 @@ class Builder:
         return head
 
     def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:
-        """Returns what encoders and decoders both consist of."""
+        """Returns the arguments that encoders and decoders have in common."""
         plan, norm = self.plans[name], self.settings.final_norm
         position = self.part(Kind.POSITION, plan.position)
         layers = self._layers(plan, order)

@@ -73,7 +73,7 @@ def first_misshapen(model: Model, batch: Batch) -> tuple[nn.Module, str] | None:
 
 
 def unlike(output: object, given: Tensor) -> str:
-    """Returns what is wrong with an output that must have the shape and type of an input, or nothing."""
+    """Returns the mismatch of an output that must have its input's shape and type, or an empty string."""
     if not isinstance(output, Tensor):
         return f"it returns {type(output).__name__}, expected a tensor"
     if output.shape != given.shape:

@@ -259,7 +259,7 @@ def _conflict(kind: Kind | EntryKind, name: str, entries: list[Entry]) -> str:
 
 
 def _way_out(wanted: Sequence[Entry], offers: Sequence[Entry]) -> str:
-    """Returns how to say which entry is wanted, if its distribution's name tells it from the others."""
+    """Returns advice for an ambiguous name: qualify it with a distribution, if that resolves it."""
     owners = [entry.distribution for entry in offers]
     if len(set(owners)) < len(owners):  # two local manifests, or two packages of one distribution
         return "rename one of them"

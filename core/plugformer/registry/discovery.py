@@ -129,7 +129,7 @@ def discover_local(file: Path) -> Plugin:
 
 
 def import_folder(file: Path, name: str) -> Path:
-    """Returns where Python is to look for a top-level module or package that a local manifest names."""
+    """Returns the import path for a top-level module or package that a local manifest names."""
     if name == file.parent.name and not _is_beside(file, name):
         return file.parent.parent
     return file.parent
@@ -305,7 +305,7 @@ def _plugin(owner: Owner, found: tuple[str, bytes]) -> Plugin:
 
 @cache
 def _unfit(requires: str) -> str:
-    """Says why this version of Plugformer does not satisfy a manifest, or returns an empty string."""
+    """Returns the reason why this version does not satisfy a manifest, or an empty string."""
     if not requires:
         return ""
     from packaging.specifiers import SpecifierSet  # a tenth of the time of `list`

@@ -150,7 +150,7 @@ def guarded(what: str, doing: str, action: Callable[[], Any], advice: str = _REP
 
 
 def advice(entry: Entry) -> str:
-    """Returns what helps where code of an entry fails: a distribution is repaired, a file corrected."""
+    """Returns advice for an entry whose code fails: reinstall its distribution, or correct its file."""
     if not entry.file:
         return _REPAIR
     file, module = Path(entry.file), re.split("[.:]", entry.target)[0]

@@ -16,7 +16,7 @@ _BLOCKS = "plugformer_blocks"
 
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
-    """Returns what a component is made of: its distribution, that one's version, and a hash of its source."""
+    """Returns a component's distribution, its version, and a hash of its source."""
     entry = registry.find(kind, name)
     registry.load(kind, name)  # its modules can then be found without importing anything new
     return {
@@ -27,7 +27,7 @@ def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
 
 
 def hook_locks(registry: Registry) -> dict[str, dict[str, str]]:
-    """Returns what each module of hooks is made of that runs load, as `component_lock` does."""
+    """Returns the same as `component_lock` for each module of hooks that runs load."""
     return {
         f"{entry.kind}/{entry.target}": {
             "distribution": entry.distribution,
@@ -93,7 +93,7 @@ def _source(spec: ModuleSpec) -> bytes:
 
 
 def _imports(source: bytes, name: str, spec: ModuleSpec) -> Iterator[str]:
-    """Yields what a module imports from its own top-level package and from `plugformer_blocks`."""
+    """Yields a module's imports from its own top-level package and from `plugformer_blocks`."""
     packages = (name.partition(".")[0], _BLOCKS)
     if not re.search(rb"from[\s\\]*\.|" + "|".join(packages).encode(), source):  # parsing is slow
         return

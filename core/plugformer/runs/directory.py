@@ -279,7 +279,7 @@ class RunDirectory:
 
 
 def _logged(line: str) -> dict[str, Any] | None:
-    """Returns what a line of the log says, or None where a crash left something else."""
+    """Returns the record in a line of the log, or None if a crash left the line incomplete."""
     try:
         record = json.loads(line) if line.endswith("\n") else None
     except (ValueError, RecursionError):

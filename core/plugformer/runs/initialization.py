@@ -41,7 +41,7 @@ def part_of(name: str) -> str:
 
 
 def misfits(task: Task, registry: Registry) -> list[Found]:
-    """Returns what can be seen before data are read of what a task takes over: all but vocabularies.
+    """Returns mismatches with the run that a task starts from, except those of vocabularies.
 
     Args:
         task: Fully resolved.
@@ -90,7 +90,7 @@ def give(model: Model, taken: dict[str, Tensor]) -> None:
 
 
 def origin(task: Task, taken: Mapping[str, Tensor] | None = None) -> dict[str, Any]:
-    """Returns what a lock says about what a task takes over: from where, and checksums of it.
+    """Returns the lock's record of the runs that a task starts from, with checksums.
 
     Args:
         task: Fully resolved.
@@ -169,7 +169,7 @@ def _differences(
 def _other_vocabularies(
     own: Mapping[str, Tensor], settings: InitializeFrom, directory: RunDirectory, here: Vocabularies
 ) -> Iterator[Found]:
-    """Yields where rows of the values that are taken stand for other tokens or classes than here."""
+    """Yields parameters whose rows stand for other tokens or classes in the other run."""
     stacks = {name.partition(".")[0] for name in own if part_of(name) == EMBEDDING}
     for index, part in enumerate(settings.parts):
         path = (*_HERE, "parts", index)
@@ -202,7 +202,7 @@ def _other_tokens(directory: RunDirectory, side: str, tokenizer: Tokenizer) -> s
 
 
 def _other_tokenizers(task: Task) -> Iterator[Found]:
-    """Yields what is wrong with the run that tokenizers are taken from."""
+    """Yields problems with the run that tokenizers are taken from."""
     own, path = task.tokenizer, ("tokenizer", "run")
     if own.run is None:
         return

@@ -64,7 +64,7 @@ class TrainedModel:
             )
 
     def __repr__(self) -> str:
-        """Returns where it lies, what it does, and its size."""
+        """Returns the directory, task type, architecture and number of parameters."""
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         return (
             f"TrainedModel({str(self.directory)!r}: {self.task.type.name}, "

@@ -167,7 +167,7 @@ def _processor() -> str:
 
 
 def made_of(resolved: ResolvedTask, data: dict[str, str]) -> dict[str, Any]:
-    """Returns what the result of a training depends on besides its task: of equal parts, equal results.
+    """Returns everything besides the task that a training's result depends on.
 
     Args:
         resolved: The task, validated.

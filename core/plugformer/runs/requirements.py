@@ -193,7 +193,7 @@ def _absent(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind])
 
 
 def _owner(record: object) -> Owner:
-    """Returns who a lock says offers a component; what is no name or version is not repeated to anybody."""
+    """Returns a component's distribution according to a lock, without malformed names and versions."""
     fields = record if isinstance(record, dict) else {}
     name, number = str(fields.get("distribution") or ""), str(fields.get("version") or "")
     if not _DISTRIBUTION.fullmatch(name):

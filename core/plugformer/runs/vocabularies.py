@@ -41,7 +41,7 @@ def load_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -
 
 
 def read_learned(directory: RunDirectory, task_type: TaskType) -> Any:
-    """Returns what a run's task type has learned; earlier versions kept the names of classes alone.
+    """Returns the learned state of a run's task type; earlier versions kept class names only.
 
     Raises:
         RunError: The file is missing, or has something else than the type learns.

@@ -192,7 +192,7 @@ def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
 
 
 def join_tensors(record: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Returns what `split_tensors` was given.
+    """Returns the original record: the inverse of `split_tensors`.
 
     Raises:
         KeyError: A tensor is missing.

@@ -98,7 +98,7 @@ def fit(
 
 
 def _advise(trainer: Trainer, notify: Callable[[str], None]) -> None:
-    """Says that the default length of a training is short for the data, where it is."""
+    """Warns if the default length of a training is short for the data."""
     settings, steps = trainer.settings, trainer.run.steps
     if settings.epochs is None and settings.steps is None and steps < FEW_UPDATES:
         notify(
@@ -129,7 +129,7 @@ def parallel_of(
     notify: Callable[[str], None],
     processes: Processes,
 ) -> Parallel:
-    """Returns how the processes hold a model that they train."""
+    """Returns the strategy for parallel training."""
     if processes.count == 1:
         if settings.shard:
             notify("training.shard: one process alone trains, and has the whole model")
@@ -203,5 +203,5 @@ def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Cal
 
 
 def _monitor(name: str, metrics: dict[str, Metric]) -> Monitor:
-    """Returns what decides the best evaluation; settings allow only the loss or one of the task's metrics."""
+    """Returns the criterion for the best evaluation: the loss, or one of the task's metrics."""
     return Monitor(name, higher_is_better=name != "loss" and metrics[name].higher_is_better)

@@ -185,7 +185,7 @@ class NotFiniteGuard:
             )
 
     def evaluated(self, evaluate: Callable[[], T]) -> T:
-        """Returns what the model makes of the validation split; no checkpoint may hold one that fails there.
+        """Returns the result of an evaluation; no checkpoint may hold a model for which it is not finite.
 
         Args:
             evaluate: Computes losses or answers with the model.

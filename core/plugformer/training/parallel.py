@@ -37,7 +37,7 @@ def precision(settings: Training) -> str:
 
 
 def accelerator(settings: Training, **options: Any) -> Accelerator:
-    """Returns what knows this process's device and computes in a task's precision.
+    """Returns an Accelerator with this process's device and a task's precision.
 
     Args:
         settings: The task's.
@@ -82,7 +82,7 @@ class Parallel(ABC):
         """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
 
     def sharing_out(self, hook: Hook) -> Stateful:
-        """Returns what saves and restores a hook's state; in files it is that of the whole model."""
+        """Returns a hook's `Stateful`, whose saved state covers the whole model."""
         return hook
 
     @abstractmethod

@@ -26,7 +26,7 @@ from plugformer.validation.trial import MODERATE, Problem, Trial, problem_of, re
 
 
 def choices_of(settings: Settings, plan: StackPlan) -> Iterator[tuple[Kind, Choice, ModelContext]]:
-    """Yields what is chosen for each place of a stack, and what it is told there."""
+    """Yields the component at each place of a stack, with its context."""
 
     def told(kind: Kind, choice: Choice) -> tuple[Kind, Choice, ModelContext]:
         return kind, choice, context(settings, choice.place)
@@ -43,7 +43,7 @@ def choices_of(settings: Settings, plan: StackPlan) -> Iterator[tuple[Kind, Choi
 
 
 def residual_context(settings: Settings, layer: LayerPlan) -> ResidualContext:
-    """Returns what a residual connection is told; its norms are tried by themselves."""
+    """Returns the context of a residual connection, without norms, which are tried separately."""
     model = context(settings, layer.residual.place)
     return ResidualContext(**vars(model), sublayers=tuple(layer.sublayers), norm=nn.Identity)
 
@@ -54,7 +54,7 @@ def across(plan: StackPlan, name: str) -> list[Choice]:
 
 
 def mismatches(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
-    """Yields what is wrong between the attentions of a stack and the encodings that they are given."""
+    """Yields mismatches between a stack's attentions and its positional encodings."""
     for name, position in (("attention", plan.position), ("cross_attention", plan.cross_position)):
         layers = across(plan, name)
         for attention in {each.path: each for each in layers}.values():
@@ -63,7 +63,7 @@ def mismatches(settings: Settings, plan: StackPlan, registry: Registry) -> Itera
 
 
 def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
-    """Yields which attentions read the state of another layer that has none for them."""
+    """Yields attentions that read the state of a layer that has none for them."""
     for name in ("attention", "cross_attention"):
         layers = across(plan, name)
         for own in layers:
@@ -76,7 +76,7 @@ def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterat
 
 
 def without_a_path(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
-    """Yields what is wrong between residual connections that scale initial values and their sublayers."""
+    """Yields residual connections that scale initial values of sublayers without a residual path."""
     seen: set[tuple[Path, Path]] = set()
     for layer in plan.layers:
         residual = layer.residual

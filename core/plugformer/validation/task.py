@@ -82,7 +82,7 @@ def check(task: Task, registry: Registry) -> list[Problem]:
 
 
 def data_problems(task: Task, registry: Registry) -> list[Problem]:
-    """Returns what a task's source of examples finds wrong before it reads any, such as missing files."""
+    """Returns problems that a task's data component finds before it reads examples, such as missing files."""
     block, columns = task.data, create_task_type(task, registry).columns
 
     def found() -> list[Problem]:
@@ -98,7 +98,7 @@ def data_problems(task: Task, registry: Registry) -> list[Problem]:
 
 
 def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Yields how to build each component that is not part of the model."""
+    """Yields, by place, a constructor of each component that is not part of the model."""
     blocks: list[tuple[Kind, Path, Component]] = [
         (Kind.DATA, ("data",), task.data),
         (Kind.TOKENIZER, ("tokenizer", "source"), task.tokenizer.source),
@@ -120,7 +120,7 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
 
 
 def _pattern(task: Task, registry: Registry) -> tuple[Path, Callable[[], object]]:
-    """Returns how to read the pattern of outputs, if there is one; tokens that spell it are not there yet."""
+    """Returns a parser of the output pattern, if there is one; it needs no tokens."""
     expression = task.decoding.pattern
     return ("decoding", "pattern"), lambda: expression and output_pattern(expression, registry)
 
@@ -128,7 +128,7 @@ def _pattern(task: Task, registry: Registry) -> tuple[Path, Callable[[], object]
 def _neural_builds(
     task: Task, plans: list[StackPlan], registry: Registry
 ) -> Iterator[tuple[Path, Callable[[], object]]]:
-    """Yields how to build and run what the task file says of the parts of the model."""
+    """Yields, by place, a trial of each component of the model."""
     chosen: dict[tuple[Kind, Path], list[tuple[Choice, ModelContext]]] = {}
     for plan in plans:
         for kind, choice, told in choices_of(task.model, plan):

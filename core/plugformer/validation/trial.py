@@ -196,7 +196,7 @@ def _require_factor(component: Schedule, width: int) -> None:
 
 
 def problem_of(path: Path, action: Callable[[], object]) -> Problem | None:
-    """Returns what an action finds wrong, with the place that it concerns."""
+    """Returns the error that an action raises, with its place in the task file, or None."""
     try:
         action()
     except PlugformerError as error:

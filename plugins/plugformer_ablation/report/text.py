@@ -32,7 +32,7 @@ def readable(findings: Findings) -> DataFrame:
 
 
 def headings(findings: Findings) -> dict[str, str]:
-    """Returns what the columns of `readable` are called."""
+    """Returns the headings of the columns of `readable`."""
     errors = {f"error.{each}": f"standard error, {each}" for each in ("seeds", "examples", "both")}
     return {
         **{name: name for name in ("arm", "cells", "parameters", "seconds", "comparison", "verdict", "p")},
@@ -117,7 +117,7 @@ def heading(findings: Findings) -> str:
 
 
 def explanation(findings: Findings) -> list[str]:
-    """Returns how the tables are to be read."""
+    """Returns an explanation of the tables."""
     seeds = findings.results.study["seeds"]
     told = ["± is the standard deviation over seeds."] if len(seeds) > 1 else []
     if not findings.comparisons:
@@ -137,7 +137,7 @@ def explanation(findings: Findings) -> list[str]:
 
 
 def remarks(findings: Findings) -> list[str]:
-    """Returns what tuning chose, and what to know of single arms: mismatches, failures, missing tests."""
+    """Returns the choices of tuning and remarks on single arms: mismatches, failures, missing tests."""
     arms = findings.record["arms"]
     tried = findings.results.study.get("tune", {})
     told = [_chosen(arms, path, values) for path, values in tried.items()]
@@ -151,7 +151,7 @@ def remarks(findings: Findings) -> list[str]:
 
 
 def _chosen(arms: Iterable[Record], path: str, tried: Sequence[Any]) -> str:
-    """Returns which of the values that were tried the arms took, and whether better ones may lie beyond."""
+    """Returns a sentence on the value that tuning chose for each arm, and on choices at the grid's edge."""
     chosen = {arm["arm"]: arm["tuned"][path] for arm in arms if arm["cells"]}
     takers: dict[str, list[str]] = {}
     for arm, value in chosen.items():

@@ -42,7 +42,7 @@ class DecoderOnly(Architecture):
     def arrange(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
-        """Returns what is given and the outputs behind it as the target."""
+        """Returns the target: the given tokens followed by the outputs."""
         if level is Level.SEQUENCE:
             assert encoded.input is not None  # noqa: S101 (task types of this level have one)
             target = pad(encoded.input, begin=True, side=side, length=length)
@@ -125,7 +125,7 @@ class DecoderModel(Generative):
         return given - 1 - (last == END).long()
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
-        """Returns what is left behind what is given."""
+        """Returns the positions left after the given tokens."""
         return self._max_length - _given(batch)
 
 

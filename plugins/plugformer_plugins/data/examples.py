@@ -41,7 +41,7 @@ def features_of(columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def cell(value: object, column: Column, place: str) -> Any:
-    """Returns what stands in a cell, as its column holds it.
+    """Returns the value of a cell, converted to its column's type.
 
     Lists may be written as text, their parts between spaces; numbers too.
 

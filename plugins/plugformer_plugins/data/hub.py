@@ -106,7 +106,7 @@ class Hub(Data):
         )
 
     def version(self) -> str:
-        """Returns what `datasets` calls this edition of the data set."""
+        """Returns the data set's configuration and hash, as `datasets` names them."""
         from datasets import load_dataset_builder
 
         with self._reachable():
@@ -158,7 +158,7 @@ class Hub(Data):
         return getattr(features.get(column), "names", None)
 
     def _name(self, column: Column) -> str:
-        """Returns what the data set calls a column of the task."""
+        """Returns the data set's name for a column of the task."""
         return self._columns.get(column.name, column.name)
 
     def _read(self, data: "Dataset", split: str, columns: Sequence[Column]) -> Iterator[Example | DataError]:

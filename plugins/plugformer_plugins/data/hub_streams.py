@@ -51,7 +51,7 @@ def streamed(
 
 
 def value(found: Any, feature: Any, column: Column, place: str) -> Any:
-    """Returns what a column holds: classes by their names, numbers in place of text as text.
+    """Returns a column's value: classes by their names, numbers in text columns as text.
 
     Raises:
         DataError: It is something else.

@@ -67,7 +67,7 @@ def class_names(declared: Sequence[str] | None, train: Iterable[str]) -> list[st
 
 
 def _order(found: Collection[str]) -> Callable[[str], Any]:
-    """Returns what labels are sorted by: numbers by value; in others, "class 9" comes before "class 10"."""
+    """Returns the sort key of labels: numbers by value; in others, "class 9" comes before "class 10"."""
     if any("." in label or "-" in label for label in found) and all(map(_NUMBER.fullmatch, found)):
         return lambda label: (float(label), label)
     return lambda label: (

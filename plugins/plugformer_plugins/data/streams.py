@@ -76,7 +76,7 @@ def stream_features(columns: Sequence[Column], labels: Sequence[str] | None) -> 
 
 
 def empty_values(columns: Sequence[Column]) -> dict[str, Any]:
-    """Returns what stands in a row that cannot be used."""
+    """Returns the placeholder for a row that cannot be used."""
     empty = {"text": "", "label": 0, "number": 0.0}
     return {column.name: empty.get(column.holds, []) for column in columns}
 

@@ -169,7 +169,7 @@ class Table(Data):
         return {name: one_or_more(self._columns[name]) for name in names}
 
     def _wrong_columns(self, columns: Sequence[Column]) -> Iterator[Finding]:
-        """Yields what is wrong with the keys of `columns`."""
+        """Yields problems of the keys of `columns`."""
         if self._columns is None:
             return
         names = [column.name for column in columns]
@@ -183,7 +183,7 @@ class Table(Data):
                 yield ("columns",), message
 
     def _cell(self, row: Row, places: list[Place], column: Column) -> Any:
-        """Returns what the table has for a column; the texts of several are joined."""
+        """Returns a row's value for a column; the texts of several cells are joined."""
         cells = [row.cell(place) for place in places]
         if (
             column.holds == "label" and len(cells) == 1 and type(cells[0]) is int
@@ -197,7 +197,7 @@ class Table(Data):
 
 
 def _missing(layout: Layout, places: list[Place]) -> Iterator[DataError]:
-    """Yields why columns are none of a table's."""
+    """Yields an error for each column that a table lacks."""
     for place in places:
         try:
             layout.position(place)

@@ -36,7 +36,7 @@ class Layout:
         self._positions |= {name: position for position, name in enumerate(names) if name in once}
 
     def position(self, column: Column) -> int:
-        """Returns which cell of a row belongs to a column.
+        """Returns the index of a column's cell in a row.
 
         Raises:
             DataError: There is no such column, or several have that name.
@@ -145,7 +145,7 @@ def _suffix(file: Path) -> str:
 
 
 def _separator(file: Path, delimiter: str | None) -> str:
-    """Returns what stands between the columns of separated text."""
+    """Returns the delimiter of separated text."""
     separator = delimiter or _DELIMITERS.get(_suffix(file))
     if separator is None:
         known = sorted([*_DELIMITERS, *_JSON, ".parquet"])
@@ -181,7 +181,7 @@ def _separated(lines: Iterator[str], file: Path, delimiter: str, header: bool) -
 
 
 def _records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | csv.Error]]:
-    """Yields where each record begins, and its cells, or why they cannot be told apart."""
+    """Yields each record's first line and its cells, or the error of parsing them."""
     if delimiter == "\t":  # no quotes, so that a line is a record, whatever it holds
         for number, line in enumerate(lines, start=1):
             text = line.rstrip("\r")

@@ -73,7 +73,7 @@ class Evaluate(OutputMetric):
         return found
 
     def aggregate(self, statistics: Float[ndarray, "examples bytes"]) -> float:
-        """Returns what the module makes of examples.
+        """Returns the module's score of examples.
 
         Raises:
             ConfigurationError: There is no such key, or there are several and none is given.

@@ -16,7 +16,7 @@ class MicroF1(OutputMetric):
 
     @abstractmethod
     def found(self, answer: Sequence[str]) -> set[Any]:
-        """Returns what an answer has found."""
+        """Returns the items that an answer consists of."""
 
     def statistics(
         self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]

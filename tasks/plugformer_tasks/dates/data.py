@@ -62,7 +62,7 @@ class Dates(Data):
         return _splits(self._generated() if self._path is None else read(self._path))
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
-        """Yields that the file is not there."""
+        """Yields a problem if the file is missing."""
         if self._path is not None:
             try:
                 check_file(self._path)
