@@ -1,5 +1,6 @@
 """The contract of tokenizers: see plugformer.interfaces.tokenizer."""
 
+import itertools
 import json
 import tempfile
 import unicodedata
@@ -64,6 +65,16 @@ def unknown_characters_are_not_dropped(subject: Subject, text: Text) -> None:
     lost = [character for character in STRANGE if character in text.value and character not in kept]
     if UNKNOWN not in row and lost:
         fail(f"an unknown character is dropped: encoded as {row}, without UNKNOWN, which reads {kept!r}")
+
+
+@check()
+def words_give_the_tokens_of_their_text(subject: Subject) -> None:
+    """A text given as words has the tokens that it has as a text: the words joined by spaces."""
+    tokenizer, words = trained(subject), KNOWN[1].split()
+    row = list(itertools.chain.from_iterable(tokenizer.encode_words(words)))
+    texts = [" ".join(words), " ".join(["", *words])]
+    if row not in tokenizer.encode(texts):
+        fail(f"the words {words} are encoded as {row}, their text as {tokenizer.encode(texts)[0]}")
 
 
 @check()

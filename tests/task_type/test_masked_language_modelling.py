@@ -10,6 +10,11 @@ from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
+from plugformer_plugins.tokenizer.bpe import BPE
+from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.unigram import Unigram
+from plugformer_plugins.tokenizer.wordpiece import WordPiece
+from plugformer_plugins.tokenizer.words import Words
 from plugformer_testing.small_tasks import SmallTask
 
 LENGTH, TEXTS = 100, 50
@@ -62,6 +67,36 @@ def test_a_question_asks_for_its_masks_alone():
     assert encoded["input"][0].count(UNKNOWN) == 1
     assert [row.count(0) for row in encoded["targets"]] == [1, 0]
     assert encoded["targets"][0][encoded["input"][0].index(UNKNOWN)] == 0
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "question"),
+    [
+        (BPE(size=300), "the [MASK] sat"),
+        (BPE(size=300), "the cat[MASK]"),
+        (Unigram(size=30), "the [MASK] sat"),
+        (WordPiece(size=60), "the [MASK] sat"),
+        (Words(), "the [MASK] sat"),
+        (Characters(), "the [MASK]at sat"),
+        (Characters(), "the[MASK]cat sat"),
+    ],
+)
+def test_a_question_reads_as_a_text_of_training_with_a_masked_token(tokenizer, question):
+    """A space before a mask is part of the masked token where the tokenizer keeps the two together."""
+    text = "the cat sat"
+    tokenizer.train([text] * 20)
+    (row,) = MaskedLanguageModelling().encode({"text": [question]}, Tokenizers(tokenizer, tokenizer))["input"]
+    (whole,) = tokenizer.encode([text])
+    place = row.index(UNKNOWN)
+    assert row == [*whole[:place], UNKNOWN, *whole[place + 1 :]]
+
+
+def test_masks_can_stand_side_by_side():
+    tokenizer = BPE(size=300)
+    tokenizer.train(["the cat sat"] * 20)
+    found = MaskedLanguageModelling().encode({"text": ["the [MASK] [MASK]"]}, Tokenizers(tokenizer, tokenizer))
+    assert found["input"] == [[*tokenizer.encode(["the"])[0], UNKNOWN, UNKNOWN]]
+    assert found["targets"] == [[IGNORED, 0, 0]]
 
 
 def test_a_mask_is_not_reported_as_unknown():

@@ -14,6 +14,7 @@ from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model.assembly import assemble
 from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_plugins.tokenizer.words import Words
 
 
 @pytest.fixture
@@ -33,12 +34,16 @@ def tokenizers():
 def test_a_word_is_labeled_at_its_first_token(tagging, tokenizers):
     encoded = tagging.encode({"words": [["the", "foxtrot"]], "tags": [["DET", "NOUN"]]}, tokenizers)
     (spelled,) = (tokenizers.source.tokens(row) for row in encoded["input"])
-    assert spelled == ["the", "fox", "tro", "t"]
-    assert encoded["targets"] == [[0, 1, IGNORED, IGNORED]]
+    assert spelled == [" ", "the", " ", "fox", "tro", "t"]  # as in the text, which the tokenizer has learned
+    assert encoded["targets"] == [[0, IGNORED, 1, IGNORED, IGNORED, IGNORED]]
 
 
-def test_a_word_without_tokens_is_unknown(tagging, tokenizers):
-    encoded = tagging.encode({"words": [["", "the"]], "tags": [["DET", "NOUN"]]}, tokenizers)
+def test_a_word_without_tokens_is_unknown(tagging):
+    words = Words()
+    words.train(["the foxtrot"])
+    encoded = tagging.encode(
+        {"words": [["", "the"]], "tags": [["DET", "NOUN"]]}, Tokenizers(words, words)
+    )
     assert encoded["input"][0][0] == UNKNOWN
     assert encoded["targets"] == [[0, 1]]
 
@@ -64,7 +69,7 @@ tokenizer: characters
 model: {{architecture: encoder-only, width: 16, heads: 2, layers: 1, head: token_classifier}}
 """
 WORDS = ["the", "slow", "foxtrot", "goes", "on"]
-"""Of 3, 4, 7, 4 and 2 characters."""
+"""Of 4, 5, 8, 5 and 3 characters with the spaces before them."""
 
 TAGS = ["D", "A", "N", "V", "P"]
 
@@ -83,7 +88,7 @@ def task(tmp_path, registry):
 
 
 @pytest.mark.parametrize(
-    ("longest", "kept"), [(20, 5), (19, 5), (18, 4), (14, 3), (10, 3), (8, 3), (7, 2), (1, 1)]
+    ("longest", "kept"), [(25, 5), (24, 5), (22, 4), (17, 3), (12, 3), (10, 3), (9, 2), (1, 1)]
 )
 def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     """A word whose first token is kept keeps its tag: also where the cut goes through it."""
@@ -91,25 +96,25 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     data = prepare(truncating, registry)
     split = data.splits["test"]
     batch = split.batch([0])
-    assert batch.source.real.sum() == min(longest, 20) + 2  # and BEGIN and END
+    assert batch.source.real.sum() == min(longest, 25) + 2  # and BEGIN and END
     labeled = batch.targets[0][batch.targets[0] != IGNORED]
     assert [data.vocabularies.learned[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]
-    assert data.lengths["test"].truncated == (longest < 20) + (longest < 2)
+    assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
     model = assemble(truncating, data.vocabularies.sizes, registry)
     reader = Reader(model, data.vocabularies, 1000)
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     architecture = create_architecture(truncating, registry)
     asked = Inputs.of([" ".join(WORDS), "on"], data.vocabularies, truncating, architecture)
-    assert asked.truncated == set(range((longest < 20) + (longest < 2)))
+    assert asked.truncated == set(range((longest < 25) + (longest < 3)))
     assert reader.predict(asked.split) == reader.predict(split)
 
 
 def test_too_long_a_text_is_refused_or_dropped_with_its_tags(task, registry):
     with pytest.raises(
-        DataError, match=r"train, example 1 \('the slow foxtrot goes on'\): its input has 20 "
+        DataError, match=r"train, example 1 \('the slow foxtrot goes on'\): its input has 25 "
     ):
-        prepare(task("refuse", 19), registry)
-    dropping = prepare(task("drop", 19), registry).splits["test"]
+        prepare(task("refuse", 24), registry)
+    dropping = prepare(task("drop", 24), registry).splits["test"]
     assert [dropping.references(row) for row in range(len(dropping))] == [[["P"]]]

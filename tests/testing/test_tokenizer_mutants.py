@@ -49,6 +49,11 @@ class StartsEveryText(Characters):
         return super().encode([f"a{text}" for text in texts])
 
 
+class ForgetsWhereWordsBegin(BPE):
+    def encode_words(self, words):
+        return self.encode(words)
+
+
 class LosesLetters(Characters):
     """Forgets the letter x."""
 
@@ -186,6 +191,7 @@ MUTANTS = [
     (SpellsSpecials, "text_never_becomes_a_special_token", r"special number 2 \[smallest case: '<begin >'\]"),
     (DropsTheUnknown, "unknown_characters_are_not_dropped", "an unknown character is dropped"),
     (StartsEveryText, "nothing_gives_nothing", "the empty text is encoded as"),
+    (ForgetsWhereWordsBegin, "words_give_the_tokens_of_their_text", "the words .* are encoded as"),
     (LosesLetters, "known_text_survives", r"it is read back as 'fo' \[smallest case: 'fox'\]"),
     (DoublesQuotes, "decoded_text_is_stable", r"""read back as "''".*\[smallest case: "'"\]"""),
     (ForgetsTheSpace, "pieces_make_the_text", r"as 'fox fox', .* pieces are \[b'fox', b'fox'\]"),

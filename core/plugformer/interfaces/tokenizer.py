@@ -61,8 +61,13 @@ class Tokenizer(ABC):
         return self
 
     def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """Returns the tokens of each word of a text that is cut into words; by default each encoded alone."""
-        return self.encode(words)
+        """Returns the tokens of each word of a text that is given as words.
+
+        In a row they are the tokens of the words joined by spaces, as which `train` gets such a text: by
+        default each word is encoded with a space before it, which most tokenizers keep in the word's first
+        token (`add_prefix_space` in transformers) and those that cut at white space ignore.
+        """
+        return self.encode([f" {word}" for word in words])
 
     def unknown(self, text: str) -> list[str]:
         """Returns the parts of a text that become UNKNOWN, in their order.

@@ -21,6 +21,7 @@ from plugformer.interfaces import (
     Prediction,
     Ragged,
     TaskType,
+    Tokenizer,
     Tokenizers,
 )
 from plugformer_plugins.task_type.alternatives import refuse_alternatives
@@ -61,8 +62,9 @@ class MaskedLanguageModelling(TaskType):
         """Returns the tokens of texts; which to predict is drawn later, but for the masks of questions."""
         rows: list[list[int]] = []
         for text in examples["text"]:
-            first, *others = tokenizers.source.encode(text.split(MASK))
-            rows.append([*first, *(token for part in others for token in (UNKNOWN, *part))])
+            *before, last = text.split(MASK)
+            row = [token for part in before for token in (*_before_mask(part, tokenizers.source), UNKNOWN)]
+            rows.append(row + tokenizers.source.encode([last])[0])
         asked = [MASK in text for text in examples["text"]]
         targets = [
             [0 if masked and token == UNKNOWN else IGNORED for token in row]
@@ -106,3 +108,15 @@ class MaskedLanguageModelling(TaskType):
     def references(self, example: Example) -> list[Any]:
         """Returns the text."""
         return [example["text"]]
+
+
+def _before_mask(text: str, tokenizer: Tokenizer) -> list[int]:
+    """Returns the tokens of the text before a mask.
+
+    Many tokenizers keep a space with the word behind it. The space before a mask is then part of the masked
+    token, as in training, where whole tokens are masked.
+    """
+    if not text.endswith(" "):
+        return tokenizer.encode([text])[0]
+    alone, followed = tokenizer.encode([text, f"{text}a"])
+    return alone if followed[: len(alone)] == alone else tokenizer.encode([text[:-1]])[0]
