@@ -8,6 +8,7 @@ PyTorch must not fork. Prints JSON; what ended badly is also in FOLDER/bad.jsonl
 """
 
 import contextlib
+import gc
 import importlib
 import io
 import json
@@ -481,6 +482,9 @@ def main(folder: Path, cases: int, seed: int) -> None:
     os.environ.pop("PLUGFORMER_CACHE", None)  # each case has one of its own
     whole = prepare(folder)
     import yaml
+
+    gc.collect()
+    gc.freeze()  # what is imported stays shared with the processes of the cases
 
     paths = keys(yaml.safe_load((whole / "run" / "task.yaml").read_text()))
     outside = folder / "outside"
