@@ -8,7 +8,6 @@ import pytest
 from plugformer import threads
 from plugformer.threads import limit_spinning
 
-
 SPINNING = {"GOMP_SPINCOUNT": "20000", "KMP_BLOCKTIME": "1"}
 PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE"}
 

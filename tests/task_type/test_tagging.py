@@ -41,9 +41,7 @@ def test_a_word_is_labeled_at_its_first_token(tagging, tokenizers):
 def test_a_word_without_tokens_is_unknown(tagging):
     words = Words()
     words.train(["the foxtrot"])
-    encoded = tagging.encode(
-        {"words": [["", "the"]], "tags": [["DET", "NOUN"]]}, Tokenizers(words, words)
-    )
+    encoded = tagging.encode({"words": [["", "the"]], "tags": [["DET", "NOUN"]]}, Tokenizers(words, words))
     assert encoded["input"][0][0] == UNKNOWN
     assert encoded["targets"] == [[0, 1]]
 

@@ -63,7 +63,9 @@ class MaskedLanguageModelling(TaskType):
         rows: list[list[int]] = []
         for text in examples["text"]:
             *before, last = text.split(MASK)
-            row = [token for part in before for token in (*_before_mask(part, tokenizers.source), UNKNOWN)]
+            words = [word for part in (*before, last) for word in part.split()] if before else []
+            given = [_before_mask(part, words, tokenizers.source) for part in before]
+            row = [token for part in given for token in (*part, UNKNOWN)]
             rows.append(row + tokenizers.source.encode([last])[0])
         asked = [MASK in text for text in examples["text"]]
         targets = [
@@ -110,13 +112,20 @@ class MaskedLanguageModelling(TaskType):
         return [example["text"]]
 
 
-def _before_mask(text: str, tokenizer: Tokenizer) -> list[int]:
+def _before_mask(text: str, words: Sequence[str], tokenizer: Tokenizer) -> list[int]:
     """Returns the tokens of the text before a mask.
 
     Many tokenizers keep a space with the word behind it. The space before a mask is then part of the masked
     token, as in training, where whole tokens are masked.
+
+    Args:
+        text: The text.
+        words: Words that may stand behind it, to see where their space goes.
+        tokenizer: Of the text.
     """
     if not text.endswith(" "):
         return tokenizer.encode([text])[0]
-    alone, followed = tokenizer.encode([text, f"{text}a"])
-    return alone if followed[: len(alone)] == alone else tokenizer.encode([text[:-1]])[0]
+    alone, *continued = tokenizer.encode([text, *(f"{text}{word}" for word in ("a", *words))])
+    if all(row[: len(alone)] == alone for row in continued):
+        return alone
+    return tokenizer.encode([text[:-1]])[0]
