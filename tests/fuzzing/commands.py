@@ -336,7 +336,8 @@ class Case:
     def plugin(self) -> str:
         path = self.chance.choice(sorted(Path("site").rglob("*.*")))
         what = replaced(self.chance, path) if path.is_file() else "whole"
-        if path.is_fifo() and path.parent.suffix == ".dist-info":  # Python's own metadata would wait for it
+        endless = path.is_fifo() or path.is_char_device()
+        if endless and path.parent.suffix == ".dist-info":  # Python's own metadata would read it to its end
             path.unlink()
             what = "missing"
         self.site = True
