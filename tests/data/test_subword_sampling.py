@@ -124,12 +124,12 @@ def test_tags_go_with_their_words(over):
     task_type = Tagging()
     task_type.learned = ["A", "B"]
     examples = {"words": [["the", "quick", "brown"], ["fox"]], "tags": [["A", "B", "A"], ["B"]]}
-    made = split(task_type, EncoderOnly(), examples, length={"max": 5, "over": over})
+    made = split(task_type, EncoderOnly(), examples, length={"max": 8, "over": over})
     for epoch in range(10):
         batch = made.batch([0, 1], epoch=[1, epoch])
         assert batch.targets.shape == batch.source.ids.shape
         assert batch.targets[1][batch.targets[1] != IGNORED].tolist() == [1]
-        assert batch.source.ids.shape[1] <= 7
+        assert batch.source.ids.shape[1] <= 10
 
 
 def test_masks_are_drawn_of_what_was_drawn():
