@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -188,3 +189,16 @@ def test_what_tuning_chose_is_told_and_whether_it_lies_at_an_end(made_up, chosen
     line = remarks(find(replace(results, study=study, arms=arms)))[0]
     assert expected in line
     assert ("tried" in line) is (0.2 not in chosen or 0.1 in chosen)
+
+
+def test_what_stands_in_a_report_s_place_is_replaced_and_never_followed(findings, tmp_path):
+    """A stranger's study may hold a FIFO, at which writing would wait, or a link to a file of the user's."""
+    study, own = tmp_path / "study", tmp_path / "own"
+    study.mkdir()
+    own.write_text("precious")
+    os.mkfifo(study / "cells.csv")
+    (study / "report.csv").symlink_to(own)
+    files = write_report(findings, study, print)
+    assert all(file.is_file() and not file.is_symlink() for file in files)
+    assert own.read_text() == "precious"
+    assert sorted(study.iterdir()) == sorted(files)

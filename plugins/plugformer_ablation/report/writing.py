@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from plugformer.errors import RunError
+from plugformer.runs import replacing
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.report.text import (
@@ -247,11 +247,6 @@ def _cells(findings: Findings) -> DataFrame:
 
 
 def _write(file: Path, content: bytes) -> Path:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    except OSError as error:
-        raise RunError(
-            f"{file} cannot be written: {error.strerror or error}; choose another place with --out"
-        ) from error
+    with replacing(file) as temporary:
+        temporary.write_bytes(content)
     return file
