@@ -111,5 +111,4 @@ def test_a_study_begins_with_a_pretrained_encoder(tmp_path: Path, registry: Regi
 @pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*/task.yaml")), ids=lambda file: file.parent.name)
 def test_tasks_are_sound(file: Path, registry: Registry) -> None:
-    gallery = EXAMPLES / "gallery/plugformer_gallery/registry.yaml"
-    validate(resolve(str(file), registry=registry.with_local(gallery)))
+    validate(resolve(str(file), registry=registry))

@@ -76,7 +76,10 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
         **files,
         "report.html": report_page(findings, pictures).encode(),
     }
-    return [_write(out / name, content) for name, content in contents.items()]
+    for name, content in contents.items():
+        with replacing(out / name) as temporary:
+            temporary.write_bytes(content)
+    return [out / name for name in contents]
 
 
 def report_text(findings: Findings, width: int | None) -> str:
@@ -244,9 +247,3 @@ def _cells(findings: Findings) -> DataFrame:
     cells = findings.results.table().reindex(columns=["arm", "seed", *scores, "failure"])
     cells[scores] = cells[scores].map(lambda score: NOTHING if isna(score) else f"{score:.4f}")
     return cells.fillna("").astype(str).rename(columns={"loss": LOSS})
-
-
-def _write(file: Path, content: bytes) -> Path:
-    with replacing(file) as temporary:
-        temporary.write_bytes(content)
-    return file
