@@ -445,13 +445,14 @@ class Case:
 
 def inside(case: Case, folder: Path) -> None:
     """Runs a case with limits of memory and processor time; its output and its effects are kept in files."""
-    allowed = (str(folder.resolve()), "/dev/", "/proc/", tempfile.gettempdir())
+    own = [os.path.realpath(os.path.expanduser(value)) for value in case.environment.values() if value]  # noqa: PTH111 (raises nothing)
+    allowed = (str(folder.resolve()), "/dev/", "/proc/", tempfile.gettempdir(), *own)
 
     def heard(event: str, arguments: tuple) -> None:
         # A study and its cells talk to each other; the names of months are pickled in Babel itself.
-        own = event == "pickle.find_class" and str(arguments[0]).startswith(("plugformer", "babel."))
-        own |= event == "socket.connect" and isinstance(arguments[1], str)
-        if not own and (event in FORBIDDEN or (event == "import" and arguments[0] == "canary")):
+        ours = event == "pickle.find_class" and str(arguments[0]).startswith(("plugformer", "babel."))
+        ours |= event == "socket.connect" and isinstance(arguments[1], str)
+        if not ours and (event in FORBIDDEN or (event == "import" and arguments[0] == "canary")):
             os.write(3, f"forbidden: {event} {arguments}\n".encode(errors="replace"))
         if event == "open" and isinstance(arguments[0], str) and (arguments[2] or 0) & WRITING:
             path = os.path.realpath(arguments[0])
