@@ -129,6 +129,8 @@ def prepare(folder: Path) -> Path:
         ["train", "sums.yaml", "--out", "sums"],
         ["train", "sort.yaml", "--out", "sort"],
         ["ablate", "study.yaml", "--out", "studied", "--workers", "1"],
+        ["info", "dates"],
+        ["plot", "run"],
     ):
         status = forked(lambda arguments=arguments: command(arguments, "modules"))
         assert status == 0, (arguments, status)
