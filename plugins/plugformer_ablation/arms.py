@@ -1,9 +1,10 @@
 """The arms of a study, each a task that has been checked; the mistakes of all arms together."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import yaml
@@ -11,8 +12,6 @@ import yaml
 from plugformer.configuration import (
     Key,
     Mapping,
-    Node,
-    Origin,
     ResolvedTask,
     Task,
     as_dict,
@@ -32,30 +31,12 @@ from plugformer_ablation.study import Study
 BASELINE = "baseline"
 
 
-@dataclass(frozen=True)
-class Change:
-    """A value that is put somewhere into a task.
+class Change(NamedTuple):
+    """A value that is put somewhere into a task: its label, itself, and the tree that puts it there."""
 
-    Attributes:
-        path: Dotted keys.
-        node: The value, with its place.
-        origin: Where the path was written.
-        name: What the study calls the value; empty if it does not.
-    """
-
-    path: str
-    node: Node
-    origin: Origin
-    name: str = ""
-
-    @property
-    def label(self) -> str:
-        """The value's name, or the value, short: `gqa(kv_heads=2)`."""
-        return self.name or label(plain(self.node))
-
-    def layer(self) -> Mapping:
-        """Returns the change as a task's layer."""
-        return nested(self.path, self.node, self.origin)
+    label: str
+    value: Any
+    layer: Mapping
 
 
 @dataclass(frozen=True)
@@ -64,7 +45,7 @@ class Arm:
 
     Attributes:
         name: `baseline`, or the values that are not the baseline's.
-        changes: One for each factor, by its name.
+        values: A label of each factor's value, by the factor's name.
         tuned: The settings that tuning tries or has chosen, by path.
         resolved: The task; matching may have changed it.
         hashes: A hash of the content of each split of its data.
@@ -76,8 +57,8 @@ class Arm:
     """
 
     name: str
-    changes: dict[str, Change]
-    tuned: dict[str, Change]
+    values: dict[str, str]
+    tuned: dict[str, Any]
     resolved: ResolvedTask
     hashes: dict[str, str] = field(default_factory=dict)
     parameters: int = 0
@@ -88,7 +69,7 @@ class Arm:
     @property
     def tried(self) -> str:
         """What tuning tries in it, short; empty where nothing is tuned."""
-        return ", ".join(f"{path}={change.label}" for path, change in self.tuned.items())
+        return ", ".join(f"{path}={label(value)}" for path, value in self.tuned.items())
 
     def with_task(self, task: Task, *notes: str) -> "Arm":
         """Returns the same with another task, and with more notes."""
@@ -101,11 +82,11 @@ class Arm:
         task["training"].pop("seed")
         return {
             "name": self.name,
-            "values": {factor: change.label for factor, change in self.changes.items()},
+            "values": self.values,
             "baseline": None if self.name == BASELINE else BASELINE,
             "task": task,
             "notes": list(self.notes),
-            "tuned": {path: plain(change.node) for path, change in self.tuned.items()},
+            "tuned": self.tuned,
         }
 
 
@@ -116,17 +97,20 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
         ConfigurationError: An arm cannot be, two arms are the same, or the primary metric is none of the
             task's; everything that is wrong with any arm, with its place.
     """
-    common = common_changes(study)
+    shorter_first = sorted(study.changes, key=lambda path: path.count("."))  # longer ones go into them
+    common = [_change(study, path, "set", path) for path in shorter_first]
     arms: list[Arm] = []
     mistakes: dict[str, str] = {}
-    for (name, changes), tuned in product(designed(study), tunings(study)):
-        try:
-            resolved = _resolve(study, [*common, *changes.values(), *tuned.values()], registry)
-        except ConfigurationError as error:
-            for problem in _problems(str(error)):
-                mistakes.setdefault(problem, name)
-            continue
-        arms.append(Arm(name, changes, tuned, resolved))
+    for name, changes in designed(study):
+        values = {factor: change.label for factor, change in changes.items()}
+        for tuned in tunings(study):
+            try:
+                resolved = _resolve(study, [*common, *changes.values(), *tuned.values()], registry)
+            except ConfigurationError as error:
+                for problem in re.split(r"\n(?! )", str(error)):  # hints are indented
+                    mistakes.setdefault(problem, name)
+                continue
+            arms.append(Arm(name, values, {path: each.value for path, each in tuned.items()}, resolved))
     if mistakes:
         raise ConfigurationError(
             "\n".join(
@@ -135,63 +119,28 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
             )
         )
     _refuse_twins(arms, study)
-    _check_metric(arms[0].resolved, study)
+    primary_metric(study, arms[0].resolved)
     return arms
-
-
-def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
-    """Returns names and changes of the arms; the first is the baseline, which others are compared with."""
-    factors = [
-        [
-            Change(
-                factor.path,
-                study.node("factors", name, "values", key),
-                study.node("factors", name, "path").origin,
-                key if isinstance(key, str) else "",
-            )
-            for key in factor.keys
-        ]
-        for name, factor in study.factors.items()
-    ]
-    baseline = tuple(values[0] for values in factors)
-    combinations: Iterable[tuple[Change, ...]] = product(*factors)
-    if study.design == "one-factor":
-        others = [
-            (*baseline[:place], value, *baseline[place + 1 :])
-            for place, values in enumerate(factors)
-            for value in values[1:]
-        ]
-        combinations = [baseline, *others]
-    arms = []
-    for combination in combinations:
-        changes = dict(zip(study.factors, combination, strict=True))
-        different = [
-            f"{name}={change.label}"
-            for (name, change), usual in zip(changes.items(), baseline, strict=True)
-            if change is not usual
-        ]
-        arms.append((", ".join(different) or BASELINE, changes))
-    return arms
-
-
-def tunings(study: Study) -> list[dict[str, Change]]:
-    """Returns the tuning grid, each point by path; a single empty point if nothing is tuned."""
-    values = [
-        [_change(study, path, "tune", path, number) for number in range(len(tried))]
-        for path, tried in study.tune.items()
-    ]
-    return [dict(zip(study.tune, each, strict=True)) for each in product(*values)]
-
-
-def common_changes(study: Study) -> list[Change]:
-    """Returns the changes that all arms share, shorter paths first, so that longer ones go into them."""
-    changes = [_change(study, path, "set", path) for path in study.changes]
-    return sorted(changes, key=lambda change: change.path.count("."))
 
 
 def primary_metric(study: Study, resolved: ResolvedTask) -> str:
-    """Returns the name of the metric that decides."""
-    return study.metric or resolved.task.evaluation.metrics[0].score_name
+    """Returns the name of the metric that decides.
+
+    Raises:
+        ConfigurationError: The task has none, or not the one that the study names.
+    """
+    known = [metric.score_name for metric in resolved.task.evaluation.metrics]
+    if not known:
+        message = "the task has no metric that could decide: add `evaluation.metrics: [...]` to `set`"
+        raise ConfigurationError(report([study.problem(("task",), message)]))
+    wanted = study.metric or known[0]
+    if wanted not in known:
+        message, hint = f"unknown metric {wanted!r}{nearest(wanted, known)}", f"known: {', '.join(known)}"
+        if any(entry.name == wanted for entry in resolved.registry.entries(Kind.METRIC)):
+            message = f"the metric {wanted!r} exists, but is not among the task's"
+            hint += f"; add `evaluation.metrics: [..., {wanted}]` to `set`"
+        raise ConfigurationError(report([study.problem(("metric",), message, hint)]))
+    return wanted
 
 
 def written(task: Task) -> dict[str, Any]:
@@ -210,25 +159,60 @@ def label(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
+def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
+    """Returns names and changes of the arms; the first is the baseline, which others are compared with."""
+    factors = {
+        name: [_change(study, factor.path, "factors", name, "values", key) for key in factor.keys]
+        for name, factor in study.factors.items()
+    }
+    baseline = {name: values[0] for name, values in factors.items()}
+    if study.design == "grid":
+        arms = [dict(zip(factors, chosen, strict=True)) for chosen in product(*factors.values())]
+    else:
+        others = ({**baseline, name: each} for name, values in factors.items() for each in values[1:])
+        arms = [baseline, *others]
+    different = (
+        [f"{name}={each.label}" for name, each in arm.items() if each is not baseline[name]] for arm in arms
+    )
+    return [(", ".join(each) or BASELINE, arm) for each, arm in zip(different, arms, strict=True)]
+
+
+def tunings(study: Study) -> list[dict[str, Change]]:
+    """Returns the tuning grid, each point by path; a single empty point if nothing is tuned."""
+    values = [
+        [_change(study, path, "tune", path, number) for number in range(len(tried))]
+        for path, tried in study.tune.items()
+    ]
+    return [dict(zip(study.tune, each, strict=True)) for each in product(*values)]
+
+
 def _change(study: Study, path: str, *place: Key) -> Change:
-    return Change(path, study.node(*place), study.place(*place[:2]))
+    """Returns what puts the value at a place in the study to a path in a task; a key may be its label."""
+    node, key = study.node(*place), place[-1]
+    is_factor = place[0] == "factors"
+    origin = study.node(*place[:2], "path").origin if is_factor else study.place(*place[:2])
+    value = plain(node)
+    return Change(key if isinstance(key, str) else label(value), value, nested(path, node, origin))
 
 
 def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> ResolvedTask:
     """Returns an arm's task, of which a model has been built where only shapes exist."""
     try:
-        merged = resolve_changed(study.task_path, [change.layer() for change in changes], registry)
+        merged = resolve_changed(study.task_path, [change.layer for change in changes], registry)
     except RegistryError as error:
-        message, _, hint = str(error).partition("\n")
-        raise ConfigurationError(report([study.problem(("task",), message, hint)])) from error
+        raise _located(error, study, "task") from error
     resolved = validate(merged)
     try:
         with torch.device("meta"):
             assemble(resolved.task, ASSUMED, resolved.registry)
     except PlugformerError as error:
-        message, _, hint = str(error).partition("\n")
-        raise ConfigurationError(report([resolved.problem(("model",), message, hint)])) from error
+        raise _located(error, resolved, "model") from error
     return resolved
+
+
+def _located(error: PlugformerError, document: Study | ResolvedTask, key: str) -> ConfigurationError:
+    message, _, hint = str(error).partition("\n")
+    return ConfigurationError(report([document.problem((key,), message, hint)]))
 
 
 def _refuse_twins(arms: Iterable[Arm], study: Study) -> None:
@@ -237,31 +221,6 @@ def _refuse_twins(arms: Iterable[Arm], study: Study) -> None:
         twin = seen.setdefault(dump(arm.resolved.task), arm)
         if twin is not arm:
             place, what = "factors", f"the arms {twin.name!r} and {arm.name!r} are the same task"
-            if twin.changes is arm.changes:
+            if twin.values is arm.values:
                 place, what = "tune", "two of the settings to try are the same"
             raise ConfigurationError(report([study.problem((place,), f"{what}: leave one out")]))
-
-
-def _check_metric(resolved: ResolvedTask, study: Study) -> None:
-    known = [metric.score_name for metric in resolved.task.evaluation.metrics]
-    wanted = study.metric
-    if not known:
-        message = "the task has no metric that could decide: add `evaluation.metrics: [...]` to `set`"
-        raise ConfigurationError(report([study.problem(("task",), message)]))
-    if wanted is not None and wanted not in known:
-        message, hint = f"unknown metric {wanted!r}{nearest(wanted, known)}", f"known: {', '.join(known)}"
-        if any(entry.name == wanted for entry in resolved.registry.entries(Kind.METRIC)):
-            message = f"the metric {wanted!r} exists, but is not among the task's"
-            hint += f"; add `evaluation.metrics: [..., {wanted}]` to `set`"
-        raise ConfigurationError(report([study.problem(("metric",), message, hint)]))
-
-
-def _problems(message: str) -> Iterator[str]:
-    """Yields the problems of a message: each begins at the margin, its hints are indented."""
-    problem: list[str] = []
-    for line in message.splitlines():
-        if problem and not line.startswith(" "):
-            yield "\n".join(problem)
-            problem = []
-        problem.append(line)
-    yield "\n".join(problem)

@@ -42,25 +42,17 @@ def read_study(
     Raises:
         ConfigurationError: The file cannot be read, or the study is wrong; all problems with their places.
     """
-    tree = _file(name_or_file)
-    if tree is None and not swaps:
-        raise ConfigurationError(
-            f"{name_or_file} is a task, and nothing is compared\n  write `plugformer ablate {name_or_file} "
-            "--swap 'model.attention=[mha, gqa]'`, or give a study file"
-        )
-    if tree is None:
+    tree = read_file(Path(name_or_file), name_or_file) if is_file(name_or_file) else None
+    if tree is None or not {"factors", "task"} & tree.items.keys():
+        if not swaps:
+            raise ConfigurationError(
+                f"{name_or_file} is a task, and nothing is compared\n  write `plugformer ablate "
+                f"{name_or_file} --swap 'model.attention=[mha, gqa]'`, or give a study file"
+            )
         origin = Origin(name_or_file, folder=Path.cwd())
         tree = Mapping({"task": Scalar(name_or_file, origin)}, {"task": origin}, origin)
     _add_options(tree, {"--swap": swaps, "--set": settings, "--tune": tune}, keys)
     return Study.of(tree)
-
-
-def _file(name: str) -> Mapping | None:
-    """Returns the study that a file holds; None for a task."""
-    if not is_file(name):
-        return None
-    tree = read_file(Path(name), name)
-    return tree if {"factors", "task"} & tree.items.keys() else None
 
 
 def _add_options(

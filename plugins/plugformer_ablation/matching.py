@@ -1,6 +1,7 @@
 """Making arms comparable: the same data to be measured on, and equal costs where the study asks for it."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -144,13 +145,12 @@ def solve_width(cost: Callable[[int], float], target: float) -> int:
         cost: Of a feed-forward width.
         target: The cost that is wanted.
     """
-    low, high = STEP, STEP
-    while cost(high) < target and high < WIDEST:
-        low, high = high, high * 2
-    while high - low > STEP:
-        middle = (low + high) // (2 * STEP) * STEP
-        low, high = (middle, high) if cost(middle) < target else (low, middle)
-    return min((low, high), key=lambda width: abs(cost(width) - target))
+    widest = STEP
+    while cost(widest) < target and widest < WIDEST:  # wide models are expensive to look at
+        widest *= 2
+    widths = range(STEP, widest + STEP, STEP)
+    above = min(bisect_left(widths, target, key=cost), len(widths) - 1)
+    return min(widths[max(above - 1, 0) : above + 1], key=lambda width: abs(cost(width) - target))
 
 
 def mismatch(what: str, cost: float, target: float) -> str:
@@ -162,12 +162,8 @@ def mismatch(what: str, cost: float, target: float) -> str:
         target: The baseline's.
     """
     share = cost / target - 1
-    if share == 0:
-        return ""
-    note = f"{what} {share:+.2%} against the baseline"
-    if abs(share) <= TOLERANCE:
-        return note
-    return f"{note}: no feed-forward width comes nearer, it is not matched"
+    left = "" if abs(share) <= TOLERANCE else ": no feed-forward width comes nearer, it is not matched"
+    return f"{what} {share:+.2%} against the baseline{left}" if share else ""
 
 
 def _refuse_other_examples(arm: Arm, facts: DataSummary, first: DataSummary, splits: Sequence[str]) -> None:
@@ -193,9 +189,8 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
             return count_costs(changed, facts, registry)[match]
 
         usual, wanted = task.model.ffn_width, float(target[match])
-        width = usual
-        if cost(width) != wanted:
-            width = min((usual, solve_width(cost, wanted)), key=lambda each: abs(cost(each) - wanted))
+        solved = usual if cost(usual) == wanted else solve_width(cost, wanted)
+        width = min((usual, solved), key=lambda each: abs(cost(each) - wanted))
         note = "" if width == usual else f"feed-forward width {width} for {usual}"
         remaining = mismatch(_COUNTED[match], cost(width), wanted)
         arm = arm.with_task(_with_ffn_width(task, width), note, remaining)

@@ -25,7 +25,6 @@ TUNING_SEED = 2**20
 """The seed of all trainings that settings are chosen by: above those of a study, which must not see it."""
 
 Seed = Annotated[int, Field(ge=0, lt=TUNING_SEED)]
-Matched = Literal["none", "parameters", "flops", "time"]
 
 MOST = 10_000
 """Trainings of a study: more are a mistake, and would fill the memory before they are trained."""
@@ -74,7 +73,7 @@ class Study(Settings):
     seeds: Annotated[int, Field(ge=1, lt=TUNING_SEED)] | list[Seed] = Field(
         default=5, description="Trainings of each arm: a number, from seed 1 on, or a list of seeds."
     )
-    match: Matched = Field(
+    match: Literal["none", "parameters", "flops", "time"] = Field(
         default="none",
         description="What arms have in common: feed-forward widths are solved for equal parameters or "
         "forward FLOPs per token, numbers of updates for equal training time.",
@@ -150,14 +149,20 @@ def _contradictions(study: Study) -> Iterator[tuple[_Place, str]]:
     if too_many := list(_too_many(study)):
         yield from too_many  # looking further would take long
         return
-    yield from _malformed(study)
+    factors: dict[_Place, str] = {("factors", name): each.path for name, each in study.factors.items()}
+    tuned: dict[_Place, str] = {("tune", path): path for path in study.tune}
+    fixed: dict[_Place, str] = {("set", path): path for path in study.changes}
+    for place, path in {**factors, **tuned, **fixed}.items():
+        if not all(path.split(".")):
+            message = f"expected keys with dots between them, such as model.attention, found {path!r}"
+            yield (*place, "path") if place in factors else place, message
     varied: dict[str, _Place] = {}
-    for name, factor in study.factors.items():
-        yield from _overlaps(("factors", name, "path"), factor.path, varied)
-        varied[factor.path] = ("factors", name)
-    for path in study.tune:
-        yield from _overlaps(("tune", path), path, varied)
-        varied[path] = ("tune", path)
+    for place, path in {**factors, **tuned}.items():
+        for other, there in varied.items():
+            if _within(path, other) or _within(other, path):
+                message = f"{path!r} is changed by {_named(there)}, too: let one of them have whole blocks"
+                yield (*place, "path") if place in factors else place, message
+        varied[path] = place
     for path, place in varied.items():
         yield from _reserved(place, path, study)
     for path in study.changes:
@@ -166,17 +171,6 @@ def _contradictions(study: Study) -> Iterator[tuple[_Place, str]]:
                 yield ("set", path), f"has no effect: {_named(place)} puts another value there"
         if path == "training.seed":
             yield ("set", path), "is given by the study: write the seeds under `seeds`"
-
-
-def _malformed(study: Study) -> Iterator[tuple[_Place, str]]:
-    written: list[tuple[_Place, str]] = [
-        (("factors", name, "path"), factor.path) for name, factor in study.factors.items()
-    ]
-    written += [(("tune", path), path) for path in study.tune]
-    written += [(("set", path), path) for path in study.changes]
-    for place, path in written:
-        if not all(path.split(".")):
-            yield place, f"expected keys with dots between them, such as model.attention, found {path!r}"
 
 
 def _too_many(study: Study) -> Iterator[tuple[_Place, str]]:
@@ -196,12 +190,6 @@ def _too_many(study: Study) -> Iterator[tuple[_Place, str]]:
 
 def _short(number: int) -> str:
     return f"{number:,}" if number < 10**12 else "more than 10^12"
-
-
-def _overlaps(place: _Place, path: str, varied: dict[str, _Place]) -> Iterator[tuple[_Place, str]]:
-    for other, there in varied.items():
-        if _within(path, other) or _within(other, path):
-            yield place, f"{path!r} is changed by {_named(there)}, too: let one of them have whole blocks"
 
 
 def _reserved(place: _Place, path: str, study: Study) -> Iterator[tuple[_Place, str]]:

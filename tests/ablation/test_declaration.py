@@ -4,7 +4,7 @@ import pytest
 
 from plugformer.documents import plain
 from plugformer.errors import ConfigurationError
-from plugformer_ablation.arms import common_changes, designed, label, tunings
+from plugformer_ablation.arms import designed, label, resolve_arms, tunings
 from plugformer_ablation.declaration import read_study
 
 STUDY = """\
@@ -60,7 +60,7 @@ def test_values_may_have_names(file):
     text = f"task: dates\nfactors:\n  size: {{path: model, {named}}}\n"
     declared = read_study(file(text))
     assert names(declared) == ["baseline", "size=deep", "size=wide"]
-    assert [plain(changes["size"].layer()) for _, changes in designed(declared)] == [
+    assert [plain(changes["size"].layer) for _, changes in designed(declared)] == [
         {"model": {"width": 32, "layers": 1}},
         {"model": {"width": 32, "layers": 4}},
         {"model": {"width": 96}},
@@ -106,10 +106,10 @@ def test_options_go_above_the_file(file):
     assert study.match == "parameters"
 
 
-def test_settings_apply_the_shorter_path_first(file):
-    text = STUDY.replace("set: {", "set: {model.layers: 3, ")
-    changes = common_changes(read_study(file(text)))
-    assert [change.path for change in changes] == ["model", "model.layers", "training.steps"]
+def test_settings_apply_the_shorter_path_first(file, registry):
+    schedule = "training.schedule.warmup_steps: 7, training.schedule: warmup_cosine"
+    arms = resolve_arms(read_study(file(STUDY.replace("set: {", f"set: {{{schedule}, "))), registry)
+    assert {arm.resolved.task.training.schedule.options["warmup_steps"] for arm in arms} == {7}
 
 
 def test_a_task_file_is_relative_to_the_study(file, tmp_path):
