@@ -25,11 +25,11 @@ import pandas
 import torch
 from false_alarms import alarms, share
 
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.training.train import train
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import Findings, find
-from plugformer_ablation.results import CellResult, StudyResults, create_metrics, load_arrays, save_arrays
+from plugformer_ablation.results import CellResult, StudyResults, load_arrays, save_arrays
 from plugformer_ablation.statistics import StudentT
 
 METRIC = "token_accuracy"
@@ -93,7 +93,7 @@ class Study:
     def findings(self, folder: Path, registry: Registry) -> Findings:
         """Returns what the study finds, all of whose cells are there."""
         blocks = {METRIC: {"name": METRIC}}
-        metrics = create_metrics(blocks, registry)
+        metrics = {METRIC: registry.create(Kind.METRIC, METRIC)}
         cells = []
         for arm, seed, settings in self.cells():
             statistics = load_arrays(kept(folder, settings))

@@ -81,10 +81,6 @@ class Cell:
         """What its training ends with: who is measured on validation has no use for the test splits."""
         return "validation" if self.split == "validation" else "test"
 
-    def failed(self, message: str) -> CellResult:
-        """Returns a result that says why there is none."""
-        return CellResult(self.arm, self.seed, directory=str(self.folder), failure=message)
-
     def save(self, result: CellResult) -> None:
         """Keeps its result; from then on it is finished."""
         save_arrays(self.folder / _STATISTICS, result.statistics)

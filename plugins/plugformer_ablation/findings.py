@@ -1,8 +1,10 @@
 """What follows from a study's results: a summary of each arm, and a verdict on each comparison."""
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from statistics import median
 
 from jaxtyping import Float
@@ -106,8 +108,7 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
 def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) -> list[Record]:
     seeds = results.study["seeds"]
     compared = [(arm["name"], arm["baseline"]) for arm in results.arms if arm["baseline"] is not None]
-    draws = _resampled(results, metric)
-    scores = {arm["name"]: _scores(results.cells_of(arm["name"]), metric, draws) for arm in results.arms}
+    scores = _scores(results, metric)
     judged = judge(
         [compare(scores[arm], scores[baseline], seeds) for arm, baseline in compared],
         higher_is_better=higher_is_better,
@@ -123,34 +124,28 @@ def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) 
     ]
 
 
-def _resampled(results: StudyResults, metric: str) -> dict[tuple[str, int], Float[ndarray, " resamples"]]:
-    """Returns by arm and seed the scores on resampled test sets; cells of as many examples share draws."""
-    sizes: dict[int, list[CellResult]] = {}
-    for arm in results.arms:
-        for cell in results.cells_of(arm["name"]):
-            if metric in cell.statistics:
-                sizes.setdefault(len(cell.statistics[metric]), []).append(cell)
-    found: dict[tuple[str, int], Float[ndarray, " resamples"]] = {}
-    for examples, cells in sizes.items():
+def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
+    """Returns what each arm scored; cells of as many examples share the draws of test sets."""
+    cells = {arm["name"]: results.cells_of(arm["name"]) for arm in results.arms}
+    sizes: dict[int, list[CellResult]] = defaultdict(list)
+    for cell in chain.from_iterable(cells.values()):
+        if metric in cell.statistics:
+            sizes[len(cell.statistics[metric])].append(cell)
+    draws: dict[tuple[str, int], Float[ndarray, " resamples"]] = {}
+    for examples, alike in sizes.items():
         if examples > 1:
-            rows = [cell.statistics[metric] for cell in cells]
-            scores = resampled(rows, results.metrics[metric].aggregate)
-            found |= {(cell.arm, cell.seed): each for cell, each in zip(cells, scores, strict=True)}
+            scores = resampled([cell.statistics[metric] for cell in alike], results.metrics[metric].aggregate)
+            draws |= {(cell.arm, cell.seed): each for cell, each in zip(alike, scores, strict=True)}
+    found = {}
+    for arm, own in cells.items():
+        scored = [cell for cell in own if metric in cell.metrics]
+        counts = {len(cell.statistics[metric]) for cell in scored if metric in cell.statistics}
+        found[arm] = Scores(
+            {cell.seed: cell.metrics[metric] for cell in scored},
+            {cell.seed: draws[arm, cell.seed] for cell in scored if (arm, cell.seed) in draws},
+            counts.pop() if len(counts) == 1 else 0,
+        )
     return found
-
-
-def _scores(
-    cells: Iterable[CellResult],
-    metric: str,
-    draws: Mapping[tuple[str, int], Float[ndarray, " resamples"]],
-) -> Scores:
-    scored = [cell for cell in cells if metric in cell.metrics]
-    sizes = {len(cell.statistics[metric]) for cell in scored if metric in cell.statistics}
-    return Scores(
-        {cell.seed: cell.metrics[metric] for cell in scored},
-        {cell.seed: draws[cell.arm, cell.seed] for cell in scored if (cell.arm, cell.seed) in draws},
-        sizes.pop() if len(sizes) == 1 else 0,
-    )
 
 
 def _loss_difference(

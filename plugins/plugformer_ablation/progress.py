@@ -12,7 +12,7 @@ QUIET = 60.0
 """Seconds without a finished cell after which a line without a terminal says how far the running ones are."""
 
 
-class StudyProgress:
+class StudyProgress(Progress):
     """Shows which cells are done and which run, and the time left.
 
     Args:
@@ -22,13 +22,7 @@ class StudyProgress:
     """
 
     def __init__(self, console: Console, total: int, finished: int) -> None:
-        self._console = console
-        self._total = total
-        self._finished = finished
-        self._ended = 0
-        self._parts: dict[str, float] = {}
-        self._began = self._said = time.monotonic()
-        self._bar = Progress(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
@@ -37,17 +31,13 @@ class StudyProgress:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._all = self._bar.add_task("cells", total=total, completed=finished, left="")
+        self._total = total
+        self._finished = finished
+        self._ended = 0
+        self._parts: dict[str, float] = {}
+        self._began = self._said = time.monotonic()
+        self._all = self.add_task("cells", total=total, completed=finished, left="")
         self._bars: dict[str, TaskID] = {}
-
-    def __enter__(self) -> "StudyProgress":
-        """Starts the bar."""
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Takes the bar away."""
-        self._bar.stop()
 
     def show(self, event: Event) -> None:
         """Shows what has happened."""
@@ -56,24 +46,24 @@ class StudyProgress:
             if message.step is not None:
                 self._parts[name] = message.step / message.steps
                 if name not in self._bars:
-                    self._bars[name] = self._bar.add_task(f"  {name}", total=message.steps, left="")
-                self._bar.update(self._bars[name], completed=message.step)
+                    self._bars[name] = self.add_task(f"  {name}", total=message.steps, left="")
+                self.update(self._bars[name], completed=message.step)
             elif message.ended:
                 self._parts.pop(name, None)
                 self._ended += 1
                 if name in self._bars:
-                    self._bar.remove_task(self._bars.pop(name))
+                    self.remove_task(self._bars.pop(name))
                 place = f"[{self._finished + self._ended}/{self._total}]"
                 how = "done" if message.failure is None else f"failed: {message.failure}"
                 self._say(f"{place} {name}: {how}")
-        self._bar.update(self._all, completed=self._finished + self._ended, left=self._left())
-        if not self._console.is_terminal and time.monotonic() - self._said > QUIET:
+        self.update(self._all, completed=self._finished + self._ended, left=self._left())
+        if not self.console.is_terminal and time.monotonic() - self._said > QUIET:
             self._say(f"running: {', '.join(f'{cell} {part:.0%}' for cell, part in self._parts.items())}")
 
     def _say(self, text: str) -> None:
         self._said = time.monotonic()
-        left = "" if self._console.is_terminal else self._left()
-        self._console.print(f"{text}{f'; {left}' if left else ''}", markup=False, highlight=False)
+        left = "" if self.console.is_terminal else self._left()
+        self.console.print(f"{text}{f'; {left}' if left else ''}", markup=False, highlight=False)
 
     def _left(self) -> str:
         """Returns the time left, from the cells and parts of cells that have been done so far."""

@@ -4,7 +4,7 @@ Statistics and reports read this and nothing else. It is kept as JSON beside a f
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,6 @@ from typing_extensions import TypedDict
 
 from plugformer.errors import RunError
 from plugformer.interfaces import Metric
-from plugformer.registry import Kind, Registry
 from plugformer.runs import replacing, write_json
 
 Record = dict[str, Any]
@@ -159,34 +158,19 @@ class StudyResults:
         write_json(folder / "results.json", record)
 
 
-def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
-    """Returns nested mappings as one, with dots in the keys; lists become text."""
+def flat(
+    record: Mapping[str, Any],
+    listed: Callable[[Sequence[Any]], str] = lambda values: "; ".join(map(str, values)),
+    prefix: str = "",
+) -> Record:
+    """Returns nested mappings as one, with dots in the keys; `listed` makes text of lists."""
     found: Record = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{key}.")
-        elif isinstance(value, Sequence) and not isinstance(value, str):
-            found[f"{prefix}{key}"] = "; ".join(map(str, value))
+            found |= flat(value, listed, f"{prefix}{key}.")
         else:
-            found[f"{prefix}{key}"] = value
+            found[f"{prefix}{key}"] = listed(value) if isinstance(value, list | tuple) else value
     return found
-
-
-def create_metrics(blocks: Mapping[str, Mapping[str, Any]], registry: Registry) -> dict[str, Metric]:
-    """Returns metrics by the names of their scores.
-
-    Args:
-        blocks: `name` and options of each.
-        registry: Where the names are looked up.
-    """
-    return {
-        score: registry.create(
-            Kind.METRIC,
-            str(block["name"]),
-            **{key: value for key, value in block.items() if key != "name"},
-        )
-        for score, block in blocks.items()
-    }
 
 
 def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from plugformer.configuration import short_name
 from plugformer.errors import InterruptedRunError, RunError
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, remove_leftovers, write_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
@@ -21,7 +21,7 @@ from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells, repo
 from plugformer_ablation.executor import Executor
 from plugformer_ablation.matching import data_reader, deciding_split, matched
 from plugformer_ablation.progress import StudyProgress
-from plugformer_ablation.results import CellResult, StudyResults, create_metrics
+from plugformer_ablation.results import CellResult, StudyResults
 from plugformer_ablation.speed import with_equal_time
 from plugformer_ablation.study import TUNING_SEED, Study
 
@@ -63,23 +63,17 @@ class StudyRunner:
                 arms = with_equal_time(arms, out, self.executor.threads, self._say)
             results = _begun(study, arms[0])
             arms = self._tuned(arms, results, out)
-            cells = [
-                cell
-                for arm in arms
-                if arm.failure is None
-                for cell in make_cells(arm, study.seed_list, out, results.study["split"])
-            ]
-            found = self._finished(cells, out)
-            untuned = [
-                CellResult(arm.name, seed, failure=arm.failure)
-                for arm in arms
-                if arm.failure is not None
-                for seed in study.seed_list
-            ]
+            cells: list[Cell] = []
+            untuned: list[CellResult] = []
+            for arm in arms:
+                if arm.failure is None:
+                    cells += make_cells(arm, study.seed_list, out, results.study["split"])
+                else:
+                    untuned += (CellResult(arm.name, seed, failure=arm.failure) for seed in study.seed_list)
             results = replace(
                 results,
                 arms=tuple(arm.record() for arm in arms),
-                cells=(*found.values(), *untuned),
+                cells=(*self._finished(cells, out).values(), *untuned),
                 made_of=_made_of(arms),
             )
             results.save(out)
@@ -104,7 +98,8 @@ class StudyRunner:
         failures = self._run(waiting, len(cells), out) if waiting else {}
         for cell in waiting:
             failure = failures.get(cell.name)
-            found[cell.name] = cell.result() if failure is None else cell.failed(failure)
+            failed = CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failure)
+            found[cell.name] = failed if failure is not None else cell.result()
         return {cell.name: found[cell.name] for cell in cells}
 
     def _kept(self, cell: Cell) -> CellResult | None:
@@ -196,10 +191,9 @@ def _same(before: Study, now: Study) -> bool:
 
 def _begun(study: Study, baseline: Arm) -> StudyResults:
     """Returns results that say what the study is decided by, before anything is run; all arms share it."""
-    blocks = {
-        each.score_name: {"name": each.name, **each.options}
-        for each in baseline.resolved.task.evaluation.metrics
-    }
+    registry, chosen = baseline.resolved.registry, baseline.resolved.task.evaluation.metrics
+    blocks = {each.score_name: {"name": each.name, **each.options} for each in chosen}
+    metrics = {each.score_name: registry.create(Kind.METRIC, each.name, **each.options) for each in chosen}
     record = {
         **study.model_dump(mode="json", by_alias=True),
         "study": study.title,
@@ -207,7 +201,7 @@ def _begun(study: Study, baseline: Arm) -> StudyResults:
         "split": deciding_split(study, baseline.hashes),
         "seeds": study.seed_list,
     }
-    return StudyResults(record, (), (), blocks, {}, create_metrics(blocks, baseline.resolved.registry))
+    return StudyResults(record, (), (), blocks, {}, metrics)
 
 
 def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Arm:

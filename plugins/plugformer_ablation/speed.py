@@ -4,20 +4,22 @@ import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from math import isfinite
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Annotated
 
-from pydantic import PositiveFloat, TypeAdapter
+import torch
+from pydantic import Field, FiniteFloat, TypeAdapter
 
+from plugformer import train
 from plugformer.configuration import Task, dump
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.hooks import Update, hookimpl, must_not_fail
-from plugformer.registry import Registry
 from plugformer.runs import read_json, write_json, write_text
 from plugformer_ablation.arms import Arm
 from plugformer_ablation.cells import identity, ingredients
+from plugformer_ablation.training import discover
 
 WARM_UP = 5
 """Updates that are not counted: the first ones allocate memory."""
@@ -81,10 +83,10 @@ def _speeds(arms: Sequence[Arm], file: Path, threads: int, notify: Callable[[str
 def _known(file: Path) -> dict[str, float]:
     """Returns earlier measurements; none if they cannot be read, since they can be repeated."""
     try:
-        found = TypeAdapter(dict[str, PositiveFloat]).validate_python(read_json(file))
-    except (RunError, ValueError):
+        found: dict[str, float] = read_json(file, TypeAdapter(dict[str, Annotated[FiniteFloat, Field(gt=0)]]))
+    except RunError:
         return {}
-    return found if all(map(isfinite, found.values())) else {}
+    return found
 
 
 def _measured(arm: Arm, threads: int) -> float:
@@ -106,22 +108,17 @@ def _short(task: Task) -> Task:
 
 def seconds_per_update(file: Path, manifests: Sequence[Path], threads: int) -> float:
     """Trains a task for a few updates; returns the median of their seconds. It is what a process does."""
-    import torch
-
-    from plugformer import train
-
     torch.set_num_threads(threads)
-    registry = Registry.discover()
-    for manifest in manifests:
-        registry = registry.with_local(manifest)
     watch = _Stopwatch()
     with suppress(_EnoughError):
-        train(str(file), out=file.parent / "run", registry=registry, observers=[watch], notify=_ignore)
+        train(
+            str(file),
+            out=file.parent / "run",
+            registry=discover(manifests),
+            observers=[watch],
+            notify=lambda _: None,
+        )
     return statistics.median(watch.seconds[WARM_UP:] or watch.seconds)
-
-
-def _ignore(message: str) -> None:
-    """Takes what a training says."""
 
 
 class _EnoughError(Exception):

@@ -162,13 +162,11 @@ def summarize(scores: Iterable[float], level: float = 0.95) -> dict[str, Any] | 
     values = np.array([score for score in scores if isfinite(score)])
     if not len(values):
         return None
-    deviation, low, high = None, None, None
-    if len(values) > 1:
-        deviation = float(values.std(ddof=1))
-        low, high = StudentT.of(values).interval(level)
+    several = len(values) > 1
+    low, high = StudentT.of(values).interval(level) if several else (None, None)
     return {
         "mean": float(values.mean()),
-        "deviation": deviation,
+        "deviation": float(values.std(ddof=1)) if several else None,
         "low": low,
         "high": high,
         "seeds": len(values),

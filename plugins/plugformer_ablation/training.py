@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,7 @@ def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
         PlugformerError: The training fails.
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
-    registry = Registry.discover()
-    for manifest in cell.manifests:
-        registry = registry.with_local(manifest)
+    registry = discover(cell.manifests)
     options: dict[str, Any] = {
         "registry": registry,
         "observers": [_Teller(tell)],
@@ -106,9 +105,13 @@ def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
     cell.save(_result(cell, report))
 
 
+def discover(manifests: Iterable[Path]) -> Registry:
+    """Returns the registry of what is installed here, and of local manifests."""
+    return reduce(Registry.with_local, manifests, Registry.discover())
+
+
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    print(text, flush=True)  # noqa: T201 (to the cell's log)
 
 
 class _Teller:
@@ -148,17 +151,18 @@ def _result(cell: Cell, report: Report) -> CellResult:
     decisive = next(each for each in (report, *report.others) if each.split == cell.split)
     metrics = {name: score["value"] for name, score in decisive.metrics.items()}
     lines = directory.logged()
-    evaluations = [line for line in lines if line.get("event") == "validation"]
     speeds = [line["tokens_per_second"] for line in lines if line.get("event") == "training"]
+    saved = [line["loss"] for line in lines if line.get("event") == "average" or line.get("best")]
     return CellResult(
         arm=cell.arm,
         seed=cell.seed,
-        loss=_final_loss(lines),
+        loss=float(saved[-1]),  # of the parameters that the run has saved
         metrics=metrics,
         statistics=decisive.statistics,
         curve=[
             {"step": line["step"], "loss": line["loss"], "metrics": {name: line[name] for name in metrics}}
-            for line in evaluations
+            for line in lines
+            if line.get("event") == "validation"
         ],
         parameters=cell.parameters,
         flops_per_token=cell.flops_per_token,
@@ -167,12 +171,6 @@ def _result(cell: Cell, report: Report) -> CellResult:
         seconds=directory.seconds(),
         directory=str(cell.folder),
     )
-
-
-def _final_loss(lines: Iterable[dict[str, Any]]) -> float:
-    """Returns the validation loss of the parameters that the run has saved."""
-    saved = [line for line in lines if line.get("event") == "average" or line.get("best")]
-    return float(saved[-1]["loss"])
 
 
 def peak_memory() -> float:

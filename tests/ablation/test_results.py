@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from plugformer.errors import RunError
-from plugformer_ablation.results import CellResult, StudyResults, create_metrics, load_arrays
+from plugformer_ablation.results import CellResult, StudyResults, load_arrays
 
 BLOCKS = {"exact_match": {"name": "exact_match"}}
 
 
-def results(registry):
+def results():
     cells = (
         CellResult(
             "baseline",
@@ -28,11 +28,11 @@ def results(registry):
         {"name": "attention=gqa", "values": {"attention": "gqa"}, "baseline": "baseline", "task": {}},
     )
     study = {"study": "a title", "metric": "exact_match", "seeds": [1, 2]}
-    return StudyResults(study, arms, cells, BLOCKS, {"core": "abc"}, create_metrics(BLOCKS, registry))
+    return StudyResults(study, arms, cells, BLOCKS, {"core": "abc"}, {})
 
 
-def test_results_are_written_whole(registry, tmp_path):
-    written = results(registry)
+def test_results_are_written_whole(tmp_path):
+    written = results()
     written.save(tmp_path)
     record = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert (record["study"], record["made_of"], record["metrics"]) == (written.study, written.made_of, BLOCKS)
@@ -46,8 +46,8 @@ def test_results_are_written_whole(registry, tmp_path):
             assert str(mine) == str(theirs)
 
 
-def test_a_failed_cell_is_left_out(registry):
-    found = results(registry)
+def test_a_failed_cell_is_left_out():
+    found = results()
     assert found.cells_of("attention=gqa") == []
     assert [cell.seed for cell in found.cells_of("baseline")] == [1, 2]
 

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def report_page(findings: Findings, pictures: Sequence[Picture]) -> str:
             _differing(arms), {arm["arm"]: _yaml(arm["task"]) for arm in arms}, _yaml(results.study)
         ),
         "All scores": section.scores(_other_metrics(findings), _cells(findings)),
-        "What it was made of": table((), [(key, str(value)) for key, value in _settings(results.made_of)]),
+        "What it was made of": table((), list(_settings(results.made_of))),
     }
     header = section.paragraph(heading(findings))
     title = str(results.study["study"])
@@ -210,21 +211,16 @@ def _html(rows: DataFrame, *, numbers: bool = True) -> Markup:
 
 def _differing(arms: Iterable[Record]) -> DataFrame | None:
     """Returns the settings in which arms differ; None if there are none."""
-    rows = [{"arm": arm["arm"], **{key: str(value) for key, value in _settings(arm["task"])}} for arm in arms]
-    settings = DataFrame(rows).fillna(NOTHING)
+    settings = DataFrame([{"arm": arm["arm"], **dict(_settings(arm["task"]))} for arm in arms])
+    settings = settings.fillna(NOTHING)
     differing = [name for name in settings.columns[1:] if settings[name].nunique() > 1]
     return settings[["arm", *differing]] if differing else None
 
 
-def _settings(value: Any) -> Iterable[tuple[str, Any]]:
-    """Returns nested settings by dotted keys, lists as they are written."""
-
-    def written(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {str(key): written(each) for key, each in value.items()}
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
-
-    return flat(written(value)).items()
+def _settings(value: Record) -> Iterable[tuple[str, str]]:
+    """Yields nested settings by dotted keys, lists as they are written."""
+    for key, each in flat(value, partial(json.dumps, ensure_ascii=False)).items():
+        yield key, str(each)
 
 
 def _yaml(content: Any) -> str:
