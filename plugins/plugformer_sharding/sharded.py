@@ -86,7 +86,7 @@ class Sharded(Parallel):
         """Returns a hook's `Stateful`: saves the whole state, restores this process's parts of it."""
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
-    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:  # noqa: ARG002 (none is kept back)
+    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
         """Returns a context in which every batch's gradients are exchanged."""
         return nullcontext()
 

@@ -58,12 +58,12 @@ class DecoderOnly(Architecture):
             given=torch.from_numpy(given.lengths.copy()),
         )
 
-    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:  # noqa: ARG002
+    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 1"]:
         """Returns the lengths of the sequences, BEGIN and END counted."""
         whole: ndarray = 1 + (lengths + 1).sum(axis=1, keepdims=True)
         return whole
 
-    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
+    def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that BEGIN, and END behind an input, leave."""
         return Limits(max_length - 2, max_length - 1, max_length - 2)
 

@@ -61,7 +61,7 @@ class EncoderDecoder(Architecture):
         beside = np.where(target >= 0, target + 2, int(level is Level.SEQUENCE))
         return np.stack([source + 1, beside], axis=1)
 
-    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
+    def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that END leaves to the source, and BEGIN to the target."""
         return Limits(max_length - 1, max_length - 1, self.unlimited())
 

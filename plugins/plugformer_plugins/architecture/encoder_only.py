@@ -32,12 +32,7 @@ class EncoderOnly(Architecture):
     stacks = (Stack("encoder", causal=False),)
 
     def arrange(
-        self,
-        encoded: Encoded,
-        level: Level,  # noqa: ARG002
-        *,
-        side: Side = "right",
-        length: int | None = None,
+        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the inputs as the source, and the targets of the examples or of their tokens."""
         assert encoded.input is not None  # noqa: S101 (task types of these levels have one)
@@ -49,14 +44,12 @@ class EncoderOnly(Architecture):
         )
 
     def positions(
-        self,
-        lengths: Int[ndarray, "examples 2"],
-        level: Level,  # noqa: ARG002
+        self, lengths: Int[ndarray, "examples 2"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
         """Returns the lengths of the inputs with BEGIN and END."""
         return lengths[:, :1] + _SPECIAL
 
-    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
+    def limits(self, max_length: int, level: Level) -> Limits:
         """Returns the room that BEGIN and END leave."""
         return Limits(max_length - _SPECIAL, 0, max_length - _SPECIAL)
 

@@ -77,7 +77,7 @@ class CoNLL(Data):
         self._notices = bad_rows.notices()
         return examples
 
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:  # noqa: ARG002
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields files that are not there."""
         for path, file in placed(self._files):
             try:

@@ -72,7 +72,7 @@ class Lines(Data):
         self._notices = bad_rows.notices()
         return examples
 
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:  # noqa: ARG002
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields files that are not there."""
         for path, pair in placed(self._files):
             for side, file in (("source", pair.source), ("target", pair.target)):

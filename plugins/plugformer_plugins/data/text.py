@@ -70,7 +70,7 @@ class PlainText(Data):
                     splits.setdefault(name, []).extend(self._read(part, file))
         return build(splits, [text], BadRows("refuse"))
 
-    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:  # noqa: ARG002
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields files that are not there."""
         for path, file in placed(self._files):
             try:

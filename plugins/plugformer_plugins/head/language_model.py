@@ -50,9 +50,7 @@ class LanguageModel(Head):
             nn.init.zeros_(self.bias)
 
     def logits(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (scores are computed at every position)
+        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every token of the vocabulary at every position."""
         return functional.linear(hidden, self.weight, self.bias)

@@ -34,9 +34,7 @@ class TokenClassifier(Head):
         self.output = nn.Linear(model.width, model.outputs)
 
     def logits(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (every token is scored by itself)
+        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length outputs"]:
         """Returns the scores of every label at every token."""
         logits: Tensor = self.output(self.dropout(hidden))

@@ -13,7 +13,7 @@ class Xavier(Initialization):
     equation 16: https://proceedings.mlr.press/v9/glorot10a.html.
     """
 
-    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:  # noqa: ARG002
+    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
         """Draws matrices."""
         if values.dim() > 1:
             nn.init.xavier_uniform_(values)

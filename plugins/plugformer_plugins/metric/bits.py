@@ -25,7 +25,7 @@ class BitsPerCharacter(LikelihoodMetric):
         self,
         log_probabilities: Float[ndarray, " examples"],
         targets: Float[ndarray, " examples"] | Int[ndarray, " examples"],
-        correct: Int[ndarray, " examples"],  # noqa: ARG002 (for metrics that count)
+        correct: Int[ndarray, " examples"],
     ) -> Float[ndarray, "examples 2"]:
         """Returns the bits and the units of each example."""
         return np.stack([-log_probabilities / log(2), targets], axis=1)

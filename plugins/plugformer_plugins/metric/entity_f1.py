@@ -56,7 +56,7 @@ class EntityF1(MicroF1):
                 )
         return set(_iobes(answer) if self._scheme == "IOBES" else _iob2(answer))
 
-    def signature(self, references: Sequence[Sequence[Sequence[str]]]) -> str:  # noqa: ARG002
+    def signature(self, references: Sequence[Sequence[Sequence[str]]]) -> str:
         """Returns the scheme."""
         return f"scheme:{self._scheme}|mode:strict|average:micro"
 

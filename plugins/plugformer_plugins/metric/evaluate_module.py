@@ -96,7 +96,7 @@ class Evaluate(OutputMetric):
             raise DataError(f"metric 'evaluate': {self.metric} gives {value}, which is not finite")
         return value
 
-    def signature(self, references: Sequence[Sequence[str]]) -> str:  # noqa: ARG002 (as of all metrics)
+    def signature(self, references: Sequence[Sequence[str]]) -> str:
         """Returns the module, what was computed, and the version of `evaluate`."""
         import evaluate
 

@@ -23,10 +23,7 @@ class MirroredRepeats(SourceProportion):
         return _first_places(prediction) == _first_places(source)
 
     def table(
-        self,
-        sources: Sequence[str],
-        predictions: Sequence[str],
-        references: Sequence[Sequence[str]],  # noqa: ARG002 (not compared)
+        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Table:
         """Returns the number of outputs that mirror their source, by whether that has a repeat."""
         counts = {"with a repeat": [0, 0], "without": [0, 0]}

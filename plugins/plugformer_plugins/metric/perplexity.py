@@ -24,7 +24,7 @@ class Perplexity(LikelihoodMetric):
         self,
         log_probabilities: Float[ndarray, " examples"],
         targets: Int[ndarray, " examples"],
-        correct: Int[ndarray, " examples"],  # noqa: ARG002 (for metrics that count)
+        correct: Int[ndarray, " examples"],
     ) -> Float[ndarray, "examples 2"]:
         """Returns the negative log-likelihood and the number of targets."""
         return np.stack([-log_probabilities, targets], axis=1)

@@ -51,10 +51,7 @@ class SourceProportion(Hits, SourceMetric):
         """Returns whether a prediction fits."""
 
     def statistics(
-        self,
-        sources: Sequence[str],
-        predictions: Sequence[str],
-        references: Sequence[Sequence[str]],  # noqa: ARG002 (not compared)
+        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Float[ndarray, "examples 1"]:
         """Returns 1 or 0 for each example."""
         return _column(self.hit(*pair) for pair in zip(sources, predictions, strict=True))

@@ -16,7 +16,7 @@ class TokenAccuracy(LikelihoodMetric):
 
     def statistics(
         self,
-        log_probabilities: Float[ndarray, " examples"],  # noqa: ARG002 (for metrics of probability)
+        log_probabilities: Float[ndarray, " examples"],
         targets: Int[ndarray, " examples"],
         correct: Int[ndarray, " examples"],
     ) -> Float[ndarray, "examples 2"]:

@@ -14,5 +14,5 @@ class NoPositionalEncoding(NoPositions):
         model: Sizes of the model.
     """
 
-    def __init__(self, model: ModelContext) -> None:  # noqa: ARG002 (every component is given one)
+    def __init__(self, model: ModelContext) -> None:
         super().__init__()

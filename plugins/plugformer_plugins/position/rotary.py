@@ -28,7 +28,7 @@ class Rotary(PositionalEncoding):
 
     def __init__(
         self,
-        model: ModelContext,  # noqa: ARG002 (every component is given one; head widths are the attention's)
+        model: ModelContext,
         *,
         base: Annotated[
             float, Field(gt=1, description="Wavelengths grow geometrically from 2 pi to about 2 pi base.")

@@ -14,12 +14,6 @@ class Constant(Schedule):
     def __init__(self, *, warmup_steps: WarmupSteps = 0) -> None:
         self.warmup_steps = warmup_steps
 
-    def factor(
-        self,
-        step: int,
-        *,
-        steps: int,
-        width: int,  # noqa: ARG002 (the same for a model of any width)
-    ) -> float:
+    def factor(self, step: int, *, steps: int, width: int) -> float:
         """Returns min(1, step / warmup_steps)."""
         return warmup(step, warmup_length(self.warmup_steps, steps))

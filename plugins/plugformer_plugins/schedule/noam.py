@@ -26,12 +26,6 @@ class Noam(Schedule):
     ) -> None:
         self.warmup_steps = warmup_steps
 
-    def factor(
-        self,
-        step: int,
-        *,
-        steps: int,  # noqa: ARG002 (the same for a training of any length)
-        width: int,
-    ) -> float:
+    def factor(self, step: int, *, steps: int, width: int) -> float:
         """Returns the formula's value."""
         return float(width**-0.5 * min(step**-0.5, step * self.warmup_steps**-1.5))

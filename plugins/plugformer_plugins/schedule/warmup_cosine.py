@@ -30,13 +30,7 @@ class WarmupCosine(Schedule):
         self.warmup_steps = warmup_steps
         self.final = final
 
-    def factor(
-        self,
-        step: int,
-        *,
-        steps: int,
-        width: int,  # noqa: ARG002 (the same for a model of any width)
-    ) -> float:
+    def factor(self, step: int, *, steps: int, width: int) -> float:
         """Returns the share of the learning rate at this update."""
         length = warmup_length(self.warmup_steps, steps)
         if step <= length:

@@ -40,13 +40,7 @@ class Classification(PredictionFromTexts):
             ) from None
         return number
 
-    def answer(
-        self,
-        model: Model,
-        batch: Batch,
-        tokenizers: Tokenizers,  # noqa: ARG002
-        n_best: int,
-    ) -> list[Prediction]:
+    def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the most probable classes."""
         if n_best > len(self.learned):
             raise ConfigurationError(

@@ -62,13 +62,7 @@ class MultiLabel(PredictionFromTexts):
                 )
         return [float(label in value) for label in self.learned]
 
-    def answer(
-        self,
-        model: Model,
-        batch: Batch,
-        tokenizers: Tokenizers,  # noqa: ARG002
-        n_best: int,
-    ) -> list[Prediction]:
+    def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the labels that apply, and the probability that these do and the others do not."""
         refuse_alternatives(n_best, "labels have")
         logits = model.logits(batch).float()

@@ -29,19 +29,13 @@ class Regression(PredictionFromTexts):
         """One."""
         return 1
 
-    def target(self, row: int, value: float) -> float:  # noqa: ARG002 (no number is refused)
+    def target(self, row: int, value: float) -> float:
         """Returns a number as the model learns it."""
         mean: float = self.learned["mean"]
         deviation: float = self.learned["deviation"]
         return (value - mean) / deviation
 
-    def answer(
-        self,
-        model: Model,
-        batch: Batch,
-        tokenizers: Tokenizers,  # noqa: ARG002
-        n_best: int,
-    ) -> list[Prediction]:
+    def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the number of each example."""
         refuse_alternatives(n_best, "a number has")
         mean, deviation = self.learned["mean"], self.learned["deviation"]

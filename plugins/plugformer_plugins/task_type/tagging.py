@@ -69,13 +69,7 @@ class Tagging(TaskType):
             "targets": [list(_at_first(*each)) for each in zip(words, numbers, strict=True)],
         }
 
-    def answer(
-        self,
-        model: Model,
-        batch: Batch,
-        tokenizers: Tokenizers,  # noqa: ARG002
-        n_best: int,
-    ) -> list[Prediction]:
+    def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the tags of each text."""
         refuse_alternatives(n_best, "tags have")
         best, (_, real) = model.best(batch), model.targets(batch)

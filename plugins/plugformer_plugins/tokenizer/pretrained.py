@@ -29,7 +29,7 @@ class Pretrained(Tokenizer):
         self._path = path
         self._use(tokenizers.Tokenizer(tokenizers.models.BPE()))
 
-    def train(self, texts: Iterable[str]) -> None:  # noqa: ARG002 (there is nothing left to learn)
+    def train(self, texts: Iterable[str]) -> None:
         """Reads the file.
 
         Raises:
