@@ -15,7 +15,7 @@ from plugformer_plugins.data.examples import (
     needed,
     require_aligned,
 )
-from plugformer_plugins.data.hub_streams import streamed, value
+from plugformer_plugins.data.hub_streams import no_column, streamed, value
 from plugformer_plugins.data.labels import warn_of_numbers
 from plugformer_plugins.data.splits import Keys, SplitName
 
@@ -165,11 +165,7 @@ class Hub(Data):
         names = [self._name(column) for column in columns]
         for name in names:
             if name not in data.column_names:
-                raise ConfigurationError(
-                    f"data 'hub': {self._dataset} has no column {name!r}"
-                    f"{nearest(name, data.column_names)}, only {sorted(data.column_names)}; "
-                    "say in data.columns which one is meant"
-                )
+                raise no_column(name, data.column_names, self._dataset)
         for number, example in enumerate(data.select_columns(names), start=1):
             place = f"{self._dataset}, {split}, row {number}"
             try:

@@ -1,6 +1,6 @@
 """Splits of a data set of the Hugging Face Hub, read as their examples are asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +33,26 @@ def streamed(
     given: Mapping[str, Any] = data.features
     for name in names:
         if name.split(".")[0] not in given:
-            raise ConfigurationError(
-                f"data 'hub': {place} has no column {name!r}{nearest(name, given)}, only "
-                f"{sorted(given)}; say in data.columns which one is meant"
-            )
+            raise no_column(name, given, place)
     label = label_column(columns)
     classes = None if label is None else getattr(given.get(names[columns.index(label)]), "names", None)
     features = None if label is None else stream_features(columns, classes)
     types = [
-        None if column is label else _feature(given, name)
+        None if column is label else given.get(name)  # nested ones have none
         for name, column in zip(names, columns, strict=True)
     ]
     select = partial(
         _selected, names=names, columns=columns, types=types, place=place, strict=bad_rows == "refuse"
     )
     return data.map(select, remove_columns=list(given), features=features)
+
+
+def no_column(name: str, given: Collection[str], place: str) -> ConfigurationError:
+    """Returns the error of a column that a data set, or its split, lacks."""
+    return ConfigurationError(
+        f"data 'hub': {place} has no column {name!r}{nearest(name, given)}, only {sorted(given)}; "
+        "say in data.columns which one is meant"
+    )
 
 
 def value(found: Any, feature: Any, column: Column, place: str) -> Any:
@@ -67,11 +72,6 @@ def _named(found: Any, feature: Any) -> Any:
     if hasattr(feature, "int2str") and found is not None and found >= 0:
         return feature.int2str(found)
     return str(found) if type(found) is int else found
-
-
-def _feature(given: Mapping[str, Any], name: str) -> Any:
-    """Returns the type of a column that is not nested."""
-    return given.get(name)
 
 
 def _selected(

@@ -23,7 +23,7 @@ class PositionWise(FeedForward):
         bias: Whether the maps have biases.
     """
 
-    def __init__(self, model: ModelContext, *, bias: Bias) -> None:
+    def __init__(self, model: ModelContext, *, bias: Bias = True) -> None:
         super().__init__()
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)

@@ -4,8 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from plugformer.interfaces import ModelContext
-from plugformer_plugins.feed_forward.position_wise import Bias, PositionWise
+from plugformer_plugins.feed_forward.position_wise import PositionWise
 
 
 class ReLU(PositionWise):
@@ -17,9 +16,6 @@ class ReLU(PositionWise):
         model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
         bias: Whether the maps have biases.
     """
-
-    def __init__(self, model: ModelContext, *, bias: Bias = True) -> None:
-        super().__init__(model, bias=bias)
 
     def activation(self, hidden: Float[Tensor, "tokens hidden"]) -> Float[Tensor, "tokens hidden"]:
         """Returns max(0, h)."""

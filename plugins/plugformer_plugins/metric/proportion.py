@@ -32,9 +32,9 @@ class Hits:
 class Proportion(Hits, OutputMetric):
     """The share of examples that are right."""
 
-    @abstractmethod
     def hit(self, prediction: str, references: Sequence[str]) -> bool:
-        """Returns whether a prediction is right."""
+        """Returns whether a prediction is right: whether it is one of the references."""
+        return prediction in references
 
     def statistics(
         self, predictions: Sequence[str], references: Sequence[Sequence[str]]

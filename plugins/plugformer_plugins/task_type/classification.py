@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from plugformer.errors import ConfigurationError, ExampleError, nearest
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
+from plugformer_plugins.task_type.labels import number_of
 from plugformer_plugins.task_type.texts import PredictionFromTexts
 
 if TYPE_CHECKING:
@@ -21,24 +22,13 @@ class Classification(PredictionFromTexts):
         """Returns the names of the classes, in order."""
         return list(train.features["label"].names)
 
-    @property
-    def outputs(self) -> int:
-        """Number of classes."""
-        return len(self.learned)
-
     def target(self, row: int, value: str) -> int:
         """Returns the number of a label.
 
         Raises:
             ExampleError: It is none of the classes.
         """
-        try:
-            number: int = self.learned.index(value)
-        except ValueError:
-            raise ExampleError(
-                row, f"unknown label {value!r}{nearest(value, self.learned)}; the classes are {self.learned}"
-            ) from None
-        return number
+        return number_of(value, self.learned, row, "label", "classes")
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the most probable classes."""

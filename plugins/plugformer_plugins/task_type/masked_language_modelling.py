@@ -24,7 +24,7 @@ from plugformer.interfaces import (
     Tokenizer,
     Tokenizers,
 )
-from plugformer_plugins.task_type.alternatives import refuse_alternatives
+from plugformer_plugins.task_type.labels import refuse_alternatives
 
 MASK = "[MASK]"
 """What stands in a question for a token to be predicted."""

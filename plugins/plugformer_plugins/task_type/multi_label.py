@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 from torch.nn.functional import logsigmoid
 
-from plugformer.errors import ExampleError, nearest
 from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
-from plugformer_plugins.task_type.alternatives import refuse_alternatives
+from plugformer_plugins.task_type.labels import number_of, refuse_alternatives
 from plugformer_plugins.task_type.texts import Inputs, PredictionFromTexts
 
 if TYPE_CHECKING:
@@ -43,24 +42,14 @@ class MultiLabel(PredictionFromTexts):
         """Returns the labels, sorted."""
         return sorted(set(chain.from_iterable(train["labels"])))
 
-    @property
-    def outputs(self) -> int:
-        """Number of labels."""
-        return len(self.learned)
-
     def target(self, row: int, value: Sequence[str]) -> list[float]:
         """Returns for each label 1 if it applies and 0 if not.
 
         Raises:
             ExampleError: A label is none of the training examples'.
         """
-        for label in value:
-            if label not in self.learned:
-                raise ExampleError(
-                    row,
-                    f"unknown label {label!r}{nearest(label, self.learned)}; the labels are {self.learned}",
-                )
-        return [float(label in value) for label in self.learned]
+        numbers = {number_of(label, self.learned, row, "label", "labels") for label in value}
+        return [float(number in numbers) for number in range(self.outputs)]
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the labels that apply, and the probability that these do and the others do not."""

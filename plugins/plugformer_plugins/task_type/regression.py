@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
-from plugformer_plugins.task_type.alternatives import refuse_alternatives
+from plugformer_plugins.task_type.labels import refuse_alternatives
 from plugformer_plugins.task_type.texts import PredictionFromTexts
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from plugformer.errors import ExampleError, nearest
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
@@ -18,7 +17,7 @@ from plugformer.interfaces import (
     TaskType,
     Tokenizers,
 )
-from plugformer_plugins.task_type.alternatives import refuse_alternatives
+from plugformer_plugins.task_type.labels import number_of, refuse_alternatives
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -63,7 +62,10 @@ class Tagging(TaskType):
         words = [[cut[word] or [UNKNOWN] for word in each] for each in examples["words"]]
         numbers = [[0] * len(each) for each in words]
         if "tags" in examples:
-            numbers = [self._numbers(row, tags) for row, tags in enumerate(examples["tags"])]
+            numbers = [
+                [number_of(tag, self.learned, row, "tag", "tags") for tag in tags]
+                for row, tags in enumerate(examples["tags"])
+            ]
         return {
             "input": [list(chain.from_iterable(each)) for each in words],
             "targets": [list(_at_first(*each)) for each in zip(words, numbers, strict=True)],
@@ -77,14 +79,6 @@ class Tagging(TaskType):
             Prediction([self.learned[tag] for tag in tags[words].tolist()], score)
             for tags, words, score in zip(best.outputs, real, best.log_probabilities.tolist(), strict=True)
         ]
-
-    def _numbers(self, row: int, tags: Sequence[str]) -> list[int]:
-        for tag in tags:
-            if tag not in self.learned:
-                raise ExampleError(
-                    row, f"unknown tag {tag!r}{nearest(tag, self.learned)}; the tags are {self.learned}"
-                )
-        return [self.learned.index(tag) for tag in tags]
 
 
 def _at_first(words: Sequence[Sequence[int]], numbers: Sequence[int]) -> Iterator[int]:

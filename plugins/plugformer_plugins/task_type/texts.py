@@ -45,6 +45,11 @@ class PredictionFromTexts(TaskType):
         texts = (Column(name, "text", "input", tokenizer="source") for name in self._inputs)
         return (*texts, self.output)
 
+    @property
+    def outputs(self) -> int:
+        """Number of the names that were learned."""
+        return len(self.learned)
+
     @abstractmethod
     def target(self, row: int, value: Any) -> float | list[float]:
         """Returns the target of an example.
