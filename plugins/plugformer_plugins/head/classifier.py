@@ -2,13 +2,13 @@
 
 from typing import Annotated, Literal
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces import Head, HeadContext, Level
-from plugformer_plugins.head.pooling import POOLINGS, Pooling
+from plugformer_plugins.head.pooling import POOLINGS, Hidden, Pooling, Real
 
 ACTIVATIONS: dict[Literal["relu", "tanh"], type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
@@ -55,18 +55,13 @@ class Classifier(Head):
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(model.width if hidden is None else hidden, model.outputs)
 
-    def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch outputs"]:
+    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch outputs"]:
         """Returns the scores of every label for each sequence."""
         logits: Tensor = self.output(self.dropout(self.hidden(self.pool(hidden, real))))
         return logits
 
     def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Int[Tensor, " batch"],
-        real: Bool[Tensor, "batch length"],
+        self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropy summed over the sequences, and their number; smoothed in training."""
         smoothing = self.label_smoothing if self.training else 0.0

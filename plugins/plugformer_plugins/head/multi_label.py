@@ -1,12 +1,13 @@
 """The multi-label head: for each label whether it applies to a sequence, from its pooled hidden states."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
 from plugformer.interfaces import Answer, Likelihoods
 from plugformer_plugins.head.pooled import Pooled
+from plugformer_plugins.head.pooling import Hidden, Real
 
 
 class MultiLabelClassifier(Pooled):
@@ -15,10 +16,7 @@ class MultiLabelClassifier(Pooled):
     answer_types = frozenset({Answer.LABELS})
 
     def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Float[Tensor, "batch outputs"],
-        real: Bool[Tensor, "batch length"],
+        self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the cross-entropies summed over labels and sequences, and the number of sequences.
 
@@ -31,12 +29,7 @@ class MultiLabelClassifier(Pooled):
         )
         return loss, torch.tensor(len(targets), device=targets.device)
 
-    def likelihoods(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Float[Tensor, "batch outputs"],
-        real: Bool[Tensor, "batch length"],
-    ) -> Likelihoods:
+    def likelihoods(self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real) -> Likelihoods:
         """Returns the joint likelihood of each sequence's labels, and whether all are right."""
         logits = self.logits(hidden, real).float()
         losses = functional.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")

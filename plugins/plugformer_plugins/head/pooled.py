@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.interfaces import Head, HeadContext, Level
-from plugformer_plugins.head.pooling import POOLINGS, Pooling
+from plugformer_plugins.head.pooling import POOLINGS, Hidden, Pooling, Real
 
 
 class Pooled(Head):
@@ -36,9 +36,7 @@ class Pooled(Head):
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(model.width, model.outputs)
 
-    def logits(
-        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-    ) -> Float[Tensor, "batch outputs"]:
+    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch outputs"]:
         """Returns the outputs of each sequence."""
         logits: Tensor = self.output(self.dropout(self.pool(hidden, real)))
         return logits

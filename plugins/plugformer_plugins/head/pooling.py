@@ -11,51 +11,45 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Pooling = Literal["first", "last", "max", "mean", "sum"]
-Pool = Callable[
-    [Float[Tensor, "batch length width"], Bool[Tensor, "batch length"]], Float[Tensor, "batch width"]
-]
+Hidden = Float[Tensor, "batch length width"]
+Real = Bool[Tensor, "batch length"]
+Vectors = Float[Tensor, "batch width"]
 
 
-def first(
-    hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-) -> Float[Tensor, "batch width"]:
+def first(hidden: Hidden, real: Real) -> Vectors:
     """Returns each sequence's first real token."""
     return _at(hidden, real.int().argmax(dim=1))
 
 
-def last(
-    hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-) -> Float[Tensor, "batch width"]:
+def last(hidden: Hidden, real: Real) -> Vectors:
     """Returns each sequence's last real token."""
     return _at(hidden, real.shape[1] - 1 - real.flip(1).int().argmax(dim=1))
 
 
-def maximum(
-    hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-) -> Float[Tensor, "batch width"]:
+def maximum(hidden: Hidden, real: Real) -> Vectors:
     """Returns the largest value of each coordinate over the real tokens."""
     largest = hidden.masked_fill(~real[..., None], -torch.inf).amax(dim=1)
     return largest.masked_fill(~real.any(dim=1, keepdim=True), 0.0)
 
 
-def mean(
-    hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-) -> Float[Tensor, "batch width"]:
+def mean(hidden: Hidden, real: Real) -> Vectors:
     """Returns the mean of the real tokens."""
     return total(hidden, real) / real.sum(dim=1, keepdim=True).clamp(min=1)
 
 
-def total(
-    hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
-) -> Float[Tensor, "batch width"]:
+def total(hidden: Hidden, real: Real) -> Vectors:
     """Returns the sum of the real tokens."""
     return hidden.masked_fill(~real[..., None], 0.0).sum(dim=1)
 
 
-def _at(
-    hidden: Float[Tensor, "batch length width"], index: Int[Tensor, " batch"]
-) -> Float[Tensor, "batch width"]:
+def _at(hidden: Hidden, index: Int[Tensor, " batch"]) -> Vectors:
     return hidden[torch.arange(len(hidden), device=hidden.device), index]
 
 
-POOLINGS: dict[Pooling, Pool] = {"first": first, "last": last, "max": maximum, "mean": mean, "sum": total}
+POOLINGS: dict[Pooling, Callable[[Hidden, Real], Vectors]] = {
+    "first": first,
+    "last": last,
+    "max": maximum,
+    "mean": mean,
+    "sum": total,
+}

@@ -1,11 +1,12 @@
 """The regressor: a number for a sequence, from its pooled hidden states."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from plugformer.interfaces import Answer, Likelihoods
 from plugformer_plugins.head.pooled import Pooled
+from plugformer_plugins.head.pooling import Hidden, Real
 
 
 class Regressor(Pooled):
@@ -14,21 +15,13 @@ class Regressor(Pooled):
     answer_types = frozenset({Answer.NUMBER})
 
     def loss(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Float[Tensor, " batch"],
-        real: Bool[Tensor, "batch length"],
+        self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
         """Returns the squared errors summed over the sequences, and their number."""
         errors = self.logits(hidden, real)[:, 0] - targets
         return errors.square().sum(), torch.tensor(len(targets), device=targets.device)
 
-    def likelihoods(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        targets: Float[Tensor, " batch"],
-        real: Bool[Tensor, "batch length"],
-    ) -> Likelihoods:
+    def likelihoods(self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real) -> Likelihoods:
         """Returns the negative squared error of each sequence; no number is right or wrong."""
         errors = (self.logits(hidden, real)[:, 0] - targets).float()
         ones = torch.ones(len(targets), dtype=torch.int64, device=targets.device)
