@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from plugformer.configuration import ResolvedTask, dump
 from plugformer.errors import RunError
 from plugformer.runs import made_of, read_json, write_json, write_text
@@ -171,10 +173,9 @@ def report_invalidated_cells(cells: Sequence[Cell], out: Path, notify: Callable[
     """
     path = out / CELLS / _NOTED
     try:
-        noted = read_json(path)
-    except RunError:
-        noted = None  # not there, or damaged: it only explains
-    before: dict[str, Ingredients] = noted if isinstance(noted, dict) else {}
+        before: dict[str, Ingredients] = read_json(path, TypeAdapter(dict[str, Ingredients]))
+    except RunError:  # not there, or damaged: it only explains
+        before = {}
     reasons: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for cell in cells:
         old = before.get(str(cell))

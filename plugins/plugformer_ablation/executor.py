@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from plugformer_ablation.cells import Cell
 from plugformer_ablation.training import Message
@@ -23,6 +24,12 @@ class Executor(ABC):
         self.threads = threads
         self.workers = workers
         self._stopping = False
+        self._running: dict[Any, Any] = {}
+
+    @property
+    def running(self) -> int:
+        """The number of cells that run, or wait for room elsewhere."""
+        return len(self._running)
 
     def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
         """Runs cells in their order and yields what happens, at least every second.
@@ -46,11 +53,6 @@ class Executor(ABC):
         if not self._stopping:
             self._stopping = True
             self.interrupt()
-
-    @property
-    @abstractmethod
-    def running(self) -> int:
-        """The number of cells that run."""
 
     @abstractmethod
     def start(self, cell: Cell) -> None:

@@ -81,11 +81,6 @@ class LocalExecutor(Executor):
         if _STARTED_BY == "forkserver":
             self._context.set_forkserver_preload(_PRELOADED)
 
-    @property
-    def running(self) -> int:
-        """The number of cells that run."""
-        return len(self._running)
-
     def start(self, cell: Cell) -> None:
         """Starts a process for a cell."""
         ours, theirs = self._context.Pipe()

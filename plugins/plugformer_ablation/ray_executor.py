@@ -34,12 +34,6 @@ class RayExecutor(Executor):
             ) from None
         super().__init__(threads, workers)
         self._ray: Any = ray
-        self._running: dict[Any, Cell] = {}
-
-    @property
-    def running(self) -> int:
-        """The number of cells that run, or wait for room."""
-        return len(self._running)
 
     def start(self, cell: Cell) -> None:
         """Gives a cell to the cluster."""

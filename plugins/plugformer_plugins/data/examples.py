@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
 from plugformer_plugins.data.bad_rows import BadRows
-from plugformer_plugins.data.labels import Labels, class_names, class_numbers, first_class, unknown_label
+from plugformer_plugins.data.labels import Labels, class_names, class_numbers, unknown_label
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -168,7 +168,8 @@ def _labeled(
         name: on_disk(labels[name].taken(_apart(rows, place)), features) for name, rows in splits.items()
     }
     names = class_names(declared, labels["train"].places if "train" in labels else ())
-    first = first_class({label for each in labels.values() for label in each.places})
+    # Labels that are numbers count from 0 if it occurs anywhere in the data, else from 1.
+    first = 0 if any("0" in each.places for each in labels.values()) else 1
     numbers = class_numbers(names, first)
     for name, each in labels.items():
         for found, where in each.places.items():

@@ -71,7 +71,8 @@ class Hub(Data):
         splits = {split: self._read(found[name], name, columns) for split, name in chosen.items()}
         bad_rows = BadRows(self._bad_rows)
         label = label_column(columns)
-        names = None if label is None else self._labels(found, self._name(label))
+        features = next(iter(found.values())).features  # which may name the classes
+        names = None if label is None else getattr(features.get(self._name(label)), "names", None)
         examples = build(splits, columns, bad_rows, names)
         self._notices = bad_rows.notices()
         if label is not None and "train" in examples:
@@ -151,11 +152,6 @@ class Hub(Data):
                     f"{sorted(found)}; correct data.splits"
                 )
         return chosen
-
-    def _labels(self, found: "DatasetDict", column: str) -> list[str] | None:
-        """Returns the data set's own names of its classes, if it has some."""
-        features = next(iter(found.values())).features
-        return getattr(features.get(column), "names", None)
 
     def _name(self, column: Column) -> str:
         """Returns the data set's name for a column of the task."""

@@ -107,11 +107,6 @@ def warn_of_numbers(examples: "DatasetDict", column: object) -> list[str]:
     ]
 
 
-def first_class(labels: Collection[str]) -> int:
-    """Returns from where labels count that are numbers: 0 if it occurs anywhere in the data, else 1."""
-    return 0 if "0" in labels else 1
-
-
 def class_numbers(names: Sequence[str], first: int) -> dict[str, int]:
     """Returns the class of each label that may occur: names of classes, and numbers that are no name.
 
