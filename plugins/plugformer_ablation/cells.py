@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -77,11 +77,6 @@ class Cell:
     def log(self) -> Path:
         """The file of all that its training says."""
         return self.folder.with_name(f"{self.folder.name}.log")
-
-    @property
-    def final(self) -> Literal["test", "validation"]:
-        """What its training ends with: who is measured on validation has no use for the test splits."""
-        return "validation" if self.split == "validation" else "test"
 
     def save(self, result: CellResult) -> None:
         """Keeps its result; from then on it is finished."""

@@ -7,13 +7,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level
-from plugformer_plugins.head.pooling import POOLINGS, Hidden, Pooling, Real
+from plugformer.interfaces import HeadContext
+from plugformer_plugins.head.pooled import Pooled
+from plugformer_plugins.head.pooling import Hidden, Pooling, Real
 
 ACTIVATIONS: dict[Literal["relu", "tanh"], type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
 
-class Classifier(Head):
+class Classifier(Pooled):
     """Pools the real tokens, optionally passes a hidden layer, and maps to the labels.
 
     With `pooling: first` and a hidden tanh layer as wide as the model this is BERT's classifier: Devlin et
@@ -27,15 +28,11 @@ class Classifier(Head):
         dropout: Rate on the input of the output layer.
     """
 
-    levels = frozenset({Level.SEQUENCE})
-
     def __init__(
         self,
         model: HeadContext,
         *,
-        pooling: Annotated[
-            Pooling, Field(description="How the hidden states of the real tokens become one vector.")
-        ] = "mean",
+        pooling: Pooling = "mean",
         hidden: Annotated[
             int | None, Field(ge=1, le=32_768, description="Width of a hidden layer; none if null.")
         ] = None,
@@ -44,21 +41,10 @@ class Classifier(Head):
         ] = "tanh",
         dropout: Annotated[float, Field(ge=0, lt=1, description="Rate on the output layer's input.")] = 0.0,
     ) -> None:
-        super().__init__()
-        self.label_smoothing = model.label_smoothing
-        self.pool = POOLINGS[pooling]
-        self.hidden: nn.Module = (
-            nn.Identity()
-            if hidden is None
-            else nn.Sequential(nn.Linear(model.width, hidden), ACTIVATIONS[activation]())
-        )
-        self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(model.width if hidden is None else hidden, model.outputs)
-
-    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch outputs"]:
-        """Returns the scores of every label for each sequence."""
-        logits: Tensor = self.output(self.dropout(self.hidden(self.pool(hidden, real))))
-        return logits
+        super().__init__(model, pooling=pooling, dropout=dropout)
+        if hidden is not None:
+            self.hidden = nn.Sequential(nn.Linear(model.width, hidden), ACTIVATIONS[activation]())
+            self.output = nn.Linear(hidden, model.outputs)
 
     def loss(
         self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real

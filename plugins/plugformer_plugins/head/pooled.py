@@ -25,18 +25,17 @@ class Pooled(Head):
         self,
         model: HeadContext,
         *,
-        pooling: Annotated[
-            Pooling, Field(description="How the hidden states of the real tokens become one vector.")
-        ] = "mean",
+        pooling: Pooling = "mean",
         dropout: Annotated[float, Field(ge=0, lt=1, description="Rate on that vector.")] = 0.0,
     ) -> None:
         super().__init__()
         self.label_smoothing = model.label_smoothing
         self.pool = POOLINGS[pooling]
+        self.hidden: nn.Module = nn.Identity()  # of those that pass no hidden layer
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(model.width, model.outputs)
 
     def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch outputs"]:
         """Returns the outputs of each sequence."""
-        logits: Tensor = self.output(self.dropout(self.pool(hidden, real)))
+        logits: Tensor = self.output(self.dropout(self.hidden(self.pool(hidden, real))))
         return logits

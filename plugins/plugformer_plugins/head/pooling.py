@@ -4,13 +4,17 @@ Where no token is real, sums, means and maxima are zero.
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
+from pydantic import Field
 from torch import Tensor
 
-Pooling = Literal["first", "last", "max", "mean", "sum"]
+Pooling = Annotated[
+    Literal["first", "last", "max", "mean", "sum"],
+    Field(description="How the hidden states of the real tokens become one vector."),
+]
 Hidden = Float[Tensor, "batch length width"]
 Real = Bool[Tensor, "batch length"]
 Vectors = Float[Tensor, "batch width"]
@@ -46,7 +50,7 @@ def _at(hidden: Hidden, index: Int[Tensor, " batch"]) -> Vectors:
     return hidden[torch.arange(len(hidden), device=hidden.device), index]
 
 
-POOLINGS: dict[Pooling, Callable[[Hidden, Real], Vectors]] = {
+POOLINGS: dict[str, Callable[[Hidden, Real], Vectors]] = {
     "first": first,
     "last": last,
     "max": maximum,
