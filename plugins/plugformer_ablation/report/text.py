@@ -32,17 +32,15 @@ def readable(findings: Findings) -> DataFrame:
 
 
 def headings(findings: Findings) -> dict[str, str]:
-    """Returns the headings of the columns of `readable`."""
+    """Returns the headings of those columns of `readable` that are called otherwise."""
     errors = {f"error.{each}": f"standard error, {each}" for each in ("seeds", "examples", "both")}
     return {
-        **{name: name for name in ("arm", "cells", "parameters", "seconds", "comparison", "verdict", "p")},
         "score": findings.metric,
         "score.interval": "95 % interval",
         "loss": LOSS,
         "flops": "MFLOPs/token, forward",
         "memory": "peak memory in MB",
         "speed": "tokens/s",
-        "difference": "difference",
         "interval": f"{level_text(findings)} interval",
         "mdd": MINIMUM_DETECTABLE_DIFFERENCE,
         **errors,

@@ -63,9 +63,7 @@ class PlainText(Data):
         for split, files in self._files.items():
             for file in one_or_more(files):
                 lines = list(read_lines(file))
-                parts = {split: lines}
-                if split == "train":
-                    parts = self._cut(lines)
+                parts = self._cut(lines) if split == "train" else {split: lines}
                 for name, part in parts.items():
                     splits.setdefault(name, []).extend(self._read(part, file))
         return build(splits, [text], BadRows("refuse"))
