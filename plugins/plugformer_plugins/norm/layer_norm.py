@@ -2,16 +2,14 @@
 
 from typing import Annotated
 
-import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from plugformer.interfaces import ModelContext, Norm
 
 
-class LayerNorm(Norm):
+class LayerNorm(nn.LayerNorm, Norm):
     """(x - mean) / sqrt(variance + epsilon) * weight + bias, over the last axis.
 
     Layer Normalization, Ba et al. 2016, equation 3: https://arxiv.org/abs/1607.06450. Weight and bias are
@@ -23,8 +21,6 @@ class LayerNorm(Norm):
         bias: Whether a learned bias is added.
     """
 
-    bias: nn.Parameter | None
-
     def __init__(
         self,
         model: ModelContext,
@@ -32,18 +28,8 @@ class LayerNorm(Norm):
         epsilon: Annotated[float, Field(gt=0, description="Added to the variance before the root.")] = 1e-5,
         bias: Annotated[bool, Field(description="Add a learned bias after the scale.")] = True,
     ) -> None:
-        super().__init__()
-        self.epsilon = epsilon
-        self.weight = nn.Parameter(torch.empty(model.width))
-        self.register_parameter("bias", nn.Parameter(torch.empty(model.width)) if bias else None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Sets weight one and bias zero."""
-        nn.init.ones_(self.weight)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
+        super().__init__(model.width, eps=epsilon, bias=bias)
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
         """Returns `x`, normalized over its last axis."""
-        return functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
+        return super().forward(x)

@@ -2,16 +2,14 @@
 
 from typing import Annotated
 
-import torch
 from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional
 
 from plugformer.interfaces import ModelContext, Norm
 
 
-class RMSNorm(Norm):
+class RMSNorm(nn.RMSNorm, Norm):
     """x / sqrt(mean(x^2) + epsilon) * weight, over the last axis: no mean is taken out, no bias added.
 
     Root Mean Square Layer Normalization, Zhang and Sennrich 2019, equation 4:
@@ -30,15 +28,8 @@ class RMSNorm(Norm):
             float, Field(gt=0, description="Added to the mean square before the root.")
         ] = 1e-6,
     ) -> None:
-        super().__init__()
-        self.epsilon = epsilon
-        self.weight = nn.Parameter(torch.empty(model.width))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Sets the weight to one."""
-        nn.init.ones_(self.weight)
+        super().__init__(model.width, eps=epsilon)
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
         """Returns `x`, normalized over its last axis."""
-        return functional.rms_norm(x, self.weight.shape, self.weight, self.epsilon)
+        return super().forward(x)
