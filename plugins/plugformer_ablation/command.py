@@ -74,7 +74,7 @@ def command(
     training failed.
     """
     known = installed(ctx, registry)
-    from plugformer_ablation.declaration import read_study
+    from plugformer_ablation.study import read_study
 
     declared = read_study(
         study,

@@ -1,9 +1,9 @@
 """Tiny studies, and an executor that runs their cells in this process, as it is told to."""
 
 from plugformer.errors import PlugformerError
-from plugformer_ablation.declaration import read_study
 from plugformer_ablation.executor import Executor
 from plugformer_ablation.running import StudyRunner
+from plugformer_ablation.study import read_study
 from plugformer_ablation.training import Message, train_cell
 
 SWAP = "model.attention=[mha, {name: gqa, kv_heads: 1}]"

@@ -13,9 +13,8 @@ from tests.ablation.studies import SETTINGS, SWAP, declared, run
 from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.declaration import read_study
 from plugformer_ablation.running import study_lock
-from plugformer_ablation.study import TUNING_SEED
+from plugformer_ablation.study import TUNING_SEED, read_study
 
 ALL = ["baseline, seed 1", "baseline, seed 2"]
 ALL += [f"attention=gqa(kv_heads=1), seed {seed}" for seed in (1, 2)]

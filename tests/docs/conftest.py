@@ -44,7 +44,7 @@ from plugformer.configuration import resolve
 from plugformer.registry import Registry, parse
 from plugformer.validation import validate_model
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.declaration import read_study
+from plugformer_ablation.study import read_study
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = r'^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$'

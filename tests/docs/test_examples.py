@@ -15,7 +15,7 @@ from plugformer.registry import Registry
 from plugformer.training.train import train
 from plugformer.validation import validate
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.declaration import read_study
+from plugformer_ablation.study import read_study
 from plugformer_blocks import PositionwiseState
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -5,7 +5,7 @@ import pytest
 from plugformer.documents import plain
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.arms import designed, label, resolve_arms, tunings
-from plugformer_ablation.declaration import read_study
+from plugformer_ablation.study import read_study
 
 STUDY = """\
 study: attention and positions on dates
