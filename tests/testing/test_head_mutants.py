@@ -10,7 +10,7 @@ from plugformer.kinds import Kind
 from plugformer_plugins.head.classifier import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.multi_label import MultiLabelClassifier
-from plugformer_plugins.head.pooled import Pooled
+from plugformer_plugins.head.pooling import Pooled
 from plugformer_plugins.head.regressor import Regressor
 from plugformer_testing import run
 from plugformer_testing.runner import checks_in, checks_of

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces import HeadContext
-from plugformer_plugins.head.pooled import Pooled
-from plugformer_plugins.head.pooling import Hidden, Pooling, Real
+from plugformer_plugins.head.pooling import Hidden, Pooled, Pooling, Real
 
 ACTIVATIONS: dict[Literal["relu", "tanh"], type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
 

@@ -6,8 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from plugformer.interfaces import Answer, Likelihoods
-from plugformer_plugins.head.pooled import Pooled
-from plugformer_plugins.head.pooling import Hidden, Real
+from plugformer_plugins.head.pooling import Hidden, Pooled, Real
 
 
 class MultiLabelClassifier(Pooled):

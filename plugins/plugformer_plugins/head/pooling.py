@@ -1,5 +1,7 @@
 """Pooling: one vector for a sequence from the hidden states of its real tokens, wherever the padding is.
 
+Heads over a whole sequence have in common that they map it to their outputs.
+
 Where no token is real, sums, means and maxima are zero.
 """
 
@@ -9,7 +11,9 @@ from typing import Annotated, Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
+
+from plugformer.interfaces import Head, HeadContext, Level
 
 Pooling = Annotated[
     Literal["first", "last", "max", "mean", "sum"],
@@ -57,3 +61,34 @@ POOLINGS: dict[str, Callable[[Hidden, Real], Vectors]] = {
     "mean": mean,
     "sum": total,
 }
+
+
+class Pooled(Head):
+    """Pools the real tokens and maps to the outputs.
+
+    Args:
+        model: Sizes of the model and number of outputs.
+        pooling: How the hidden states of a sequence become one vector.
+        dropout: Rate on that vector.
+    """
+
+    levels = frozenset({Level.SEQUENCE})
+
+    def __init__(
+        self,
+        model: HeadContext,
+        *,
+        pooling: Pooling = "mean",
+        dropout: Annotated[float, Field(ge=0, lt=1, description="Rate on that vector.")] = 0.0,
+    ) -> None:
+        super().__init__()
+        self.label_smoothing = model.label_smoothing
+        self.pool = POOLINGS[pooling]
+        self.hidden: nn.Module = nn.Identity()  # of those that pass no hidden layer
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(model.width, model.outputs)
+
+    def logits(self, hidden: Hidden, real: Real) -> Float[Tensor, "batch outputs"]:
+        """Returns the outputs of each sequence."""
+        logits: Tensor = self.output(self.dropout(self.hidden(self.pool(hidden, real))))
+        return logits

@@ -5,8 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plugformer.interfaces import Answer, Likelihoods
-from plugformer_plugins.head.pooled import Pooled
-from plugformer_plugins.head.pooling import Hidden, Real
+from plugformer_plugins.head.pooling import Hidden, Pooled, Real
 
 
 class Regressor(Pooled):
