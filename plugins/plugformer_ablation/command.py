@@ -5,13 +5,16 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from plugformer.commands import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from plugformer_ablation.arms import Arm
     from plugformer_ablation.executor import Executor
     from plugformer_ablation.study import Study
 
@@ -63,6 +66,9 @@ def command(
     executor: Annotated[
         Literal["local", "ray"], typer.Option(help="Processes of this machine, or a Ray cluster.")
     ] = "local",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check every arm and list them; train nothing.")
+    ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -87,6 +93,12 @@ def command(
         metric=metric,
         split=split,
     )
+    if dry_run:
+        from plugformer_ablation.arms import resolve_arms
+
+        planned = _planned(declared, resolve_arms(declared, known))
+        typer.echo(json.dumps(planned, ensure_ascii=False) if as_json else _plan_text(planned))
+        return
     folder = out or _folder(study, declared)
     from rich.console import Console
 
@@ -106,6 +118,26 @@ def command(
         typer.echo(f"\n{files[-1]}")
     if any(cell.failure is not None for cell in results.cells):
         raise typer.Exit(1)
+
+
+def _planned(study: "Study", arms: "Sequence[Arm]") -> dict[str, Any]:
+    """Returns what a study would train, of all arms with all choices of tuned settings."""
+    values = {arm.name: arm.values for arm in arms}
+    return {
+        "study": study.title,
+        "arms": [{"name": name, "values": each} for name, each in values.items()],
+        "seeds": study.seed_list,
+        "trainings": len(values) * len(study.seed_list),
+        "tuning_trainings": len(arms) if arms[0].tuned else 0,
+    }
+
+
+def _plan_text(planned: dict[str, Any]) -> str:
+    arms, seeds, tuning = len(planned["arms"]), len(planned["seeds"]), planned["tuning_trainings"]
+    lines = [f"{planned['study']}: {planned['trainings']} trainings, of {arms} arms with {seeds} seeds each"]
+    if tuning:
+        lines.append(f"before them {tuning} trainings that choose the settings of each arm")
+    return "\n".join([*lines, *(f"  {arm['name']}" for arm in planned["arms"])])
 
 
 def _folder(study: str, declared: "Study") -> Path:

@@ -1,4 +1,5 @@
 import importlib.util
+import json
 import sys
 
 import pytest
@@ -94,6 +95,28 @@ def test_mistakes_end_before_anything_is_run(run, tmp_path):
     outcome = run("ablate", "dates", "--swap", "model.attention=[mha, gqq]", "--seeds", "1")
     assert outcome.status == 2
     assert "unknown attention 'gqq' (did you mean 'gqa'?)" in outcome.err
+    assert not (tmp_path / "studies").exists()
+
+
+def test_a_dry_run_lists_the_arms_and_makes_nothing(run, tmp_path):
+    outcome = ablate(run, "--seeds", "3", "--tune", "training.optimizer.lr=[0.001, 0.002]", "--dry-run")
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.splitlines() == [
+        "dates: attention: 6 trainings, of 2 arms with 3 seeds each",
+        "before them 4 trainings that choose the settings of each arm",
+        "  baseline",
+        "  attention=gqa(kv_heads=1)",
+    ]
+    assert json.loads(ablate(run, "--dry-run", "--json").out) == {
+        "study": "dates: attention",
+        "arms": [
+            {"name": "baseline", "values": {"attention": "mha"}},
+            {"name": "attention=gqa(kv_heads=1)", "values": {"attention": "gqa(kv_heads=1)"}},
+        ],
+        "seeds": [1],
+        "trainings": 2,
+        "tuning_trainings": 0,
+    }
     assert not (tmp_path / "studies").exists()
 
 
