@@ -4,8 +4,8 @@
 
 Ending well is: a documented exit status, no traceback, no hang, nothing executed, and nothing opened for
 writing outside of the case's folder. It is a program of its own because a process that has computed with
-PyTorch must not fork. Prints JSON; how many ended in which way is also in FOLDER/ended.json as it goes on, and
-what ended badly in FOLDER/bad.jsonl as it comes.
+PyTorch must not fork. Prints JSON; how many ended in which way is also in FOLDER/ended.json as it goes on,
+and what ended badly in FOLDER/bad.jsonl as it comes.
 """
 
 import contextlib
