@@ -3,22 +3,89 @@
 Masks, caching and observation have modules of their own beside this one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces import Attention
-from plugformer_testing.attention_reader import Reader, readers, tokens
+from plugformer.interfaces import Attention, NoPositions, Observer, Padding, Place, Positions, Scope
 from plugformer_testing.check import check, fail, require_close, require_finite
-from plugformer_testing.layout import PADDED, full
-from plugformer_testing.module import example
-from plugformer_testing.probes import Turning
+from plugformer_testing.layout import Layout, full
+from plugformer_testing.probes import Sloping, Turning
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Reader:
+    """An attention in a place of a model, and where the tokens stand that it reads.
+
+    Attributes:
+        attention: In double precision and evaluation mode, its parameters perturbed.
+        place: The place that it is constructed for.
+        positions: Of the sequence that it reads.
+    """
+
+    attention: Attention
+    place: Place
+    positions: Positions
+
+    def __str__(self) -> str:
+        kinds = {Turning: "an encoding that rotates", Sloping: "an encoding that adds to scores"}
+        return f"{self.place} under {kinds.get(type(self.positions.encoding), 'no encoding')}"
+
+    def at(self, positions: Positions) -> "Reader":
+        """Returns the same attention, which reads tokens elsewhere."""
+        return replace(self, positions=positions)
+
+    def attend(
+        self,
+        x: Float[Tensor, "batch key width"],
+        query: Float[Tensor, "batch query width"] | None = None,
+        observer: Observer | None = None,
+    ) -> Float[Tensor, "batch query width"]:
+        """Reads a whole sequence.
+
+        Args:
+            x: The sequence.
+            query: Who reads it in cross-attention; everywhere else, and if None, `x` itself.
+            observer: Who receives what is recorded.
+        """
+        asking, keys = self.positions, self.positions
+        if not self.place.cross or query is None:
+            query = x
+        if self.place.cross:
+            asking = Positions.of(torch.ones(query.shape[:2], dtype=torch.bool), keys.encoding, Padding.NONE)
+        scope = Scope(asking, keys, causal=self.place.causal, observer=observer)
+        return self.attention.attend(query, self.attention.project(x, keys), scope)
+
+    def read(
+        self,
+        x: Float[Tensor, "batch key width"],
+        query: Float[Tensor, "batch query width"] | None = None,
+        observer: Observer | None = None,
+    ) -> Float[Tensor, "batch query width"]:
+        """Returns the same with zeros at padding, which may be anything."""
+        output = self.attend(x, query, observer)
+        return output if self.place.cross else output.masked_fill(~self.positions.real[..., None], 0.0)
+
+
+def readers(subject: Subject, layout: Layout, *places: Place) -> Iterator[Reader]:
+    """Yields the attention in those of the places that it serves, under encodings of every sort.
+
+    They leave it alone, rotate its heads, and add to its scores.
+
+    Raises:
+        ConfigurationError: It refuses all the places.
+    """
+    for there in subject.serving(*places):
+        for encoding in (NoPositions(), Turning(), Sloping(subject.model.heads)):
+            yield Reader(there.perturbed(), there.place, layout.at(encoding))
+
+
+class Sizes(NamedTuple):
     """Sizes of a model and lengths of query and memory."""
 
     width: int
@@ -26,41 +93,32 @@ class Sizes:
     queries: int
     keys: int
 
-    def __str__(self) -> str:
-        return f"width {self.width}, {self.heads} heads, {self.queries} queries, {self.keys} keys"
-
 
 @check(
-    Sizes(*sizes)
-    for sizes in (
-        (24, 4, 1, 1),
-        (24, 4, 1, 5),
-        (24, 4, 5, 1),
-        (24, 4, 7, 40),
-        (2, 1, 3, 3),
-        (15, 3, 3, 3),
-        (35, 5, 3, 4),
+    (
+        *(Sizes(24, 4, *lengths) for lengths in ((1, 1), (1, 5), (5, 1), (7, 40))),
+        *(Sizes(2, 1, 3, 3), Sizes(15, 3, 3, 3), Sizes(35, 5, 3, 4)),
     )
 )
 def shapes(subject: Subject, sizes: Sizes) -> None:
     """The output has the query's shape: for length 1, odd sizes, and beyond the model's longest sequence."""
     memory = torch.randn(3, sizes.keys, sizes.width, dtype=torch.float64)
     query = torch.randn(3, sizes.queries, sizes.width, dtype=torch.float64)
-    keys = full(3, sizes.keys).at(Turning())
     for there in subject.serving(CROSS, DECODER, ENCODER):
-        reader = Reader(there.perturbed(width=sizes.width, heads=sizes.heads), there.place)
-        output, expected = reader.attend(memory, keys, query), query if there.place.cross else memory
-        if output.shape != expected.shape:
-            fail(f"the output has shape {tuple(output.shape)}, the query {tuple(expected.shape)}")
+        attention = there.perturbed(width=sizes.width, heads=sizes.heads)
+        output = Reader(attention, there.place, full(3, sizes.keys).at(Turning())).attend(memory, query)
+        expected = (query if there.place.cross else memory).shape
+        if output.shape != expected:
+            fail(f"the output has shape {tuple(output.shape)}, the query {tuple(expected)}")
         require_finite(output, "the output is not finite")
 
 
 @check()
 def every_real_token_is_read(subject: Subject) -> None:
     """Every output depends on every token that its query may see: in a causal place, on those before it."""
-    for reader in readers(subject, CROSS, DECODER, ENCODER):
-        memory = tokens(subject, 1, 5).requires_grad_()
-        output = reader.read(memory, full(1, 5).at(reader.encoding), tokens(subject, 1, 3))
+    for reader in readers(subject, full(1, 5), CROSS, DECODER, ENCODER):
+        memory = subject.tokens(1, 5).requires_grad_()
+        output = reader.read(memory, subject.tokens(1, 3))
         for number in range(output.shape[1]):
             (gradient,) = torch.autograd.grad(output[0, number].sum(), memory, retain_graph=True)
             seen = gradient[0, : number + 1] if reader.place.causal else gradient[0]
@@ -74,17 +132,9 @@ def dropout_ends_with_training(subject: Subject) -> None:
     attention: Attention = subject.perturbed(attention_dropout=0.5)
     same: Attention = subject.perturbed()
     same.load_state_dict(attention.state_dict())
-    x, positions = tokens(subject, 2, 6), full(2, 6).at(Turning())
-    expected = Reader(same, subject.place).read(x, positions)
-    dropped = Reader(attention, subject.place).read(x, positions)
+    x, positions = subject.tokens(2, 6), full(2, 6).at(Turning())
+    expected, dropped = (Reader(each, subject.place, positions).read(x) for each in (same, attention))
     require_close(dropped, expected, "attention dropout goes on in evaluation mode")
-    trained = Reader(same.train(), subject.place).read(x, positions)
+    trained = Reader(same.train(), subject.place, positions).read(x)
     message = "training mode gives other outputs than evaluation mode, although no dropout is set"
     require_close(trained, expected, message)
-
-
-def exercise(subject: Subject, attention: Attention, dtype: torch.dtype) -> Tensor:
-    """Reads a padded batch."""
-    layout = PADDED[2]
-    x = example(*layout.real.shape, subject.model.width, dtype=dtype)
-    return Reader(attention, subject.place).read(x, layout.at(Turning()))

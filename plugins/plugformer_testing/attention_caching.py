@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces import Attention, Padding, Positions, Scope, State
-from plugformer_testing.attention_reader import readers, tokens
+from plugformer.interfaces import Padding, Positions, Scope, State
+from plugformer_testing.attention import Reader, readers
 from plugformer_testing.check import check, require_close
 from plugformer_testing.layout import FULL, LAYOUTS, Layout
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
@@ -51,29 +51,26 @@ def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
 
 def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
     real = case.layout.real
-    x = tokens(subject, *real.shape)
-    for reader in readers(subject, DECODER):
-        positions = case.layout.at(reader.encoding)
+    x = subject.tokens(*real.shape)
+    for reader in readers(subject, case.layout, DECODER):
         with torch.no_grad():
-            pieces, whole = _read_pieces(reader.attention, x, positions, case.cuts), reader.read(x, positions)
+            pieces, whole = _read_pieces(reader, x, case.cuts), reader.read(x)
         for position in range(real.shape[1]):
             seen = real[:, position]
             what = f"token {position} reads something else from the cache than from the whole sequence"
             require_close(pieces[:, position][seen], whole[:, position][seen], f"{what}, in {reader}")
 
 
-def _read_pieces(
-    attention: Attention, x: Float[Tensor, "batch length width"], positions: Positions, cuts: tuple[int, ...]
-) -> Float[Tensor, "batch length width"]:
+def _read_pieces(reader: Reader, x: Tensor, cuts: tuple[int, ...]) -> Float[Tensor, "batch length width"]:
     """Causal self-attention piece by piece, as a decoder with a cache does it."""
-    (first, real), *later = zip(
-        x.tensor_split(cuts, dim=1), positions.real.tensor_split(cuts, dim=1), strict=True
-    )
-    keys = Positions.of(real, positions.encoding, positions.padding)
+    attention, whole = reader.attention, reader.positions
+    pieces = zip(x.tensor_split(cuts, dim=1), whole.real.tensor_split(cuts, dim=1), strict=True)
+    first, real = next(pieces)
+    keys = Positions.of(real, whole.encoding, whole.padding)
     state = attention.project(first, keys)
     outputs = [attention.attend(first, state, Scope(keys, keys, causal=True))]
-    for piece, real in later:
-        new = keys.advance(real, positions.padding)
+    for piece, real in pieces:
+        new = keys.advance(real, whole.padding)
         keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
         outputs.append(attention.attend(piece, state, Scope(new, keys, causal=True)))
     return torch.cat(outputs, dim=1)
@@ -82,45 +79,43 @@ def _read_pieces(
 @check(CHUNKS)
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
-    x, query = tokens(subject, *case.layout.real.shape), tokens(subject, len(case.layout.rows), 2)
-    for reader in readers(subject, DECODER):
-        positions, attention = case.layout.at(reader.encoding), reader.attention
+    x, query = subject.tokens(*case.layout.real.shape), subject.tokens(len(case.layout.rows), 2)
+    for reader in readers(subject, case.layout, DECODER):
         with torch.no_grad():
-            pieces = _go_on(attention, query, *_project_two(attention, x, positions, case.cuts[0]))
-            whole = _go_on(attention, query, attention.project(x, positions), positions)
+            pieces = _go_on(reader, query, _project_two(reader, x, case.cuts[0]))
+            whole = _go_on(reader, query, reader.attention.project(x, reader.positions))
         require_close(pieces, whole, "the state of two pieces differs from the state of the whole")
 
 
-def _project_two(
-    attention: Attention, x: Float[Tensor, "batch length width"], positions: Positions, cut: int
-) -> tuple[State, Positions]:
-    """Returns the state of a sequence that comes in two pieces, and the positions in it."""
-    head = Positions.of(positions.real[:, :cut], positions.encoding, positions.padding)
-    tail = head.advance(positions.real[:, cut:], positions.padding)
-    state = attention.project(x[:, :cut], head).append(attention.project(x[:, cut:], tail))
-    return state, head.concatenate(tail)
+def _project_two(reader: Reader, x: Tensor, cut: int) -> State:
+    """Returns the state of a sequence that comes in two pieces."""
+    whole = reader.positions
+    head = Positions.of(whole.real[:, :cut], whole.encoding, whole.padding)
+    tail = head.advance(whole.real[:, cut:], whole.padding)
+    return reader.attention.project(x[:, :cut], head).append(reader.attention.project(x[:, cut:], tail))
 
 
-def _go_on(
-    attention: Attention, query: Float[Tensor, "batch new width"], state: State, keys: Positions
-) -> Float[Tensor, "batch new width"]:
-    """Returns the attention output of new tokens over a state and themselves."""
-    new = keys.advance(torch.ones(query.shape[:2], dtype=torch.bool), Padding.NONE)
-    whole = state.append(attention.project(query, new))
-    return attention.attend(query, whole, Scope(new, keys.concatenate(new), causal=True))
+def _go_on(reader: Reader, query: Tensor, state: State) -> Float[Tensor, "batch new width"]:
+    """Returns what new tokens read from a state of the reader's positions, and from themselves."""
+    keys, real = reader.positions, torch.ones(query.shape[:2], dtype=torch.bool)
+    new = keys.advance(real, Padding.NONE)
+    if reader.place.cross:
+        return reader.attention.attend(query, state, Scope(new, keys, causal=False))
+    whole = state.append(reader.attention.project(query, new))
+    return reader.attention.attend(query, whole, Scope(new, keys.concatenate(new), causal=True))
 
 
 @check(LAYOUTS)
 def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
     """Queries that come one by one read from a projected memory what they read together."""
-    memory, query = tokens(subject, *layout.real.shape), tokens(subject, len(layout.rows), 4)
-    for reader in readers(subject, CROSS):
-        keys, one = layout.at(reader.encoding), torch.ones(len(query), 1, dtype=torch.bool)
+    memory, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 4)
+    for reader in readers(subject, layout, CROSS):
+        keys, one = reader.positions, torch.ones(len(query), 1, dtype=torch.bool)
         with torch.no_grad():
-            whole = reader.read(memory, keys, query)
+            whole = reader.read(memory, query)
             state = reader.attention.project(memory, keys)
             for step in range(query.shape[1]):
-                positions = Positions.of(one, reader.encoding, Padding.NONE, start=step)
+                positions = Positions.of(one, keys.encoding, Padding.NONE, start=step)
                 scope = Scope(positions, keys, causal=False)
                 alone = reader.attention.attend(query[:, step, None], state, scope)[:, 0]
                 what = f"query {step} reads something else alone than with the others"
@@ -143,32 +138,27 @@ def finished_rows_can_leave(subject: Subject, rows: tuple[int, ...]) -> None:
 def _selected(subject: Subject, rows: tuple[int, ...], message: str) -> None:
     """Selects rows between steps, or of a memory, and compares with the same rows read from the start."""
     index, layout = torch.tensor(rows), Layout(("xxxx", "..xx", ".xxx"), Padding.ANYWHERE)
-    x, step = tokens(subject, 3, 4), tokens(subject, len(rows), 1)
+    x, step = subject.tokens(3, 4), subject.tokens(len(rows), 1)
     again = torch.arange(len(rows)).flip(0)
-    for reader in readers(subject, DECODER, CROSS):
-        positions, attention = layout.at(reader.encoding), reader.attention
-        chosen = positions.select(index)
+    for reader in readers(subject, layout, DECODER, CROSS):
+        project, there = reader.attention.project, reader.at(reader.positions.select(index))
         with torch.no_grad():
-            fresh = attention.project(x[index], chosen)
-            if reader.place.cross:
-                after = chosen.advance(torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
-                scope = Scope(after.select(again), chosen.select(again), causal=False)
-                state = attention.project(x, positions).select(index).select(again)
-                moved = attention.attend(step[again], state, scope)
-                alone = attention.attend(step, fresh, Scope(after, chosen, causal=False))[again]
+            alone = _go_on(there, step, project(x[index], there.positions))
+            if reader.place.cross:  # a memory's rows move more than once
+                state = project(x, reader.positions).select(index).select(again)
+                turned = there.at(there.positions.select(again))
+                moved = _go_on(turned, step[again], state)[again]
             else:
-                state, _ = _project_two(attention, x, positions, 2)
-                moved = _go_on(attention, step, state.select(index), chosen)
-                alone = _go_on(attention, step, fresh, chosen)
+                moved = _go_on(there, step, _project_two(reader, x, 2).select(index))
         require_close(moved, alone, f"{message}, in {reader}")
 
 
 @check(FULL[1:])
 def distances_alone_matter(subject: Subject, layout: Layout) -> None:
     """Under a relative encoding a sequence gives the same wherever it begins."""
-    x = tokens(subject, *layout.real.shape)
-    for reader in readers(subject, DECODER, ENCODER):
-        moved = Positions.of(layout.real, reader.encoding, Padding.NONE, start=9)
-        here, there = (reader.read(x, positions) for positions in (layout.at(reader.encoding), moved))
+    x = subject.tokens(*layout.real.shape)
+    for reader in readers(subject, layout, DECODER, ENCODER):
+        moved = Positions.of(layout.real, reader.positions.encoding, Padding.NONE, start=9)
         what = f"outputs change when all positions move by 9, in {reader}"
-        require_close(there, here, f"{what}: queries and keys do not stand where their positions say")
+        fault = "queries and keys do not stand where their positions say"
+        require_close(reader.at(moved).read(x), reader.read(x), f"{what}: {fault}")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from plugformer_testing.attention_reader import readers, tokens
+from plugformer_testing.attention import readers
 from plugformer_testing.check import check, fail, require_close, require_finite
 from plugformer_testing.layout import FULL, LAYOUTS, PADDED, Layout, full
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
@@ -14,13 +14,11 @@ from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 @check(LAYOUTS[1:])
 def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
     """Under a causal scope, changing a token changes no output before it."""
-    x = tokens(subject, *layout.real.shape)
-    for reader in readers(subject, DECODER):
-        positions = layout.at(reader.encoding)
-        before = reader.read(x, positions)
+    x = subject.tokens(*layout.real.shape)
+    for reader in readers(subject, layout, DECODER):
+        before = reader.read(x)
         for first in range(1, x.shape[1]):
-            changed = torch.cat([x[:, :first], tokens(subject, *layout.real[:, first:].shape)], dim=1)
-            now = reader.read(changed, positions)
+            now = reader.read(torch.cat([x[:, :first], torch.randn_like(x[:, first:])], dim=1))
             what = f"the outputs before token {first} change with the tokens from there on"
             require_close(now[:, :first], before[:, :first], f"{what}: attention sees the future")
 
@@ -28,9 +26,9 @@ def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
 @check(FULL[1:])
 def no_gradient_from_the_future(subject: Subject, layout: Layout) -> None:
     """Under a causal scope, no gradient flows from an output to a later token."""
-    for reader in readers(subject, DECODER):
-        x = tokens(subject, *layout.real.shape).requires_grad_()
-        outputs = reader.read(x, layout.at(reader.encoding))
+    for reader in readers(subject, layout, DECODER):
+        x = subject.tokens(*layout.real.shape).requires_grad_()
+        outputs = reader.read(x)
         for last in range(x.shape[1] - 1):
             (gradient,) = torch.autograd.grad(outputs[:, last].sum(), x, retain_graph=True)
             if not gradient[:, last + 1 :].abs().max() < 1e-9:
@@ -40,12 +38,11 @@ def no_gradient_from_the_future(subject: Subject, layout: Layout) -> None:
 @check(PADDED)
 def padding_is_not_seen(subject: Subject, layout: Layout) -> None:
     """Changing what stands at padding changes no output of a real token, in self- or cross-attention."""
-    real, x = layout.real, tokens(subject, *layout.real.shape)
-    changed = torch.where(real[..., None], x, 3 * tokens(subject, *real.shape))
-    query = tokens(subject, len(real), 3)
-    for reader in readers(subject, ENCODER, DECODER, CROSS):
-        positions = layout.at(reader.encoding)
-        one, other = (reader.read(each, positions, query) for each in (x, changed))
+    real, x = layout.real, subject.tokens(*layout.real.shape)
+    changed = torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))
+    query = subject.tokens(len(real), 3)
+    for reader in readers(subject, layout, ENCODER, DECODER, CROSS):
+        one, other = (reader.read(each, query) for each in (x, changed))
         what = f"outputs change with what stands at padding, in {reader}"
         require_close(other, one, f"{what}: attention sees padding")
 
@@ -53,10 +50,9 @@ def padding_is_not_seen(subject: Subject, layout: Layout) -> None:
 @check(PADDED)
 def no_gradient_from_padding(subject: Subject, layout: Layout) -> None:
     """No gradient flows from the output of a real token to padding."""
-    for reader in readers(subject, ENCODER, DECODER):
-        x = tokens(subject, *layout.real.shape).requires_grad_()
-        output = reader.read(x, layout.at(reader.encoding))
-        (gradient,) = torch.autograd.grad(output.square().sum(), x)
+    for reader in readers(subject, layout, ENCODER, DECODER):
+        x = subject.tokens(*layout.real.shape).requires_grad_()
+        (gradient,) = torch.autograd.grad(reader.read(x).square().sum(), x)
         if not (gradient[~layout.real].abs() < 1e-9).all():
             fail("outputs of real tokens have a gradient at padding: attention sees padding")
 
@@ -64,11 +60,12 @@ def no_gradient_from_padding(subject: Subject, layout: Layout) -> None:
 @check(PADDED)
 def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
     """A padded row gives what the same tokens give without padding, wherever the padding is."""
-    x = tokens(subject, *layout.real.shape)
-    for reader in readers(subject, ENCODER, DECODER):
-        padded = reader.read(x, layout.at(reader.encoding))
+    x = subject.tokens(*layout.real.shape)
+    for reader in readers(subject, layout, ENCODER, DECODER):
+        padded = reader.read(x)
         for row, real in enumerate(layout.real):
-            alone = reader.read(x[None, row, real], full(1, int(real.sum())).at(reader.encoding))[0]
+            unpadded = full(1, int(real.sum())).at(reader.positions.encoding)
+            alone = reader.at(unpadded).read(x[None, row, real])[0]
             require_close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
 
 
@@ -87,21 +84,20 @@ def the_order_of_rows_does_not_matter(subject: Subject, layout: Layout) -> None:
 
 def _read_in_parts(subject: Subject, layout: Layout, parts: Iterable[Tensor], fault: str) -> None:
     """Requires rows of a batch to give by themselves what they give in the batch."""
-    x = tokens(subject, *layout.real.shape)
-    for reader in readers(subject, ENCODER, DECODER):
-        positions = layout.at(reader.encoding)
-        whole = reader.read(x, positions)
+    x = subject.tokens(*layout.real.shape)
+    for reader in readers(subject, layout, ENCODER, DECODER):
+        whole = reader.read(x)
         for rows in parts:
-            alone = reader.read(x[rows], positions.select(rows))
+            alone = reader.at(reader.positions.select(rows)).read(x[rows])
             require_close(alone, whole[rows], f"rows {rows.tolist()} differ by themselves: {fault}")
 
 
 @check((Layout(("..",), PADDED[1].padding), Layout(("xxx", "..."), PADDED[1].padding)))
 def rows_without_real_tokens_are_harmless(subject: Subject, layout: Layout) -> None:
     """A row that is all padding gives no NaN, forward or backward, and does not disturb its neighbors."""
-    for reader in readers(subject, ENCODER, DECODER, CROSS):
-        x, query = tokens(subject, *layout.real.shape).requires_grad_(), tokens(subject, len(layout.rows), 2)
-        output = reader.attend(x, layout.at(reader.encoding), query)
+    for reader in readers(subject, layout, ENCODER, DECODER, CROSS):
+        x, query = subject.tokens(*layout.real.shape).requires_grad_(), subject.tokens(len(layout.rows), 2)
+        output = reader.attend(x, query)
         require_finite(output, "a row that is all padding gives NaN or infinity")
         leaves = [x, *reader.attention.parameters()]
         for gradient in torch.autograd.grad(output.sum(), leaves, allow_unused=True):

@@ -1,12 +1,11 @@
 """Attention under observation: what is shown must be what is used."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import NoPositions, Observer, Positions
-from plugformer_testing.attention_reader import Reader, readers, tokens
+from plugformer.interfaces import NoPositions, Observer
+from plugformer_testing.attention import Reader, readers
 from plugformer_testing.check import NotApplicable, check, fail, require, require_close
 from plugformer_testing.layout import LAYOUTS, Layout, full
 from plugformer_testing.probes import Collector, Eraser
@@ -16,10 +15,9 @@ from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 @check(LAYOUTS)
 def looking_changes_nothing(subject: Subject, layout: Layout) -> None:
     """With an observer the output and its gradient are those without one."""
-    x = tokens(subject, *layout.real.shape).requires_grad_()
-    for reader in readers(subject, ENCODER, DECODER):
-        positions = layout.at(reader.encoding)
-        outputs = [reader.read(x, positions, observer=observer) for observer in (None, Collector())]
+    x = subject.tokens(*layout.real.shape).requires_grad_()
+    for reader in readers(subject, layout, ENCODER, DECODER):
+        outputs = [reader.read(x, observer=observer) for observer in (None, Collector())]
         require_close(outputs[1], outputs[0], "the output changes when somebody looks")
         plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
         require_close(observed, plain, "gradients change when somebody looks")
@@ -31,9 +29,9 @@ def shown_weights_respect_the_mask(subject: Subject, layout: Layout) -> None:
     real = layout.real
     batch, length = real.shape
     allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
-    for reader in readers(subject, DECODER):
+    for reader in readers(subject, layout, DECODER):
         collector = Collector()
-        reader.read(tokens(subject, batch, length), layout.at(reader.encoding), observer=collector)
+        reader.read(subject.tokens(batch, length), observer=collector)
         for weights in _weights(collector):
             require(
                 weights.dim() == 4 and weights.shape[0] == batch and weights.shape[2:] == (length, length),
@@ -54,49 +52,38 @@ def shown_weights_are_those_used(subject: Subject, layout: Layout) -> None:
     of what it reads from each alone, each times its weight. Or by erasing: with the recorded weights set to
     zero before they are used, the output no longer depends on the memory.
     """
-    keys = layout.at(NoPositions())
-    memory, query = tokens(subject, *layout.real.shape), tokens(subject, len(layout.rows), 2)
-    there = subject.at(CROSS)
+    memory, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 2)
+    there, keys = subject.at(CROSS), layout.at(NoPositions())
     with torch.no_grad():
         try:
-            recomputed = _recomputes(Reader(there.perturbed(heads=1), CROSS), memory, query, keys)
+            recomputed = _recomputes(Reader(there.perturbed(heads=1), CROSS, keys), memory, query)
         except ConfigurationError:  # it needs more heads
             recomputed = False
         require(
-            recomputed or _erases(Reader(there.perturbed(), CROSS), memory, query, keys),
+            recomputed or _erases(Reader(there.perturbed(), CROSS, keys), memory, query),
             "the weights shown are not those used: the output is not the sum over keys that they say, and "
             "overwriting them changes nothing",
         )
 
 
-def _recomputes(
-    reader: Reader,
-    memory: Float[Tensor, "batch key width"],
-    query: Float[Tensor, "batch query width"],
-    keys: Positions,
-) -> bool:
+def _recomputes(reader: Reader, memory: Tensor, query: Tensor) -> bool:
     """Whether weighted single reads add up to the output of an attention with one head."""
     collector, expected = Collector(), torch.zeros_like(query)
-    output = reader.read(memory, keys, query, collector)
+    output = reader.read(memory, query, collector)
     (weights, *others) = _weights(collector)
     if others or weights.shape[1] != 1:
         return False
-    one = full(len(memory), 1).at(keys.encoding)
+    alone = reader.at(full(len(memory), 1).at(NoPositions()))
     for key in range(memory.shape[1]):
-        expected += weights[:, 0, :, key, None] * reader.read(memory[:, key, None], one, query)
+        expected += weights[:, 0, :, key, None] * alone.read(memory[:, key, None], query)
     return torch.allclose(output, expected, atol=1e-5, rtol=1e-5)
 
 
-def _erases(
-    reader: Reader,
-    memory: Float[Tensor, "batch key width"],
-    query: Float[Tensor, "batch query width"],
-    keys: Positions,
-) -> bool:
+def _erases(reader: Reader, memory: Tensor, query: Tensor) -> bool:
     """Whether nothing is read from the memory once the recorded weights are zero."""
 
     def depends(observer: Observer | None) -> bool:
-        read, other = (reader.read(each, keys, query, observer) for each in (memory, memory + 1.0))
+        read, other = (reader.read(each, query, observer) for each in (memory, memory + 1.0))
         return not torch.allclose(read, other, atol=1e-5, rtol=1e-5)
 
     return depends(None) and not depends(Eraser())

@@ -7,6 +7,8 @@ from typing import Any, NoReturn, TypeAlias
 import torch
 from torch import Tensor
 
+from plugformer.registry import Kind
+
 Function: TypeAlias = Callable[..., str | None]
 """Takes a Subject and, if the check has cases, one of them; raises Violation or NotApplicable.
 
@@ -35,11 +37,13 @@ class Check:
     Attributes:
         function: Tries it; its name is the check's in reports and in declarations of expected failures, and
             its docstring the sentence.
-        cases: What it is tried on, the smallest first; empty if there is only one.
+        cases: What it is tried on, the smallest first; None alone if there is nothing to choose.
+        kinds: The kinds of component that it holds for; none if for all that its module is about.
     """
 
     function: Function
-    cases: tuple[Any, ...] = ()
+    cases: tuple[Any, ...] = (None,)
+    kinds: tuple[Kind, ...] = ()
 
     @property
     def name(self) -> str:
@@ -47,9 +51,9 @@ class Check:
         return self.function.__name__
 
 
-def check(cases: Iterable[Any] = ()) -> Callable[[Function], Check]:
+def check(cases: Iterable[Any] = (None,), *, kinds: tuple[Kind, ...] = ()) -> Callable[[Function], Check]:
     """Makes a function a check."""
-    return lambda function: Check(function, tuple(cases))
+    return lambda function: Check(function, tuple(cases), kinds)
 
 
 def fail(message: str) -> NoReturn:

@@ -130,11 +130,11 @@ def _reports(
         try:
             if entry in faults:
                 raise RegistryError(faults[entry])
-            subject = Subject.of(path, registry)
+            subject = Subject.of(path, registry, options=options)
         except RegistryError as error:
             yield unloadable(entry, error)
         else:
-            yield report(subject.given(options=options))
+            yield report(subject)
 
 
 def _print(report: "Report", width: int, *, tracebacks: bool) -> None:

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Answer, Head
+from plugformer.model import draw_own_values
 from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
 from plugformer_testing.layout import FULL, LAYOUTS, PADDED, Layout
-from plugformer_testing.module import example, redraw
 from plugformer_testing.subject import OUTPUTS, Subject
 
 Example = tuple[
@@ -168,7 +168,7 @@ def a_tied_embedding_is_left_alone(subject: Subject) -> None:
     embedding = nn.Parameter(torch.randn(OUTPUTS, subject.model.width))
     before = embedding.detach().clone()
     head: Head = subject.create(tied=embedding)
-    redraw(head)
+    draw_own_values(head, 1)
     require(torch.equal(embedding, before), "the head redraws the embedding that it was given")
     copied = [
         name
@@ -253,11 +253,9 @@ def _together(head: Head, by_token: bool) -> bool:
     return by_token and type(head).likelihoods is not Head.likelihoods
 
 
-def exercise(subject: Subject, head: Head, dtype: torch.dtype) -> Tensor:
-    """Returns a head's logits and loss on a padded batch."""
-    real = PADDED[2].real
-    hidden = example(*real.shape, subject.model.width, dtype=dtype)
+def everything(head: Head, hidden: Tensor, real: Bool[Tensor, "batch length"]) -> Tensor:
+    """Returns a head's logits and loss on a padded batch, end to end."""
     logits = head.logits(hidden, real)
     targets = torch.zeros_like(_targets(head, real, _by_token(logits)))
-    loss, _ = head.loss(hidden, targets.to(dtype) if targets.is_floating_point() else targets, real)
+    loss, _ = head.loss(hidden, targets.to(hidden.dtype) if targets.is_floating_point() else targets, real)
     return torch.cat([logits.flatten(), loss[None].to(logits.dtype)])

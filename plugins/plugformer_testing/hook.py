@@ -34,7 +34,7 @@ class Training:
 
     def __init__(self, subject: Subject, device: str = "cpu") -> None:
         self.hook: Hook = subject.create()
-        self.manager = HookManager([], lambda _: None, {subject.name: self.hook})
+        self.manager = HookManager([], lambda _: None, {subject.entry.name: self.hook})
         task, model = subject.once("classifier", _classifier)
         self.examples = task.split()
         self.model = copy.deepcopy(model).to(device)
@@ -107,7 +107,7 @@ def _classifier() -> tuple[SmallTask, Model]:
 @check()
 def takes_part(subject: Subject) -> None:
     """It implements at least one of the hooks, all of them with arguments that exist."""
-    manager = HookManager([], lambda _: None, {subject.name: subject.create()})
+    manager = HookManager([], lambda _: None, {subject.entry.name: subject.create()})
     if not any(manager.changes(hook) for hook in (*TRAINING_HOOKS, *HOOKS)):
         fail("it implements none of the hooks: mark its methods with @hookimpl")
 

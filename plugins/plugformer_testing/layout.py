@@ -1,9 +1,10 @@
-"""Batches of different lengths: where real tokens and padding stand."""
+"""Batches of different lengths: where real tokens and padding stand, and what they may be."""
 
+import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from plugformer.interfaces import Padding, PositionalEncoding, Positions
@@ -53,3 +54,9 @@ PADDED = (
 
 LAYOUTS = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])
 """All, the smallest first."""
+
+
+def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
+    """Returns the same irregular values each time, between -1.5 and 1.5."""
+    numbers = torch.arange(math.prod(shape), dtype=torch.float64)
+    return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)

@@ -2,22 +2,21 @@
 
 import copy
 import logging
-import math
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, config
+from jaxtyping import config
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.model import draw_own_values, refuse_hidden_values
+from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
 from plugformer_testing.check import (
     NotApplicable,
@@ -27,19 +26,8 @@ from plugformer_testing.check import (
     require_close,
     require_finite,
 )
+from plugformer_testing.exercise import exercise
 from plugformer_testing.subject import PLACES, Subject
-
-
-def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
-    """Returns the same irregular values each time, between -1.5 and 1.5."""
-    numbers = torch.arange(math.prod(shape), dtype=torch.float64)
-    return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)
-
-
-def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Runs a component on the same small example each time, as `exercise` among its kind's checks says."""
-    output: Tensor = import_module(f"plugformer_testing.{subject.kind}").exercise(subject, module, dtype)
-    return output
 
 
 @check()
@@ -88,12 +76,12 @@ def draws_initial_values(subject: Subject) -> None:
     """
     module: nn.Module = subject.create()
     try:
-        refuse_hidden_values(module, subject.name)
+        refuse_hidden_values(module, subject.entry.name)
     except RegistryError as error:
         fail(str(error))
     constructed = {name: value.detach().clone() for name, value in module.named_parameters()}
     _overwrite(module, 7.25)
-    redraw(module)
+    draw_own_values(module, 1)
     for name, parameter in module.named_parameters():
         before, now = constructed[name], parameter.detach()
         require(not bool((now == 7.25).all()), f"reset_parameters does not draw {name}")
@@ -217,6 +205,22 @@ def compiles(subject: Subject) -> None:
         )
 
 
+@check(kinds=(Kind.ATTENTION, Kind.FEED_FORWARD))
+def last_map_is_linear(subject: Subject) -> None:
+    """The output is proportional to the last map of `residual_path`, which some initial values scale."""
+    module = subject.perturbed()
+    last = module.residual_path[-1]
+    parameters = [p for name, p in module.named_parameters() if last in name.split(".")]
+    if not parameters:
+        raise NotApplicable(f"no parameter is called {last!r}: say in `residual_path` what the maps are")
+    expected = 2 * exercise(subject, module)
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter.mul_(2)
+    message = f"{last}, the last of residual_path, is not what the output is a multiple of"
+    require_close(exercise(subject, module), expected, message)
+
+
 def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     module = subject.perturbed()
     expected = exercise(subject, module).detach()
@@ -258,10 +262,3 @@ def _overwrite(module: nn.Module, value: float) -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.fill_(value)
-
-
-def redraw(module: nn.Module) -> None:
-    """Draws all initial values of a module again, those of its children first."""
-    for child in reversed(list(module.modules())):
-        if callable(reset := getattr(child, "reset_parameters", None)):
-            reset()

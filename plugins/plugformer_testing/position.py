@@ -12,8 +12,7 @@ from torch import Tensor
 from plugformer.errors import LengthError
 from plugformer.interfaces import Padding, PositionalEncoding, Positions
 from plugformer_testing.check import check, fail, require, require_close, require_finite
-from plugformer_testing.layout import FULL, PADDED, Layout, full
-from plugformer_testing.module import example
+from plugformer_testing.layout import FULL, PADDED, Layout, example, full
 from plugformer_testing.subject import Subject
 
 HEAD_WIDTH = 6
@@ -43,48 +42,46 @@ class Effect(NamedTuple):
             require_close(mine, yours, message)
 
 
-def effect(
-    positions: Positions,
-    x: Tensor,
-    heads: Tensor,
-    key: Positions | None = None,
-    key_heads: Tensor | None = None,
-) -> Effect:
-    """Returns the effects of the encoding of `positions`, on embeddings, heads and scores.
+class Example(NamedTuple):
+    """Tokens that an encoding is tried on.
 
-    Args:
-        positions: Positions of embeddings, heads and queries.
-        x: Embeddings.
-        heads: Heads that are rotated, and the queries.
-        key: Positions of the keys; those of the queries if None.
-        key_heads: The keys; the queries if None.
+    Attributes:
+        positions: Where they stand, and the encoding.
+        x: Their embeddings.
+        heads: Their heads, of queries and of keys.
     """
-    keys = positions if key is None else key
-    added = added_to_scores(
-        positions.encoding, heads, heads if key_heads is None else key_heads, positions, keys
-    )
-    return Effect(positions.encoding.embed(x, positions), positions.rotate(heads), added)
 
+    positions: Positions
+    x: Float[Tensor, "batch length width"]
+    heads: Float[Tensor, "batch heads length head_width"]
 
-def added_to_scores(
-    encoding: PositionalEncoding, query_heads: Tensor, key_heads: Tensor, query: Positions, key: Positions
-) -> Tensor:
-    """Returns all that an encoding adds to the scores of heads, which are not scaled here."""
-    shape = (*query_heads.shape[:3], key.length)
-    bias = encoding.bias(query, key)
-    content = encoding.content_bias(query_heads, key_heads, query, key)
-    added = torch.zeros(shape, dtype=query_heads.dtype)
-    for part in (bias, content):
-        added = added if part is None else added + part.to(added.dtype).expand(shape)
-    return added
+    @classmethod
+    def of(cls, subject: Subject, positions: Positions) -> "Example":
+        """Returns random embeddings and heads at some positions."""
+        batch, length = positions.real.shape
+        heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
+        return cls(positions, subject.tokens(batch, length), heads)
+
+    def effect(self, keys: "Example | None" = None) -> Effect:
+        """Returns what the encoding does to them, and to their scores with some keys, their own if None."""
+        encoding, added = self.positions.encoding, self.added(keys or self)
+        return Effect(encoding.embed(self.x, self.positions), self.positions.rotate(self.heads), added)
+
+    def added(self, keys: "Example") -> Float[Tensor, "batch heads query key"]:
+        """Returns all that the encoding adds to their scores with some keys, which are not scaled here."""
+        encoding, (query, _, heads), (key, _, key_heads) = self.positions.encoding, self, keys
+        parts = encoding.bias(query, key), encoding.content_bias(heads, key_heads, query, key)
+        total = torch.zeros(*heads.shape[:3], key.length, dtype=heads.dtype)
+        for part in parts:
+            total = total if part is None else total + part.to(total.dtype).expand(total.shape)
+        return total
 
 
 @check((*FULL, *PADDED))
 def shapes(subject: Subject, layout: Layout) -> None:
     """Embeddings and heads keep their shape; a bias has a map for each head, a row for each query."""
     encoding: PositionalEncoding = subject.perturbed()
-    positions = layout.at(encoding)
-    x, heads = _example(subject, layout)
+    positions, x, heads = Example.of(subject, layout.at(encoding))
     maps, rows = (*heads.shape[1:3], positions.length), dict.fromkeys((1, len(heads)))
     for name, output, expected in (
         ("embed", encoding.embed(x, positions), [x.shape]),
@@ -115,8 +112,7 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
     require(bias is None or bias.shape[1] == heads, f"bias does not have one map for each of {heads} heads")
     query_heads = torch.randn(2, heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
     for groups in {1, heads}:
-        key_heads = torch.randn(2, groups, positions.length, HEAD_WIDTH, dtype=torch.float64)
-        content = encoding.content_bias(query_heads, key_heads, positions, positions)
+        content = encoding.content_bias(query_heads, query_heads[:, :groups], positions, positions)
         if content is not None and content.shape[1] != heads:
             fail(f"content_bias does not have one map for each of {heads} heads that share {groups} keys")
 
@@ -124,12 +120,9 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
 @check((15, 16, 17, 40))
 def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
     """Up to the model's longest sequence everything works; beyond it works too, or is a LengthError."""
-    encoding: PositionalEncoding = subject.perturbed(max_length=16)
-    positions = Positions.of(torch.ones(1, length, dtype=torch.bool), encoding, Padding.NONE)
-    x = torch.randn(1, length, subject.model.width, dtype=torch.float64)
-    heads = torch.randn(1, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
+    given = Example.of(subject, full(1, length).at(subject.perturbed(max_length=16)))
     try:
-        found = effect(positions, x, heads)
+        found = given.effect()
     except LengthError as error:
         require(length > 16, f"a sequence of {length} tokens is refused, the model's longest is 16: {error}")
         return
@@ -141,23 +134,22 @@ def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
 def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
     """Tokens stand where they stand without padding: positions count real tokens only."""
     encoding: PositionalEncoding = subject.perturbed()
-    x, heads = _example(subject, layout)
-    whole = effect(layout.at(encoding), x, heads)
+    given = Example.of(subject, layout.at(encoding))
+    whole = given.effect()
     for row, real in enumerate(layout.real):
-        alone = effect(full(1, int(real.sum())).at(encoding), x[row, real][None], heads[row, :, real][None])
+        unpadded = full(1, int(real.sum())).at(encoding)
+        alone = Example(unpadded, given.x[row, real][None], given.heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
 
 
 @check((1, 3, 6))
 def positions_go_on_after_a_cache(subject: Subject, cut: int) -> None:
     """New tokens stand behind those kept before: a piece is encoded as that part of the whole."""
-    encoding: PositionalEncoding = subject.perturbed()
-    layout = FULL[2]
-    x, heads = _example(subject, layout)
-    whole = effect(layout.at(encoding), x, heads)
-    head = Positions.of(layout.real[:, :cut], encoding, Padding.NONE)
-    tail = head.advance(layout.real[:, cut:], Padding.NONE)
-    piece = effect(tail, x[:, cut:], heads[:, :, cut:], key=head.concatenate(tail), key_heads=heads)
+    positions, x, heads = given = Example.of(subject, FULL[2].at(subject.perturbed()))
+    head = Positions.of(positions.real[:, :cut], positions.encoding, Padding.NONE)
+    tail = head.advance(positions.real[:, cut:], Padding.NONE)
+    keys = given._replace(positions=head.concatenate(tail))
+    piece, whole = Example(tail, x[:, cut:], heads[:, :, cut:]).effect(keys), given.effect()
     expected = Effect(whole.embedded[:, cut:], whole.rotated[:, :, cut:], whole.bias[:, :, cut:])
     piece.require_same(
         expected, f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
@@ -167,13 +159,11 @@ def positions_go_on_after_a_cache(subject: Subject, cut: int) -> None:
 @check((*FULL[2:], *PADDED[2:]))
 def rows_are_independent(subject: Subject, layout: Layout) -> None:
     """A row of a batch is encoded as it is alone."""
-    encoding: PositionalEncoding = subject.perturbed()
-    x, heads = _example(subject, layout)
-    positions = layout.at(encoding)
-    whole = effect(positions, x, heads)
+    positions, x, heads = given = Example.of(subject, layout.at(subject.perturbed()))
+    whole = given.effect()
     for row in range(len(layout.rows)):
         one = torch.tensor([row])
-        alone = effect(positions.select(one), x[one], heads[one])
+        alone = Example(positions.select(one), x[one], heads[one]).effect()
         whole.part(row).require_same(alone, f"row {row} is encoded otherwise in the batch than alone")
 
 
@@ -182,14 +172,12 @@ def scores_depend_on_distance(subject: Subject, shift: int) -> None:
     """With rotated heads and bias, the score of a query and a key depends on their distance alone."""
     encoding: PositionalEncoding = subject.perturbed()
     real = torch.ones(1, 6, dtype=torch.bool)
-    query, key = torch.randn(2, 1, subject.model.heads, 6, HEAD_WIDTH, dtype=torch.float64)
+    query, key = (Example.of(subject, full(1, 6).at(encoding)) for _ in range(2))
 
     def scores(start: int) -> Tensor:
-        positions = Positions.of(real, encoding, Padding.NONE, start=start)
-        queries, keys = positions.rotate(query), positions.rotate(key)
-        return queries @ keys.transpose(-2, -1) + added_to_scores(
-            encoding, queries, keys, positions, positions
-        )
+        at = Positions.of(real, encoding, Padding.NONE, start=start)
+        queries, keys = (Example(at, each.x, at.rotate(each.heads)) for each in (query, key))
+        return queries.heads @ keys.heads.transpose(-2, -1) + queries.added(keys)
 
     what = f"scores change when query and key both move by {shift}"
     require_close(scores(shift), scores(0), f"{what}: they do not depend on distance alone", tolerance=1e-4)
@@ -199,10 +187,8 @@ def scores_depend_on_distance(subject: Subject, shift: int) -> None:
 def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
     """Where an encoding does something, it does something else at each of the first positions."""
     encoding: PositionalEncoding = subject.perturbed()
-    positions = FULL[2].at(encoding)
-    x = torch.ones(2, positions.length, subject.model.width, dtype=torch.float64)
-    heads = torch.ones(2, subject.model.heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
-    found = effect(positions, x, heads)
+    positions, x, heads = Example.of(subject, FULL[2].at(encoding))
+    found = Example(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
     for slot, rows in (("embed", found.embedded[0]), ("rotate", found.rotated[0].transpose(0, 1).flatten(1))):
         if _fills(encoding, slot):
             same = torch.cdist(rows, rows) + torch.eye(positions.length, dtype=rows.dtype)
@@ -217,16 +203,15 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
 @check(FULL[1:])
 def scores_change_between_two_tokens(subject: Subject, layout: Layout) -> None:
     """What is added to the score of a query and a key depends on these two tokens alone."""
-    encoding: PositionalEncoding = subject.perturbed()
-    positions, last = layout.at(encoding), layout.real.shape[1] - 1
-    query, key = (_example(subject, layout)[1] for _ in range(2))
-    added = added_to_scores(encoding, query, key, positions, positions)
+    positions, last = layout.at(subject.perturbed()), layout.real.shape[1] - 1
+    query, key = (Example.of(subject, positions) for _ in range(2))
+    added = query.added(key)
     for number in range(positions.length):
-        other_query, other_key = torch.randn_like(query), torch.randn_like(key)
-        other_query[:, :, last], other_key[:, :, number] = query[:, :, last], key[:, :, number]
-        again = added_to_scores(encoding, other_query, other_key, positions, positions)
+        other_query, other_key = (Example.of(subject, positions) for _ in range(2))
+        other_query.heads[:, :, last] = query.heads[:, :, last]
+        other_key.heads[:, :, number] = key.heads[:, :, number]
         message = "what is added to the score of a query and a key changes with the tokens around them"
-        require_close(again[..., last, number], added[..., last, number], message)
+        require_close(other_query.added(other_key)[..., last, number], added[..., last, number], message)
 
 
 @check()
@@ -235,9 +220,7 @@ def rotation_keeps_lengths(subject: Subject) -> None:
 
     Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
     """
-    encoding: PositionalEncoding = subject.perturbed()
-    positions = FULL[2].at(encoding)
-    heads = torch.randn(2, subject.model.heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
+    positions, _, heads = Example.of(subject, FULL[2].at(subject.perturbed()))
     factors = positions.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
     require_close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
@@ -246,20 +229,8 @@ def _fills(encoding: PositionalEncoding, slot: str) -> bool:
     return getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
 
 
-def _example(subject: Subject, layout: Layout) -> tuple[Tensor, Tensor]:
-    batch, length = layout.real.shape
-    return (
-        torch.randn(batch, length, subject.model.width, dtype=torch.float64),
-        torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64),
-    )
-
-
-def exercise(subject: Subject, encoding: PositionalEncoding, dtype: torch.dtype) -> Tensor:
-    """Everything that the encoding does to a padded batch."""
-    layout = PADDED[2]
-    batch, length = layout.real.shape
-    positions = layout.at(encoding)
-    x = example(batch, length, subject.model.width, dtype=dtype)
-    heads = example(batch, subject.model.heads, length, HEAD_WIDTH, dtype=dtype)
-    found = effect(positions, x, heads)
-    return torch.cat([part.flatten() for part in found])
+def everything(encoding: PositionalEncoding, x: Tensor, heads: int, layout: Layout) -> Tensor:
+    """Returns everything that an encoding does to a padded batch, end to end."""
+    batch, length, _ = x.shape
+    given = Example(layout.at(encoding), x, example(batch, heads, length, HEAD_WIDTH, dtype=x.dtype))
+    return torch.cat([part.flatten() for part in given.effect()])

@@ -3,8 +3,9 @@
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -24,21 +25,19 @@ _SIMPLER = 300
 """Simpler variants of a failing text that are tried at most."""
 
 
-_ATTENTION = ("attention", "attention_masks", "attention_caching", "attention_weights")
 _MODULES: dict[Kind, tuple[str, ...]] = {
     Kind.POSITION: ("module", "position"),
-    Kind.ATTENTION: ("module", "residual_path", *_ATTENTION),
-    Kind.FEED_FORWARD: ("module", "residual_path", "feed_forward"),
-    Kind.NORM: ("module", "norm"),
+    Kind.ATTENTION: ("module", "attention", "attention_masks", "attention_caching", "attention_weights"),
     Kind.HEAD: ("module", "head"),
-    Kind.RESIDUAL: ("module", "residual"),
+    **dict.fromkeys((Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL), ("module", "tokenwise")),
 }
 """Where the checks of a kind are, if not in one module of its name."""
 
 
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""
-    return tuple(each for name in _MODULES.get(kind, (kind,)) for each in checks_in(name))
+    found = (each for name in _MODULES.get(kind, (kind,)) for each in checks_in(name))
+    return tuple(each for each in found if not each.kinds or kind in each.kinds)
 
 
 def checks_in(module: str) -> list[Check]:
@@ -80,8 +79,7 @@ def run(
         ConfigurationError: An option is unknown, of the wrong type or out of range.
         RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported.
     """
-    subject = Subject.of(component)
-    return report(subject.given(options=options, model=model, expected_failures=expected_failures))
+    return report(Subject.of(component, options=options, model=model, expected_failures=expected_failures))
 
 
 def contract_tests(
@@ -111,8 +109,7 @@ def contract_tests(
     """
     import pytest  # `plugformer check` does without it
 
-    subject = Subject.of(component)
-    subject = subject.given(options=options, model=model, expected_failures=expected_failures)
+    subject = Subject.of(component, options=options, model=model, expected_failures=expected_failures)
     for name in subject.expected_failures:
         find_check(subject.kind, name)
 
@@ -124,7 +121,7 @@ def contract_tests(
         if ended.status is Status.EXPECTED_FAILURE:
             pytest.xfail(ended.message)
         if ended.status is Status.FAILED:
-            pytest.fail(f"{subject.path}: {ended}", pytrace=False)
+            pytest.fail(f"{path_of(subject.entry)}: {ended}", pytrace=False)
 
     return test_contract
 
@@ -136,100 +133,100 @@ def report(subject: Subject) -> Report:
         ConfigurationError: An option is unknown, of the wrong type or out of range.
     """
     if not subject.missing_options:  # else checks are skipped
-        checked_options(subject.component, subject.options, subject.path)
+        checked_options(subject.component, subject.options, path_of(subject.entry))
     checks = {check.name: check for check in checks_of(subject.kind)}
     outcomes = [outcome(subject, check) for check in checks.values()]
     for name in (each for each in subject.expected_failures if each not in checks):
         message = f"declared to fail, but there is no check of that name{nearest(name, checks)}"
         outcomes.append(Outcome(check=name, status=Status.FAILED, message=message))
-    return Report(
-        subject=subject.path,
-        distribution=subject.distribution,
-        version=subject.version,
-        source=subject.source,
-        plugformer=plugformer.__version__,
-        options=subject.options,
-        outcomes=tuple(outcomes),
-    )
+    return _report(subject.entry, outcomes, subject.options)
 
 
 def unloadable(entry: Entry, error: RegistryError) -> Report:
     """Returns the report of a component whose class cannot be imported: all checks but that are skipped."""
-    skipped = [
-        Outcome(check=check.name, status=Status.SKIPPED, message="the component cannot be imported")
-        for check in checks_of(Kind(entry.kind))
-    ]
     loading = Outcome(check="loads", status=Status.FAILED, message=str(error))
+    why = "the component cannot be imported"
+    names = (check.name for check in checks_of(Kind(entry.kind)))
+    return _report(
+        entry, [loading, *(Outcome(check=name, status=Status.SKIPPED, message=why) for name in names)], {}
+    )
+
+
+def _report(entry: Entry, outcomes: Iterable[Outcome], options: Mapping[str, Any]) -> Report:
     return Report(
-        subject=f"{entry.kind}/{entry.name}",
+        subject=path_of(entry),
         distribution=entry.distribution,
         version=entry.version,
         source=source_hash(entry.target.partition(":")[0]),
         plugformer=plugformer.__version__,
-        options={},
-        outcomes=(loading, *skipped),
+        options=options,
+        outcomes=tuple(outcomes),
     )
+
+
+def path_of(entry: Entry) -> str:
+    """Returns a component's `kind/name`."""
+    return f"{entry.kind}/{entry.name}"
 
 
 def outcome(subject: Subject, check: Check) -> Outcome:
     """Runs one check; random numbers and warnings of the caller are left as they were."""
-    started = time.perf_counter()
-    with random_stream(0, check.name), warnings.catch_warnings(), _threads_left_alone():
-        warnings.simplefilter("ignore")
-        status, fault, case = _tried(subject, check)
-    status, message = _as_declared(subject, check, status, str(fault))
-    return Outcome(
-        check=check.name,
-        status=status,
-        message=message,
-        case=case,
-        seconds=round(time.perf_counter() - started, 3),
-        traceback=fault.traceback,
-    )
+    started, threads = time.perf_counter(), torch.get_num_threads()
+    torch.set_num_threads(1)  # the tensors are tiny, and waking threads takes longer than computing
+    try:
+        with random_stream(0, check.name), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ended = _as_declared(subject, _tried(subject, check))
+    finally:
+        torch.set_num_threads(threads)
+    return replace(ended, seconds=round(time.perf_counter() - started, 3))
 
 
-def _tried(subject: Subject, check: Check) -> tuple[Status, Violation, str]:
-    """Returns the outcome of a check: status, reason and case."""
+def _tried(subject: Subject, check: Check) -> Outcome:
+    """Returns the outcome of a check, whatever its author has declared."""
     if missing := subject.missing_options:
         advice = f"`--set {missing[0]}=...` or `options=` in `contract_tests` gives it"
         needed = f"needs a value for {', '.join(missing)}, which has no default: {advice}"
-        return Status.SKIPPED, Violation(needed), ""
+        return Outcome(check=check.name, status=Status.SKIPPED, message=needed)
     reasons: list[str] = []
     note = ""
-    for case in check.cases or (None,):
+    for case in check.cases:
         try:
-            found = _tried_on(subject, check, case)
+            note = _try_on(subject, check, case) or note
         except NotApplicable as reason:
             reasons.append(str(reason))
-            continue
-        if isinstance(found, Violation):
-            case, fault = _smallest(subject, check, case, found)
-            return Status.FAILED, fault, "" if case is None else str(case)
-        note = note or found
-    if reasons and len(reasons) == len(check.cases or (None,)):
-        return Status.SKIPPED, Violation(reasons[0]), ""
-    return Status.PASSED, Violation(note), ""
+        except Violation as violation:
+            case, fault = _smallest(subject, check, case, violation)
+            return Outcome(
+                check=check.name,
+                status=Status.FAILED,
+                message=str(fault),
+                case="" if case is None else str(case),
+                traceback=fault.traceback,
+            )
+    if len(reasons) == len(check.cases):
+        return Outcome(check=check.name, status=Status.SKIPPED, message=reasons[0])
+    return Outcome(check=check.name, status=Status.PASSED, message=note)
 
 
-def _tried_on(subject: Subject, check: Check, case: Any) -> Violation | str:
-    """Tries a check on a case and returns what is wrong, or else what it notes.
+def _try_on(subject: Subject, check: Check, case: Any) -> str | None:
+    """Tries a check on a case and returns what it notes.
 
     Raises:
         NotApplicable: The case does not concern the component, or it refuses the case's sizes.
+        Violation: Something is wrong.
     """
     try:
-        return (check.function(subject) if case is None else check.function(subject, case)) or ""
-    except Violation as violation:
-        return violation
+        return check.function(subject) if case is None else check.function(subject, case)
+    except (Violation, NotApplicable, KeyboardInterrupt):
+        raise
     except ConfigurationError as error:
         raise NotApplicable(f"the component refuses it: {error}") from error
-    except (NotApplicable, KeyboardInterrupt):
-        raise
     except BaseException as error:  # whatever a component's code raises, SystemExit included
         place = raised_in(error, subject.component.__module__.partition(".")[0])
         fault = Violation(f"raised {described(error)}" + (f", in {place}" if place else ""))
         fault.traceback = "".join(traceback.format_exception(error))
-        return fault
+        raise fault from error
 
 
 def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
@@ -238,37 +235,28 @@ def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tu
     for _ in range(_SIMPLER):
         if (candidate := next(candidates, None)) is None:
             break
-        with suppress(NotApplicable):
-            again = _tried_on(subject, check, candidate)
-            if isinstance(again, Violation):
-                case, fault, candidates = candidate, again, candidate.simpler()
+        try:
+            with suppress(NotApplicable):
+                _try_on(subject, check, candidate)
+        except Violation as again:
+            case, fault, candidates = candidate, again, candidate.simpler()
     return case, fault
 
 
-def _as_declared(subject: Subject, check: Check, status: Status, message: str) -> tuple[Status, str]:
+def _as_declared(subject: Subject, ended: Outcome) -> Outcome:
     """Compares an outcome with what the author said to expect.
 
     What passes although it is declared to fail is a mistake of the declaration, unless options may decide:
     then the same check may fail with others.
     """
-    reason = subject.expected_failures.get(check.name)
-    if reason is None or status is Status.SKIPPED:
-        return status, message
-    if status is Status.FAILED and reason.strip():
-        return Status.EXPECTED_FAILURE, f"{reason} ({message})"
-    if status is Status.FAILED:
-        return status, f"declared to fail without a reason; give one ({message})"
+    reason = subject.expected_failures.get(ended.check)
+    if reason is None or ended.status is Status.SKIPPED:
+        return ended
+    if ended.status is Status.FAILED and reason.strip():
+        return replace(ended, status=Status.EXPECTED_FAILURE, message=f"{reason} ({ended.message})")
+    if ended.status is Status.FAILED:
+        return replace(ended, message=f"declared to fail without a reason; give one ({ended.message})")
+    passes = f"declared to fail ({reason}), but it passes"
     if options_model(subject.component).model_fields:
-        return status, f"declared to fail ({reason}), but it passes with these options"
-    return Status.FAILED, f"declared to fail ({reason}), but it passes; remove the declaration"
-
-
-@contextmanager
-def _threads_left_alone() -> Iterator[None]:
-    """Inside, torch uses one thread: the tensors are tiny, and waking threads takes longer than computing."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+        return replace(ended, message=f"{passes} with these options")
+    return replace(ended, status=Status.FAILED, message=f"{passes}; remove the declaration")

@@ -6,18 +6,12 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
-from plugformer.registry import (
-    Kind,
-    Registry,
-    checked_options,
-    interface_of,
-    options_model,
-    source_hash,
-)
+from plugformer.registry import Entry, Kind, Registry, checked_options, interface_of, options_model
 from plugformer_testing.check import fail
 from plugformer_testing.probes import RootMeanSquare, SharedState
 
@@ -52,87 +46,70 @@ class Subject:
     """A component under test.
 
     Attributes:
-        kind: Its kind.
-        name: Its name; of a class that is not registered, the class's.
+        entry: Its entry in a manifest; of a class that is not registered, one that names the class.
         component: Its class.
         options: Its own options, as a task file would give them.
         model: The model that it becomes a part of: sizes, and a place that it may refuse for another.
-        fixed: The place that it is constructed for; None for the first that it serves.
         expected_failures: Names of checks that its author knows to fail, with the reasons.
-        distribution: Who offers it.
-        version: That distribution's version.
-        module: The module that its source is hashed from; that of the class if empty.
         registry: Has the components that it is tried with; what is installed if None.
+        fixed: The place that it is constructed for; None for the first that it serves.
     """
 
-    kind: Kind
-    name: str
+    entry: Entry
     component: type
-    options: Mapping[str, Any] = field(default_factory=dict)
-    model: ModelContext = MODEL
+    options: Mapping[str, Any]
+    model: ModelContext
+    expected_failures: Mapping[str, str]
+    registry: Registry | None
     fixed: Place | None = None
-    expected_failures: Mapping[str, str] = field(default_factory=dict)
-    distribution: str = "local"
-    version: str = ""
-    module: str = ""
-    registry: Registry | None = None
-    _memo: dict[Hashable, Any] = field(default_factory=dict)
+    _memo: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of(cls, component: str | type, registry: Registry | None = None) -> "Subject":
+    def of(
+        cls,
+        component: str | type,
+        registry: Registry | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        model: ModelContext | None = None,
+        expected_failures: Mapping[str, str] | None = None,
+    ) -> "Subject":
         """Returns an installed component, or a class that need not be installed.
 
         Args:
             component: `kind/name` or `kind/distribution:name`, or a class that implements a kind's interface.
             registry: Where to look; what is installed if None.
+            options: Its own options.
+            model: The model that it becomes a part of; `MODEL` if None.
+            expected_failures: What its author says besides what the manifest does.
 
         Raises:
             RegistryError: It is unknown, in conflict or quarantined, or cannot be imported; or the class
                 implements no kind's interface.
         """
         if isinstance(component, type):
-            for kind in Kind:
-                if issubclass(component, interface_of(kind)):
-                    return cls(kind=kind, name=component.__name__, component=component)
-            raise RegistryError(
-                f"{component.__module__}.{component.__qualname__} implements no kind of component\n"
-                "derive it from one of the interfaces in plugformer.interfaces"
-            )
-        path, slash, name = component.partition("/")
-        if not slash:
-            raise RegistryError(f"{component!r} is not a component\nwrite KIND/NAME, such as attention/mha")
-        registry = registry or Registry.discover()
-        entry = registry.find(path, name)
-        return cls(
-            kind=Kind(path),
-            name=entry.name,
-            component=registry.load(path, name),
-            expected_failures=dict(entry.expected_failures),
-            distribution=entry.distribution,
-            version=entry.version,
-            module=entry.target.partition(":")[0],
-            registry=registry,
-        )
-
-    def given(
-        self,
-        *,
-        options: Mapping[str, Any] | None = None,
-        model: ModelContext | None = None,
-        expected_failures: Mapping[str, str] | None = None,
-    ) -> "Subject":
-        """Returns the same component with what its author says about it."""
-        return replace(
-            self,
-            options=dict(options or self.options),
-            model=model or self.model,
-            expected_failures={**self.expected_failures, **(expected_failures or {})},
-            _memo={},
-        )
+            kind = next((each for each in Kind if issubclass(component, interface_of(each))), None)
+            target = f"{component.__module__}:{component.__qualname__}"
+            if kind is None:
+                raise RegistryError(
+                    f"{target.replace(':', '.')} implements no kind of component\n"
+                    "derive it from one of the interfaces in plugformer.interfaces"
+                )
+            entry = Entry(kind, component.__name__, target, distribution="local")
+        else:
+            path, slash, name = component.partition("/")
+            if not slash:
+                raise RegistryError(
+                    f"{component!r} is not a component\nwrite KIND/NAME, such as attention/mha"
+                )
+            registry = registry or Registry.discover()
+            entry, component = registry.find(path, name), registry.load(path, name)
+        declared = {**dict(entry.expected_failures), **(expected_failures or {})}
+        return cls(entry, component, dict(options or {}), model or MODEL, declared, registry)
 
     def at(self, place: Place) -> "Subject":
         """Returns the same component, to be constructed for a place."""
-        return replace(self, fixed=place, _memo={})
+        return replace(self, fixed=place)
 
     def serving(self, *places: Place) -> list["Subject"]:
         """Returns the component at those of the places that it serves.
@@ -204,7 +181,7 @@ class Subject:
         return SharedState(owner, made)
 
     def _made(self, sizes: Mapping[str, Any]) -> Any:
-        options = checked_options(self.component, self.options, self.name)
+        options = checked_options(self.component, self.options, self.entry.name)
         if not issubclass(interface_of(self.kind), nn.Module):
             return self.component(**options)
         told = {**vars(self.model), "place": self.place, **sizes}
@@ -238,12 +215,11 @@ class Subject:
         fields = options_model(self.component).model_fields
         return [name for name, option in fields.items() if option.is_required() and name not in self.options]
 
-    @property
-    def source(self) -> str:
-        """Hash of the modules that the component is made of."""
-        return source_hash(self.module or self.component.__module__)
+    def tokens(self, *shape: int) -> Float[Tensor, "*shape width"]:
+        """Returns random hidden states."""
+        return torch.randn(*shape, self.model.width, dtype=torch.float64)
 
     @property
-    def path(self) -> str:
-        """The component as `kind/name`."""
-        return f"{self.kind}/{self.name}"
+    def kind(self) -> Kind:
+        """Its kind."""
+        return Kind(self.entry.kind)

@@ -17,7 +17,7 @@ def assert_caught() -> Caught:
     """Asserts that a check fails on a component, with a message that names the fault (a pattern)."""
 
     def assert_caught(mutant: type, check: str, words: str, **given: object) -> None:
-        subject = Subject.of(mutant).given(**given)
+        subject = Subject.of(mutant, **given)
         ended = outcome(subject, find_check(subject.kind, check))
         assert ended.status is Status.FAILED, f"{mutant.__name__} is not caught by {check}: {ended}"
         assert re.search(words, str(ended)), str(ended)

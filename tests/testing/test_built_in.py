@@ -99,6 +99,6 @@ def table_options(folder: Path) -> dict[str, object]:
 @pytest.mark.parametrize("path", BUILT_IN)
 def test_keeps_its_contract(path, options, registry, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    found = report(Subject.of(path, registry).given(options=options))
+    found = report(Subject.of(path, registry, options=options))
     checks = found.counts["checks"]
     assert found.summary() == f"{checks} of {checks} checks passed", [str(each) for each in found.outcomes]

@@ -152,5 +152,5 @@ def test_the_place_of_a_component_is_the_first_that_it_serves():
 
 @pytest.mark.parametrize("place", [ENCODER, CROSS])
 def test_a_place_that_is_asked_for_comes_first(place):
-    subject = Subject.of(MultiHeadAttention).given(model=replace(MODEL, place=place))
+    subject = Subject.of(MultiHeadAttention, model=replace(MODEL, place=place))
     assert subject.place == place
