@@ -3,15 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import IGNORED, Level, Limits, Padding, Ragged, Tokens
 from plugformer.kinds import Kind
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder, EncoderDecoderModel
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
-from plugformer_testing.runner import checks_of
 
 
 def building(architecture, model):
@@ -249,10 +248,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_catches_one():
-    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.ARCHITECTURE)}
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.ARCHITECTURE)

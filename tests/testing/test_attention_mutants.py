@@ -1,14 +1,13 @@
 """Every check of attention catches a fault that it is there for."""
 
-import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import Padding, Positions, Scope
 from plugformer.kinds import Kind
 from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_testing import run
-from plugformer_testing.runner import checks_in, checks_of
 
 
 class Altered(MultiHeadAttention):
@@ -319,12 +318,4 @@ def test_attention_that_shares_states_is_sound():
     assert found.counts["failed"] == 0, str(found)
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_of_attention_catches_one():
-    shared = {check.name for check in checks_in("module") if not check.kinds}
-    checks = {check.name for check in checks_of(Kind.ATTENTION)} - shared
-    assert {check for _, check, _ in MUTANTS} == checks
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.ATTENTION)

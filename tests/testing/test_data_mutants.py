@@ -2,15 +2,14 @@
 
 import random
 
-import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDatasetDict, Value
 from tests.columns import LABELS, PAIRS
+from tests.testing.mutants import mutant_tests
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data
 from plugformer.kinds import Kind
 from plugformer_testing import run
-from plugformer_testing.runner import checks_of
 
 
 class Pairs(Data):
@@ -127,14 +126,8 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.DATA)
 
 
 def test_sound_data_pass():
     assert run(Pairs).summary() == "7 of 7 checks passed"
-
-
-def test_every_check_of_data_catches_one():
-    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.DATA)}

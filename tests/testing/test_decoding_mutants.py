@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import END, Decoding, Hypothesis
 from plugformer.kinds import Kind
 from plugformer_plugins.decoding.greedy import Greedy
-from plugformer_testing.runner import checks_of
 
 
 class LosesTheLast(Greedy):
@@ -90,10 +89,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_of_decoding_catches_one():
-    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.DECODING)}
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.DECODING)

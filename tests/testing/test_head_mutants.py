@@ -1,7 +1,7 @@
 """Every check of heads catches a fault that it is there for."""
 
-import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -13,7 +13,6 @@ from plugformer_plugins.head.multi_label import MultiLabelClassifier
 from plugformer_plugins.head.pooling import Pooled
 from plugformer_plugins.head.regressor import Regressor
 from plugformer_testing import run
-from plugformer_testing.runner import checks_in, checks_of
 
 
 class LengthFirst(LanguageModel):
@@ -187,12 +186,4 @@ def test_a_head_for_targets_of_its_own_is_sound():
     assert found.counts["failed"] == 0, str(found)
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_of_heads_catches_one():
-    shared = {check.name for check in checks_in("module") if not check.kinds}
-    checks = {check.name for check in checks_of(Kind.HEAD)} - shared
-    assert {check for _, check, _ in MUTANTS} == checks
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.HEAD)

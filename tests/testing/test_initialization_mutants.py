@@ -1,13 +1,12 @@
 """Every check of initial values catches a fault that it is there for."""
 
 import numpy as np
-import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 from torch import nn
 
 from plugformer.interfaces import Initialization
 from plugformer.kinds import Kind
-from plugformer_testing.runner import checks_of
 
 
 class DividesByAxes(Initialization):
@@ -60,10 +59,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_catches_one():
-    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.INITIALIZATION)}
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.INITIALIZATION)

@@ -2,13 +2,12 @@
 
 import itertools
 
-import pytest
 import torch
+from tests.testing.mutants import SHARED, mutant_tests
 from torch import nn
 
 from plugformer.interfaces import Norm
 from plugformer_plugins.norm.rms_norm import RMSNorm
-from plugformer_testing.runner import checks_in
 
 
 class Raises(RMSNorm):
@@ -173,11 +172,8 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
+test_is_caught, _ = mutant_tests(MUTANTS)
 
 
 def test_every_shared_check_catches_one():
-    checks = {check.name for check in checks_in("module") if not check.kinds}
-    assert {check for _, check, _ in MUTANTS} == checks
+    assert {check for _, check, _ in MUTANTS} == {check.name for check in SHARED}

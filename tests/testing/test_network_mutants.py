@@ -1,7 +1,7 @@
 """Every check of feed-forward networks and of norms catches a fault that it is there for."""
 
-import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 from torch import nn
 from torch.nn import functional
 
@@ -10,7 +10,6 @@ from plugformer_plugins.feed_forward.gelu import GELU
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
 from plugformer_plugins.norm.layer_norm import LayerNorm
 from plugformer_plugins.norm.rms_norm import RMSNorm
-from plugformer_testing.runner import checks_in, checks_of
 
 
 class NeedsTokens(GELU):
@@ -96,35 +95,25 @@ class WithoutEpsilon(LayerNorm):
 
 
 MUTANTS = [
-    (Kind.FEED_FORWARD, NeedsTokens, "shapes", r"raised RuntimeError: amax.*\[smallest case: \(0, 24\)\]"),
-    (Kind.FEED_FORWARD, SharesOneMean, "each_token_is_alone", "the network is not position-wise"),
-    (Kind.FEED_FORWARD, LearnsFromOthers, "tokens_do_not_exchange_gradients", "is not position-wise"),
-    (Kind.FEED_FORWARD, ReadsTheTokenBefore, "the_order_of_tokens_does_not_matter", "depend on the order"),
-    (Kind.FEED_FORWARD, FixedFFNWidth, "the_ffn_width_is_honored", "with feed-forward width 20"),
+    (NeedsTokens, "shapes", r"raised RuntimeError: amax.*\[smallest case: \(0, 24\)\]"),
+    (SharesOneMean, "each_token_is_alone", "the network is not position-wise"),
+    (LearnsFromOthers, "tokens_do_not_exchange_gradients", "is not position-wise"),
+    (ReadsTheTokenBefore, "the_order_of_tokens_does_not_matter", "depend on the order"),
+    (FixedFFNWidth, "the_ffn_width_is_honored", "with feed-forward width 20"),
     (
-        Kind.FEED_FORWARD,
         UnbalancedWithoutTokens,
         "an_auxiliary_loss_is_a_scalar",
         "of 0 tokens is not finite",
     ),
-    (Kind.FEED_FORWARD, MapsTwice, "last_map_is_linear", "up, the last of residual_path, is not what"),
-    (Kind.FEED_FORWARD, DropsItself, "training_mode_changes_nothing", "other outputs than evaluation mode"),
-    (Kind.NORM, MatricesOnly, "shapes", r"raised ValueError.*\[smallest case: \(24,\)\]"),
-    (Kind.NORM, WrongAxis, "each_token_is_alone", "the norm is not over the last axis only"),
-    (Kind.NORM, BatchNorm, "training_mode_changes_nothing", "other outputs than evaluation mode"),
-    (Kind.NORM, NoNorm, "the_scale_is_taken_out", "its scale is not taken out"),
-    (Kind.NORM, IgnoresTheLast, "directions_are_kept_apart", "does not reach the output"),
-    (Kind.NORM, WithoutEpsilon, "constant_tokens_are_harmless", "a constant token gives NaN"),
+    (MapsTwice, "last_map_is_linear", "up, the last of residual_path, is not what"),
+    (DropsItself, "training_mode_changes_nothing", "other outputs than evaluation mode"),
+    (MatricesOnly, "shapes", r"raised ValueError.*\[smallest case: \(24,\)\]"),
+    (WrongAxis, "each_token_is_alone", "the norm is not over the last axis only"),
+    (BatchNorm, "training_mode_changes_nothing", "other outputs than evaluation mode"),
+    (NoNorm, "the_scale_is_taken_out", "its scale is not taken out"),
+    (IgnoresTheLast, "directions_are_kept_apart", "does not reach the output"),
+    (WithoutEpsilon, "constant_tokens_are_harmless", "a constant token gives NaN"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, kind, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-@pytest.mark.parametrize("kind", [Kind.FEED_FORWARD, Kind.NORM])
-def test_every_check_catches_one(kind):
-    shared = {check.name for check in checks_in("module") if not check.kinds}
-    checks = {check.name for check in checks_of(kind)} - shared
-    assert {check for each, _, check, _ in MUTANTS if each is kind} == checks
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.FEED_FORWARD, Kind.NORM)

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 
 from plugformer.errors import LengthError
 from plugformer.interfaces import PositionalEncoding, Positions
@@ -13,7 +13,7 @@ from plugformer_plugins.position.learned import Learned
 from plugformer_plugins.position.rotary import Rotary
 from plugformer_plugins.position.sinusoidal import Sinusoidal
 from plugformer_testing import run
-from plugformer_testing.runner import checks_in, checks_of
+from plugformer_testing.runner import checks_of
 
 
 def by_column(positions):
@@ -178,15 +178,7 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_of_positions_catches_one():
-    shared = {check.name for check in checks_in("module") if not check.kinds}
-    checks = {check.name for check in checks_of(Kind.POSITION)} - shared
-    assert {check for _, check, _ in MUTANTS} == checks
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.POSITION)
 
 
 def test_one_factor_for_all_heads_is_no_fault():

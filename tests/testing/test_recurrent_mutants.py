@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.testing.mutants import mutant_tests
 from torch import nn
 
 from plugformer.errors import ConfigurationError
@@ -98,8 +99,7 @@ class FailsInALayer(RunningMean):
         super().__init__(model)
 
 
-@pytest.mark.parametrize(
-    ("mutant", "check", "words"),
+test_is_caught, _ = mutant_tests(
     [
         (Forgets, "cached_steps_equal_the_whole", "reads something else from the cache"),
         (Forgets, "cached_chunks_equal_the_whole", "reads something else from the cache"),
@@ -113,10 +113,8 @@ class FailsInALayer(RunningMean):
         (LeavesThePast, "finished_rows_can_leave", "after finished rows left"),
         (ServesNothing, "constructs", "it refuses the sizes of the model .it fits nowhere."),
         (FailsInALayer, "serves_or_refuses_each_place", "layer 11 of the decoder it raises KeyError"),
-    ],
+    ]
 )
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
 
 
 def test_a_component_is_checked_in_the_places_that_it_serves():

@@ -1,11 +1,10 @@
 """Every check of residual connections catches a fault that it is there for."""
 
-import pytest
+from tests.testing.mutants import mutant_tests
 
 from plugformer.kinds import Kind
 from plugformer_plugins.residual.deepnorm import DeepNorm
 from plugformer_plugins.residual.pre import PreNorm
-from plugformer_testing.runner import checks_in, checks_of
 
 
 class OneTokenOnly(PreNorm):
@@ -80,12 +79,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_catches_one():
-    shared = {check.name for check in checks_in("module") if not check.kinds}
-    checks = {check.name for check in checks_of(Kind.RESIDUAL)} - shared
-    assert {check for _, check, _ in MUTANTS} == checks
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.RESIDUAL)

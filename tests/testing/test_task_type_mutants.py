@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from tests.testing.mutants import mutant_tests
 
 from plugformer.errors import ExampleError
 from plugformer.interfaces import IGNORED, Column, Encoded, Prediction, Ragged
@@ -14,7 +14,6 @@ from plugformer_plugins.task_type.multi_label import MultiLabel
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
-from plugformer_testing.runner import checks_of
 
 
 class TagsAlongNothing(Tagging):
@@ -249,10 +248,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_catches_one():
-    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.TASK_TYPE)}
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.TASK_TYPE)

@@ -3,14 +3,13 @@
 from copy import copy
 from pathlib import Path
 
-import pytest
+from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
 from plugformer.kinds import Kind
 from plugformer_plugins.tokenizer.bpe import BPE
 from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.whitespace import Whitespace
-from plugformer_testing.runner import checks_of
 
 
 class DropsTheUnknown(Characters):
@@ -209,10 +208,4 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-def test_every_check_of_tokenizers_catches_one():
-    assert {check for _, check, _ in MUTANTS} == {check.name for check in checks_of(Kind.TOKENIZER)}
+test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.TOKENIZER)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.testing.mutants import assert_caught, mutant_tests
 
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
@@ -16,7 +17,6 @@ from plugformer_plugins.metric.perplexity import Perplexity
 from plugformer_plugins.metric.same_length import SameLength
 from plugformer_plugins.metric.tag_accuracy import TagAccuracy
 from plugformer_testing import Status, run
-from plugformer_testing.runner import checks_of
 
 
 class OneDimension(ExactMatch):
@@ -326,97 +326,83 @@ class ChangesWhatIsTrained(Hook):
 
 MUTANTS = [
     (
-        Kind.METRIC,
         OneDimension,
         "statistics_are_numbers",
         r"statistics have shape \(1,\), expected \(1, stat",
     ),
     (
-        Kind.METRIC,
         ComparesToTheFirst,
         "an_example_counts_by_itself",
         "among the others and",
     ),
-    (Kind.METRIC, NoNumber, "the_aggregate_is_one_number", "the aggregate is array"),
-    (Kind.METRIC, WeighsByPlace, "the_order_of_examples_does_not_matter", "in another order"),
-    (Kind.METRIC, ShiftedInterval, "the_interval_holds_the_value", "misses the value 1"),
-    (Kind.METRIC, DrawnInterval, "the_interval_holds_the_value", "differs each time"),
-    (Kind.METRIC, Backwards, "right_predictions_score_best", "score 1, 0.5 and 0, though lower is better"),
-    (Kind.METRIC, FirstReferenceOnly, "any_joint_reference_counts", "equals reference 2 of 2 scores 0"),
+    (NoNumber, "the_aggregate_is_one_number", "the aggregate is array"),
+    (WeighsByPlace, "the_order_of_examples_does_not_matter", "in another order"),
+    (ShiftedInterval, "the_interval_holds_the_value", "misses the value 1"),
+    (DrawnInterval, "the_interval_holds_the_value", "differs each time"),
+    (Backwards, "right_predictions_score_best", "score 1, 0.5 and 0, though lower is better"),
+    (FirstReferenceOnly, "any_joint_reference_counts", "equals reference 2 of 2 scores 0"),
     (
-        Kind.METRIC,
         TwoLines,
         "reports_can_show_what_stands_beside_the_score",
         r"signature 'case:mixed\\ntok:none' is not one line",
     ),
     (
-        Kind.METRIC,
         RaggedTable,
         "reports_can_show_what_stands_beside_the_score",
         r"row 'right' is \[1\], expected a whole number for each column",
     ),
-    (Kind.METRIC, OtherLength, "right_predictions_score_best", "though higher is better"),
+    (OtherLength, "right_predictions_score_best", "though higher is better"),
     (
-        Kind.METRIC,
         RaggedSourceTable,
         "reports_can_show_what_stands_beside_the_score",
         r"row 'with a repeat' is \[1\], expected a whole number for each column",
     ),
-    (Kind.METRIC, PerplexityUpwards, "right_predictions_score_best", "though higher is better"),
-    (Kind.METRIC, LastExample, "the_order_of_examples_does_not_matter", "in another order"),
-    (Kind.SCHEDULE, DividesByZero, "factors_are_numbers", r"raised ZeroDivisionError.*\[smallest case: 1\]"),
-    (Kind.SCHEDULE, Negative, "factors_are_numbers", "it is negative"),
-    (Kind.SCHEDULE, StartsAtZero, "only_the_last_update_may_stand_still", "update 1 of 2 is zero"),
-    (Kind.SCHEDULE, Remembers, "factors_depend_on_the_arguments_alone", "the schedule keeps a state"),
-    (Kind.SCHEDULE, WideOnly, "any_width_works", "is inf for a model of width 1"),
-    (Kind.OPTIMIZER, ReadsTwice, "builds_a_torch_optimizer", "the vector is held 0 times"),
-    (Kind.OPTIMIZER, Ascends, "lowers_a_quadratic", "at the start it was"),
-    (Kind.OPTIMIZER, LeavesVectors, "every_parameter_is_updated", "the vector is not updated"),
-    (Kind.OPTIMIZER, Thaws, "frozen_parameters_stay", "that is not trained is changed"),
-    (Kind.OPTIMIZER, OwnRate, "the_learning_rate_is_the_option", r"are \[0.5\], lr is 0.01"),
+    (PerplexityUpwards, "right_predictions_score_best", "though higher is better"),
+    (LastExample, "the_order_of_examples_does_not_matter", "in another order"),
+    (DividesByZero, "factors_are_numbers", r"raised ZeroDivisionError.*\[smallest case: 1\]"),
+    (Negative, "factors_are_numbers", "it is negative"),
+    (StartsAtZero, "only_the_last_update_may_stand_still", "update 1 of 2 is zero"),
+    (Remembers, "factors_depend_on_the_arguments_alone", "the schedule keeps a state"),
+    (WideOnly, "any_width_works", "for a model of width 1, is inf"),
+    (ReadsTwice, "builds_a_torch_optimizer", "the vector is held 0 times"),
+    (Ascends, "lowers_a_quadratic", "at the start it was"),
+    (LeavesVectors, "every_parameter_is_updated", "the vector is not updated"),
+    (Thaws, "frozen_parameters_stay", "that is not trained is changed"),
+    (OwnRate, "the_learning_rate_is_the_option", r"are \[0.5\], lr is 0.01"),
     (
-        Kind.OPTIMIZER,
         IgnoresTheSchedule,
         "the_schedule_moves_the_learning_rate",
         "the schedule has no effect",
     ),
-    (Kind.OPTIMIZER, Forgets, "resuming_changes_nothing", "takes another way than without stopping"),
-    (Kind.OPTIMIZER, KeepsText, "resuming_changes_nothing", "is a str: no checkpoint can hold it"),
-    (Kind.OPTIMIZER, Jitters, "updates_are_repeatable", "move the matrix differently"),
-    (Kind.HOOK, LooksLikeOne, "takes_part", "it implements none of the hooks"),
-    (Kind.HOOK, MisspeltArgument, "takes_part", "that does not exist"),
-    (Kind.HOOK, Stops, "a_model_trains_with_it", "no parameter moves"),
-    (Kind.HOOK, Explodes, "a_model_trains_with_it", "the loss of update 1 is inf"),
-    (Kind.HOOK, LooksAtValues, "a_model_without_values_will_do", "model_built raised"),
-    (Kind.HOOK, Counts, "resuming_changes_nothing", r"is another .*smallest case: 1"),
-    (Kind.HOOK, KeepsASet, "resuming_changes_nothing", "is a set, which a checkpoint cannot hold"),
+    (Forgets, "resuming_changes_nothing", "takes another way than without stopping"),
+    (KeepsText, "resuming_changes_nothing", "is a str: no checkpoint can hold it"),
+    (Jitters, "updates_are_repeatable", "move the matrix differently"),
+    (LooksLikeOne, "takes_part", "it implements none of the hooks"),
+    (MisspeltArgument, "takes_part", "that does not exist"),
+    (Stops, "a_model_trains_with_it", "no parameter moves"),
+    (Explodes, "a_model_trains_with_it", "the loss of update 1 is inf"),
+    (LooksAtValues, "a_model_without_values_will_do", "model_built raised"),
+    (Counts, "resuming_changes_nothing", r"is another .*smallest case: 1"),
+    (KeepsASet, "resuming_changes_nothing", "is a set, which a checkpoint cannot hold"),
     (
-        Kind.HOOK,
         DrawsFromTheProcess,
         "random_numbers_come_from_its_generator",
         "draw from self.generator",
     ),
-    (Kind.HOOK, ChangesInPlace, "batches_are_replaced_and_not_changed", "it changes the batch in place"),
-    (Kind.HOOK, Averages, "losses_add_up", "are not that of both together"),
+    (ChangesInPlace, "batches_are_replaced_and_not_changed", "it changes the batch in place"),
+    (Averages, "losses_add_up", "are not that of both together"),
     (
-        Kind.HOOK,
         EvaluatesStrangers,
         "evaluated_parameters_fit",
         "'module.head.output.weight' evaluated, which is no",
     ),
-    (Kind.HOOK, ChangesWhatIsTrained, "evaluated_parameters_fit", "it changes head.output.weight"),
+    (ChangesWhatIsTrained, "evaluated_parameters_fit", "it changes head.output.weight"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "mutant", "check", "words"), MUTANTS)
-def test_is_caught(assert_caught, kind, mutant, check, words):
-    assert_caught(mutant, check, words)
-
-
-@pytest.mark.parametrize("kind", [Kind.METRIC, Kind.SCHEDULE, Kind.OPTIMIZER, Kind.HOOK])
-def test_every_check_catches_one(kind):
-    checks = {check.name for check in checks_of(kind)}
-    assert {check for each, _, check, _ in MUTANTS if each is kind} == checks
+test_is_caught, test_every_check_catches_one = mutant_tests(
+    MUTANTS, Kind.METRIC, Kind.SCHEDULE, Kind.OPTIMIZER, Kind.HOOK
+)
 
 
 class SquaresUpwards(MeanSquaredError):  # noqa: N818 (a metric)
@@ -429,7 +415,7 @@ class WrongTags(TagAccuracy):
 
 
 @pytest.mark.parametrize("metric", [SquaresUpwards, WrongTags])
-def test_metrics_are_tried_on_answers_of_their_kind(assert_caught, metric):
+def test_metrics_are_tried_on_answers_of_their_kind(metric):
     assert run(metric.__base__).passed
     assert_caught(metric, "right_predictions_score_best", "though higher is better")
 
