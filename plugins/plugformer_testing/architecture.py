@@ -31,6 +31,7 @@ from plugformer.interfaces import (
     Tokens,
 )
 from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
+from plugformer_testing.probes import gradients
 from plugformer_testing.small_models import MAX_LENGTH, READINGS, Reading, ragged, rows_of, small_model, taken
 from plugformer_testing.subject import Subject
 
@@ -207,13 +208,12 @@ def losses_add_up(subject: Subject, reading: Reading) -> None:
 def nothing_reads_what_it_predicts(subject: Subject, reading: Reading) -> None:
     """No hidden state depends on its own target or a later one."""
     trial = Trial(subject, reading)
-    targets = trial.encoded.targets
-    if reading.level is not Level.NEXT_TOKEN:
-        if isinstance(targets, Ragged):
-            shifted = Ragged(np.where(targets.values == IGNORED, IGNORED, 0), targets.lengths)
-        other = replace(trial.encoded, targets=shifted if isinstance(targets, Ragged) else None)
-        one, two = (trial.model.hidden(trial.batch(encoded=each)) for each in (other, trial.encoded))
-        require_close(one, two, "hidden states change with the targets")
+    targets, blank = trial.encoded.targets, None
+    if isinstance(targets, Ragged):
+        blank = Ragged(np.where(targets.values == IGNORED, IGNORED, 0), targets.lengths)
+    other = replace(trial.encoded, targets=blank)
+    one, two = (trial.model.hidden(trial.batch(encoded=each)) for each in (other, trial.encoded))
+    require_close(one, two, "hidden states change with the targets")
     for row, length in enumerate(reading.outputs):
         alone = taken(trial.encoded, [row])
         states = trial.states(encoded=alone)
@@ -239,11 +239,10 @@ def all_that_is_given_is_read(subject: Subject, reading: Reading) -> None:
 def every_parameter_gets_a_gradient(subject: Subject, reading: Reading) -> None:
     """Every parameter of its model takes part in the loss, and has a finite gradient."""
     trial = Trial(subject, reading)
-    trial.model(trial.batch()).total.backward()
-    for name, parameter in trial.model.named_parameters():
-        if parameter.grad is None:
-            fail(f"{name} gets no gradient: it takes no part in the loss")
-        require_finite(parameter.grad, f"the gradient of {name} is not finite")
+    found = gradients(trial.model, trial.model(trial.batch()).total)
+    for name, _ in trial.model.named_parameters():
+        require(name in found, f"{name} gets no gradient: it takes no part in the loss")
+        require_finite(found[name], f"the gradient of {name} is not finite")
 
 
 @check(READINGS)
@@ -268,19 +267,17 @@ def limits_are_honest(subject: Subject, reading: Reading) -> None:
     """An example with as many tokens as `limits` allows runs where there are just `max_length` positions."""
     trial = Trial(subject, reading, position="learned")
     limits = trial.architecture.limits(MAX_LENGTH, reading.level)
-    cases: list[tuple[int, int]] = []
-    if not reading.inputs:
-        cases.append((0, limits.output))
-    elif not reading.outputs:
-        cases.append((limits.input, 0))
-    else:
+    cases = [(limits.input, limits.output)]
+    if reading.inputs and reading.outputs:  # together they may have less
         longest_output = min(limits.output, limits.together - 1)
-        cases.append((limits.input, min(limits.output, limits.together - limits.input)))
-        cases.append((min(limits.input, limits.together - longest_output), longest_output))
+        cases = [
+            (limits.input, min(limits.output, limits.together - limits.input)),
+            (min(limits.input, limits.together - longest_output), longest_output),
+        ]
     for given, output in cases:
-        sound = max(given, output) > 0 <= min(given, output)
+        inputs, outputs = (given,) * bool(reading.inputs), (output,) * bool(reading.outputs)
+        sound = max(inputs + outputs) > 0 <= min(inputs + outputs)
         require(sound, f"limits are {limits}: no example has so few tokens")
-        inputs, outputs = (given,) if reading.inputs else (), (output,) if reading.outputs else ()
         longest = replace(reading, inputs=inputs, outputs=outputs)
         try:
             trial.model(trial.batch(encoded=longest.encoded()))

@@ -91,16 +91,13 @@ def _chosen(registry: Registry, what: str | None) -> list[Entry]:
         return usable
     if broken := [entry for entry in entries if entry.state is State.QUARANTINED]:
         raise RegistryError(f"{broken[0].owner} is quarantined: {broken[0].cause}")
-    raise _unknown_distribution(str(what), registry)
-
-
-def _unknown_distribution(what: str, registry: Registry) -> RegistryError:
-    """Returns an error that suggests a component where its name, or its kind, was given alone."""
-    distributions = sorted({entry.distribution for entry in registry.entries()})
-    so_called = (f"{each.kind}/{each.name}" for each in registry.entries() if what in (each.name, each.kind))
-    component = next(so_called, None)
-    meant = f" (did you mean {component!r}?)" if component else nearest(what, distributions)
-    return RegistryError(
+    # A component may be meant whose name, or whose kind, was given alone.
+    offered = registry.entries()
+    components = (f"{each.kind}/{each.name}" for each in offered if what in (each.name, each.kind))
+    distributions = sorted({entry.distribution for entry in offered})
+    component = next(components, None)
+    meant = f" (did you mean {component!r}?)" if component else nearest(str(what), distributions)
+    raise RegistryError(
         f"no distribution {what!r} offers components{meant}\n"
         f"known: {', '.join(distributions)}; a single component is written KIND/NAME"
     )

@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,17 +17,14 @@ from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
 if TYPE_CHECKING:
-    from datasets import DatasetDict, IterableDataset, IterableDatasetDict
+    from datasets import DatasetDict, IterableDataset
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(tuple[Column, ...]):
     """Columns that a type of task may ask for."""
 
-    columns: tuple[Column, ...]
-
     def __str__(self) -> str:
-        return ", ".join(column.name for column in self.columns if not column.optional)
+        return ", ".join(column.name for column in self if not column.optional)
 
 
 _TEXT = Column("text", "text", "input", tokenizer="source")
@@ -83,8 +79,8 @@ def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
     """
     classes = set()
     for name, split in ((str(each), split) for each, split in _loaded(subject, asked).items()):
-        present = [column for column in asked.columns if column.name in split.column_names]
-        missing = [column.name for column in asked.columns if not column.optional and column not in present]
+        present = [column for column in asked if column.name in split.column_names]
+        missing = [column.name for column in asked if not column.optional and column not in present]
         require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
         for column in present:
             if column.holds == "label":
@@ -104,8 +100,8 @@ def what_loads_has_no_problems(subject: Subject, asked: Columns) -> None:
     """Before it reads, it finds nothing wrong with options with which it loads."""
     _loaded(subject, asked)
     data = subject.create()
-    data.check_columns(asked.columns)
-    found = list(data.problems(asked.columns))
+    data.check_columns(asked)
+    found = list(data.problems(asked))
     require(not found, f"problems finds {found[:1]}, but load reads the examples")
 
 
@@ -113,7 +109,7 @@ def what_loads_has_no_problems(subject: Subject, asked: Columns) -> None:
 def loading_is_repeatable(subject: Subject, asked: Columns) -> None:
     """Loaded again, by another object, every split holds the same examples in the same order."""
     first = _loaded(subject, asked)
-    second = subject.create().load(asked.columns)
+    second = subject.create().load(asked)
     require(list(first) == list(second), "loaded again, there are other splits")
     for name, split in first.items():
         for column in split.column_names:
@@ -124,12 +120,15 @@ def loading_is_repeatable(subject: Subject, asked: Columns) -> None:
 
 @check(TYPES)
 def a_stream_has_the_same_examples(subject: Subject, asked: Columns) -> None:
-    """Streamed, every split has the examples that load gives, and goes on exactly from a saved state."""
+    """Streamed, every split has the examples that load gives, and goes on exactly from a saved state.
+
+    Data may refuse to stream what they load, such as classes that nobody has named.
+    """
     splits = _loaded(subject, asked)
-    streams, again = (_streamed(subject, asked) for _ in range(2))
+    streams, again = (subject.create().stream(asked) for _ in range(2))
     require(list(streams) == list(splits), f"streamed, the splits are {list(streams)}, not {list(splits)}")
     for name, split in splits.items():
-        columns = [column.name for column in asked.columns if column.name in split.column_names]
+        columns = [column.name for column in asked if column.name in split.column_names]
         expected = [{column: row[column] for column in columns} for row in islice(split, _STREAMED)]
         rows, half = _sound(streams[name], columns), len(expected) // 2
         found = list(islice(rows, half))
@@ -148,7 +147,7 @@ def version_is_repeatable(subject: Subject) -> None:
     data: Data = subject.create()
     for asked in TYPES:
         with suppress(ConfigurationError, DataError):
-            data.load(asked.columns)
+            data.load(asked)
     if data.version() != version:
         fail(f"after loading, the version is {data.version()!r} instead of {version!r}")
     with TemporaryDirectory() as folder:
@@ -168,7 +167,7 @@ def _loaded(subject: Subject, asked: Columns) -> "DatasetDict":
     def load() -> "DatasetDict | str":
         data: Data = subject.create()
         try:
-            return data.load(asked.columns)
+            return data.load(asked)
         except (ConfigurationError, DataError) as refusal:
             return str(refusal)
 
@@ -176,19 +175,6 @@ def _loaded(subject: Subject, asked: Columns) -> "DatasetDict":
     if isinstance(splits, str):
         raise NotApplicable(splits)
     return splits
-
-
-def _streamed(subject: Subject, asked: Columns) -> "IterableDatasetDict":
-    """Returns the streams of new data.
-
-    Raises:
-        NotApplicable: The component cannot stream what it loads, such as classes that nobody has named.
-    """
-    data: Data = subject.create()
-    try:
-        return data.stream(asked.columns)
-    except ConfigurationError as refusal:
-        raise NotApplicable(str(refusal)) from refusal
 
 
 def _sound(stream: "IterableDataset", columns: Sequence[str]) -> Iterator[dict[str, Any]]:

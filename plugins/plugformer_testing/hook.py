@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,20 +37,20 @@ class Training:
         self.hook: Hook = subject.create()
         self.manager = HookManager([], lambda _: None, {subject.entry.name: self.hook})
         task, model = subject.once("classifier", _classifier)
-        self.examples = task.split()
-        self.model = copy.deepcopy(model).to(device)
-        self.run = Run(
-            Path(),
-            Task.model_construct(training=Settings()),
-            self.model,
-            steps=2 * UPDATES,
-            epoch_steps=UPDATES,
-        )
-        self.manager.ask("model_built", run=self.run)
+        self.examples, self.model = task.split(), copy.deepcopy(model).to(device)
+        settings = Task.model_construct(training=Settings())
+        self.run = Run(Path(), settings, self.model, steps=2 * UPDATES, epoch_steps=UPDATES)
+        self.ask("model_built")
         learning = [each for each in self.model.parameters() if each.requires_grad]
         require(bool(learning), "it leaves nothing to be trained")
         self.optimizer = torch.optim.SGD(learning, lr=0.1, momentum=0.9)
         self.step = 0
+
+    def ask(self, hook: str, *place: int, **given: Any) -> Any:
+        """Calls a hook; where it may draw, its generator stands where the place begins, as in training."""
+        if place:
+            self.manager.seed(1, hook, *place)
+        return self.manager.ask(hook, run=self.run, **given)
 
     def batch(self, number: int) -> Batch:
         """Returns one of the batches of an update: three texts and their labels."""
@@ -64,37 +65,32 @@ class Training:
         for number, batch in enumerate(batches, start=1):
             loss = self.loss(batch, number)
             (loss.total / targets + loss.auxiliary / 2).backward()
-        self.manager.seed(1, "optimizer_step", self.step)
-        self.manager.ask(
-            "optimizer_step", run=self.run, model=self.model, optimizer=self.optimizer, step=self.step
-        )
+        self.ask("optimizer_step", self.step, model=self.model, optimizer=self.optimizer, step=self.step)
         self.optimizer.zero_grad()
         return loss
 
     def changed(self, batch: Batch, number: int = 1) -> Batch:
         """Returns a batch as the hook has it."""
-        self.manager.seed(1, "training_batch", self.step, number)
-        changed: Batch = self.manager.ask("training_batch", run=self.run, batch=batch, step=self.step)
+        changed: Batch = self.ask("training_batch", self.step, number, batch=batch, step=self.step)
         return changed
 
     def loss(self, batch: Batch, number: int = 1) -> Loss:
         """Returns the loss of a batch as the hook has it."""
-        self.manager.seed(1, "training_loss", self.step, number)
-        loss: Loss = self.manager.ask("training_loss", run=self.run, model=self.model, batch=batch)
+        loss: Loss = self.ask("training_loss", self.step, number, model=self.model, batch=batch)
         return loss
 
-    def evaluated(self) -> Mapping[str, Tensor] | None:
+    def evaluated(self) -> Mapping[str, Tensor]:
         """Returns the values that the hook wants evaluated."""
-        found: Mapping[str, Tensor] | None = self.manager.ask(
-            "evaluated_parameters", run=self.run, model=self.model
-        )
-        return found
+        return self.ask("evaluated_parameters", model=self.model) or {}
 
     def values(self) -> dict[str, Tensor]:
         """Returns the parameters, and beside them what is evaluated."""
-        own = {name: each.detach().clone() for name, each in self.model.named_parameters()}
-        wanted = {f"evaluated {name}": value.clone() for name, value in (self.evaluated() or {}).items()}
-        return own | wanted
+        wanted = {f"evaluated {name}": value.clone() for name, value in self.evaluated().items()}
+        return self.parameters() | wanted
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Returns copies of the parameters."""
+        return {name: each.detach().clone() for name, each in self.model.named_parameters()}
 
 
 def _classifier() -> tuple[SmallTask, Model]:
@@ -161,17 +157,13 @@ def random_numbers_come_from_its_generator(subject: Subject) -> None:
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)
-        before = torch.get_rng_state(), random.getstate(), str(np.random.get_state())
+        before = _generators()
         trainings.append(training := Training(subject))
         for _ in range(2):
             training.update()
         training.evaluated()
-        require(
-            torch.equal(before[0], torch.get_rng_state())
-            and before[1] == random.getstate()
-            and before[2] == str(np.random.get_state()),
-            "it draws from a generator of the whole process: draw from self.generator",
-        )
+        message = "it draws from a generator of the whole process: draw from self.generator"
+        require(_generators() == before, message)
     _require_same(trainings[0], trainings[1], "in a second training")
 
 
@@ -203,14 +195,18 @@ def evaluated_parameters_fit(subject: Subject) -> None:
     """What it wants evaluated has names and shapes of parameters, and leaves these as they are."""
     training = Training(subject)
     training.update()
-    own = {name: each.detach().clone() for name, each in training.model.named_parameters()}
-    wanted = training.evaluated() or {}
-    for name, value in wanted.items():
+    own = training.parameters()
+    for name, value in training.evaluated().items():
         require(name in own, f"it wants {name!r} evaluated, which is no parameter: {', '.join(own)}")
         if value.shape != own[name].shape:
             fail(f"its value of {name} has shape {tuple(value.shape)}, expected {tuple(own[name].shape)}")
-    for name, each in training.model.named_parameters():
-        require(torch.equal(each, own[name]), f"asked what to evaluate, it changes {name}: return values")
+    for name, value in training.parameters().items():
+        require(torch.equal(value, own[name]), f"asked what to evaluate, it changes {name}: return values")
+
+
+def _generators() -> tuple[object, ...]:
+    """Returns the states of the generators of the whole process."""
+    return torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state())
 
 
 def _require_same(one: Training, other: Training, when: str) -> None:

@@ -4,21 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import cast
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import (
-    Answer,
-    LikelihoodMetric,
-    Metric,
-    OutputMetric,
-    SourceMetric,
-    Value,
-    as_text,
-)
+from plugformer.interfaces import Answer, Metric, OutputMetric, SourceMetric, Value, as_text
 from plugformer_testing.check import check, fail, require
 from plugformer_testing.subject import Subject
 
@@ -35,21 +27,6 @@ class Scored:
     name: str
     predictions: tuple[Value, ...]
     references: tuple[tuple[Value, ...], ...]
-
-    def texts(self) -> tuple[list[Value], list[list[Value]]]:
-        """Returns the arguments of a metric of outputs."""
-        return list(self.predictions), [list(each) for each in self.references]
-
-    def with_sources(self) -> tuple[list[str], list[Value], list[list[Value]]]:
-        """Returns the arguments of a metric of outputs beside their sources."""
-        return [as_text(each[0]) for each in self.references], *self.texts()
-
-    def likelihoods(self) -> tuple[Float[ndarray, " examples"], Int[ndarray, " n"], Int[ndarray, " n"]]:
-        """Returns the arguments of a metric of likelihoods: log-probabilities, targets, correct targets."""
-        pairs = zip(self.predictions, self.references, strict=True)
-        right = np.array([prediction in references for prediction, references in pairs])
-        targets = np.array([len(as_text(references[0]).split()) for references in self.references])
-        return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
 
     def part(self, number: int) -> "Scored":
         """Returns one of the examples."""
@@ -172,28 +149,34 @@ def any_joint_reference_counts(subject: Subject, place: int) -> None:
 def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored) -> None:
     """A signature is one line of text; a table has a whole number for each column in every row."""
     metric: Metric = subject.create()
-    signature, table = "", None
-    if isinstance(metric, OutputMetric):
-        texts = _own(metric, case).texts()
-        signature, table = metric.signature(texts[1]), metric.table(*texts)
-    elif isinstance(metric, SourceMetric):
-        table = metric.table(*_own(metric, case).with_sources())
+    given = _given(metric, case)
+    signature = metric.signature(given[1]) if isinstance(metric, OutputMetric) else ""
     if not (isinstance(signature, str) and len(signature.splitlines()) <= 1):
         fail(f"the signature {signature!r} is not one line of text")
-    for name, numbers in ({} if table is None else table.rows).items():
+    table = metric.table(*given) if isinstance(metric, OutputMetric | SourceMetric) else None
+    for name, numbers in table.rows.items() if table else ():
         fits = table is not None and len(numbers) == len(table.columns)
         if not (fits and all(type(number) is int for number in numbers)):
             fail(f"the table's row {name!r} is {numbers}, expected a whole number for each column")
 
 
-def _statistics(metric: Metric, case: Scored) -> Float[ndarray, "examples statistics"]:
-    """Returns the statistics of a metric of any family."""
+def _given(metric: Metric, case: Scored) -> tuple[Any, ...]:
+    """Returns a case as a metric of its family is given it."""
     case = _own(metric, case)
+    predictions, references = list(case.predictions), [list(each) for each in case.references]
+    firsts = [as_text(each[0]) for each in references]
     if isinstance(metric, OutputMetric):
-        return metric.statistics(*case.texts())
+        return predictions, references
     if isinstance(metric, SourceMetric):
-        return metric.statistics(*case.with_sources())
-    return cast("LikelihoodMetric", metric).statistics(*case.likelihoods())
+        return firsts, predictions, references
+    right = np.array([each in right for each, right in zip(predictions, references, strict=True)])
+    targets = np.array([len(text.split()) for text in firsts])
+    return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
+
+
+def _statistics(metric: Any, case: Scored) -> Float[ndarray, "examples statistics"]:
+    found: ndarray = metric.statistics(*_given(metric, case))
+    return found
 
 
 def _score(metric: Metric, case: Scored) -> float:
@@ -206,10 +189,10 @@ def _same(one: float, other: float) -> bool:
 
 def _own(metric: Metric, case: Scored) -> Scored:
     """Returns a case with answers of the metric's kind in place of the sentences: its own, if it has some."""
-    own = metric.check_examples or next(
-        (EXAMPLES_OF[each] for each in sorted(metric.accepts) if each in EXAMPLES_OF), ()
-    )
-    if not own or (not metric.check_examples and metric.accepts & {Answer.TEXT, Answer.LABEL}):
+    own = metric.check_examples
+    if not own and not metric.accepts & {Answer.TEXT, Answer.LABEL}:
+        own = next((EXAMPLES_OF[each] for each in sorted(metric.accepts) if each in EXAMPLES_OF), ())
+    if not own:
         return case
     examples = list(islice(cycle(own), len(REFERENCES)))
     first, wrong_one = examples[0]
@@ -217,7 +200,5 @@ def _own(metric: Metric, case: Scored) -> Scored:
     answers: dict[Value, Value] = {OTHER: wrong_one, "": nothing}
     for (right,), wrong, (own_right, own_wrong) in zip(REFERENCES, WRONG, examples, strict=True):
         answers |= {right: own_right, wrong: own_wrong}
-    predictions = tuple(answers[each] for each in case.predictions)
-    return Scored(
-        case.name, predictions, tuple(tuple(answers[text] for text in each) for each in case.references)
-    )
+    references = tuple(tuple(answers[text] for text in each) for each in case.references)
+    return Scored(case.name, tuple(answers[each] for each in case.predictions), references)

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from jaxtyping import config
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.model import draw_own_values, refuse_hidden_values
@@ -27,6 +27,7 @@ from plugformer_testing.check import (
     require_finite,
 )
 from plugformer_testing.exercise import exercise
+from plugformer_testing.probes import gradients
 from plugformer_testing.subject import PLACES, Subject
 
 
@@ -112,17 +113,17 @@ def initial_values_follow_the_seed(subject: Subject) -> None:
 def every_parameter_gets_a_gradient(subject: Subject) -> None:
     """Every parameter that is trained takes part in the output."""
     module = subject.perturbed().train()
-    gradients = _gradients(module, exercise(subject, module))
+    found = gradients(module, exercise(subject, module))
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            require(name in gradients, f"{name} gets no gradient: it takes no part in the output")
+            require(name in found, f"{name} gets no gradient: it takes no part in the output")
 
 
 @check()
 def gradients_are_finite(subject: Subject) -> None:
     """No gradient is NaN or infinite."""
     module = subject.perturbed().train()
-    for name, gradient in _gradients(module, exercise(subject, module)).items():
+    for name, gradient in gradients(module, exercise(subject, module)).items():
         require_finite(gradient, f"the gradient of {name} is not finite")
 
 
@@ -189,17 +190,17 @@ def compiles(subject: Subject) -> None:
         raise NotApplicable("jaxtyping checks types at run time, which no compiler can trace; turn it off")
     module = subject.perturbed(torch.float32)
     expected = exercise(subject, module, torch.float32)
-    gradients = _gradients(module, expected)
+    expected_gradients = gradients(module, expected)
     with _quiet_compiler():
         compiled = torch.compile(partial(exercise, subject, module, torch.float32), backend="aot_eager")
         try:
             actual = compiled()
-            compiled_gradients = _gradients(module, actual)
+            compiled_gradients = gradients(module, actual)
         except Exception as error:  # the compiler has many
             reason = (str(error).strip().splitlines() or ["no message"])[0]
             fail(f"torch.compile fails: {type(error).__name__}: {reason}")
     require_close(actual, expected, "compiled, it computes something else", tolerance=1e-4)
-    for name, gradient in gradients.items():
+    for name, gradient in expected_gradients.items():
         require_close(
             compiled_gradients[name], gradient, f"compiled, {name} has another gradient", tolerance=1e-3
         )
@@ -233,15 +234,6 @@ def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     size = expected.abs().mean().item()
     if not error <= tolerance * size + 1e-6:
         fail(f"in {name} its output is off by {error / max(size, 1e-9):.0%} of its size")
-
-
-def _gradients(module: nn.Module, output: Tensor) -> dict[str, Tensor]:
-    """Returns the gradients that parameters get from a sum in which no two values count the same."""
-    module.zero_grad()
-    if output.requires_grad:
-        weights = torch.linspace(0.5, 1.5, output.numel(), dtype=output.dtype)
-        (output * weights.view(output.shape)).sum().backward()
-    return {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
 
 
 @contextmanager

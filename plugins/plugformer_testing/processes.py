@@ -8,12 +8,11 @@ import importlib.util
 import inspect
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import reduce
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from plugformer.interfaces import Data, Tokenizer
@@ -68,7 +67,15 @@ def in_another_process(subject: Subject, file: Path, texts: Sequence[str] = ()) 
 def main() -> None:
     """Imports the class and makes the component; trains and saves a tokenizer, writes the version of data."""
     order: dict[str, Any] = json.load(sys.stdin)
-    cls: Any = reduce(getattr, order["class"].split("."), _module(order["module"], order["file"]))
+    try:
+        importlib.import_module(order["module"])
+    except ImportError:  # its name is known to the calling process alone
+        spec = importlib.util.spec_from_file_location(order["module"], order["file"])
+        if spec is None or spec.loader is None:
+            raise
+        sys.modules[order["module"]] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    cls: Any = pkgutil.resolve_name(f"{order['module']}:{order['class']}")
     component: Tokenizer | Data = cls(**checked_options(cls, order["options"], order["class"]))
     file = Path(order["save"])
     if isinstance(component, Data):
@@ -76,20 +83,6 @@ def main() -> None:
     else:
         component.train(iter(order["texts"]))
         component.save(file)
-
-
-def _module(name: str, file: str) -> ModuleType:
-    """Imports a module by its name or, if that is known to the calling process alone, from its file."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        spec = importlib.util.spec_from_file_location(name, file)
-        if spec is None or spec.loader is None:
-            raise
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The contract of schedules: see plugformer.interfaces.schedule."""
 
 import math
+from collections.abc import Iterable
 
 from plugformer.interfaces import Schedule
 from plugformer_testing.check import check, fail, require
@@ -15,10 +16,7 @@ WIDTH = 64
 @check(LENGTHS)
 def factors_are_numbers(subject: Subject, steps: int) -> None:
     """Every update's factor is finite and not negative."""
-    for step, factor in enumerate(_curve(subject.create(), steps), start=1):
-        if not (isinstance(factor, (int, float)) and math.isfinite(factor)):
-            fail(f"the factor of update {step} of {steps} is {factor!r}, expected a finite number")
-        require(factor >= 0, f"the factor of update {step} of {steps} is {factor:g}: it is negative")
+    _require_numbers(subject.create(), range(1, steps + 1), steps, WIDTH)
 
 
 @check((2, 7, 1000))
@@ -44,11 +42,16 @@ def factors_depend_on_the_arguments_alone(subject: Subject, steps: int) -> None:
 @check((1, 8, 64, 1024))
 def any_width_works(subject: Subject, width: int) -> None:
     """Factors are finite for models of any width."""
-    schedule: Schedule = subject.create()
-    for step in (1, 50, 100):
-        factor = schedule.factor(step, steps=100, width=width)
-        if not (math.isfinite(factor) and factor >= 0):
-            fail(f"the factor of update {step} is {factor!r} for a model of width {width}")
+    _require_numbers(subject.create(), (1, 50, 100), 100, width)
+
+
+def _require_numbers(schedule: Schedule, updates: Iterable[int], steps: int, width: int) -> None:
+    for step in updates:
+        factor = schedule.factor(step, steps=steps, width=width)
+        what = f"the factor of update {step} of {steps}, for a model of width {width}, is {factor!r}"
+        if not (isinstance(factor, (int, float)) and math.isfinite(factor)):
+            fail(f"{what}, expected a finite number")
+        require(factor >= 0, f"{what}: it is negative")
 
 
 def _curve(schedule: Schedule, steps: int) -> list[float]:

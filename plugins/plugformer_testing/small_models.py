@@ -12,10 +12,10 @@ from plugformer.configuration import Task
 from plugformer.interfaces import IGNORED, Architecture, Encoded, Level, Model, Ragged, Sizes
 from plugformer.model import Builder, initialize
 from plugformer.registry import Kind, Registry
-from plugformer_testing.subject import OUTPUTS
+from plugformer_testing.subject import MODEL, OUTPUTS
 
 VOCABULARY = 13
-MAX_LENGTH = 16
+MAX_LENGTH = MODEL.max_length
 
 HEADS = {Level.NEXT_TOKEN: "language_model", Level.TOKEN: "token_classifier", Level.SEQUENCE: "classifier"}
 """A built-in head for each level."""
@@ -43,24 +43,10 @@ def small_model(
         registry: Has the parts; what is installed if None.
     """
     block = {"name": "-"}
-    task = Task.model_validate(
-        {
-            "type": block,
-            "data": block,
-            "tokenizer": block,
-            "model": {
-                "architecture": block,
-                "head": head or HEADS[level],
-                "position": position,
-                "max_length": max_length,
-                "width": 24,
-                "heads": 4,
-                "ffn_width": 20,
-                "layers": 2,
-                "dropout": 0.0,
-            },
-        }
-    )
+    sizes_of_parts = {name: value for name, value in vars(MODEL).items() if name != "place"}
+    parts = {"architecture": block, "head": head or HEADS[level], "position": position, "layers": 2}
+    settings = {**sizes_of_parts, **parts, "max_length": max_length}
+    task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": settings})
     registry = registry or Registry.discover()
     model = architecture.build(Builder(task, architecture, registry), sizes, level)
     initialize(model, 1, registry.create(Kind.INITIALIZATION, task.model.initialization.name))

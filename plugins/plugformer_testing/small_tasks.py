@@ -21,7 +21,7 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer.model import reads
-from plugformer.registry import Entry, Kind, Registry, State
+from plugformer.registry import Kind, Registry, State
 from plugformer_testing.check import Violation, fail
 from plugformer_testing.small_models import small_model
 
@@ -172,7 +172,8 @@ class SmallTask:
         Raises:
             Violation: None does.
         """
-        for entry in sorted(self._registry.entries(kind), key=_built_in_first):
+        entries = self._registry.entries(kind)
+        for entry in sorted(entries, key=lambda each: (each.distribution != "plugformer", each.name)):
             name = f"{entry.distribution}:{entry.name}"
             if entry.state is not State.QUARANTINED and fits(self._registry.load(kind, name)):
                 return name
@@ -184,10 +185,6 @@ class SmallTask:
         with evaluating(model):
             batch = split.batch(range(len(split)))
             return self.task_type.answer(model, batch, self.known.tokenizers, n_best)
-
-
-def _built_in_first(entry: Entry) -> tuple[bool, str]:
-    return entry.distribution != "plugformer", entry.name
 
 
 def _training_data(task_type: TaskType, examples: Examples) -> Dataset:

@@ -119,9 +119,9 @@ class Subject:
         Raises:
             ConfigurationError: It refuses them all.
         """
-        served = [self.at(place) for place in places if self._refusal(place) is None]
-        if not served and (refusal := self._refusal(places[-1])):
-            raise refusal
+        served = [self.at(place) for place in places if self._serves(place)]
+        if not served:
+            self.at(places[-1]).create()  # raises its refusal
         if self.kind is Kind.ATTENTION:
             served += [reader for each in served for reader in self._readers(each.place)]
         return served
@@ -131,7 +131,7 @@ class Subject:
 
         def find() -> list[Subject]:
             higher = (replace(place, layer=layer, layers=_DEEP) for layer in range(1, _DEEP))
-            served = [self.at(each) for each in higher if self._refusal(each) is None]
+            served = [self.at(each) for each in higher if self._serves(each)]
             with torch.device("meta"):
                 return [each for each in served if isinstance(each.create(), SharedState)]
 
@@ -143,22 +143,20 @@ class Subject:
         if self.fixed is not None:
             return self.fixed
         places = (self.model.place, *PLACES)
-        return next((place for place in places if self._refusal(place) is None), self.model.place)
+        return next((place for place in places if self._serves(place)), self.model.place)
 
-    def _refusal(self, place: Place) -> ConfigurationError | None:
-        """Returns the component's refusal of a place, or None; other errors are for whoever constructs it."""
+    def _serves(self, place: Place) -> bool:
+        """Returns whether it does not refuse a place; other errors are for whoever constructs it."""
 
-        def refusal() -> ConfigurationError | None:
+        def constructed() -> bool:
             try:
                 with torch.device("meta"):
                     self.at(place).create()
-            except ConfigurationError as error:
-                return error
-            except Exception:
-                return None
-            return None
+            except Exception as error:
+                return not isinstance(error, ConfigurationError)
+            return True
 
-        return self.once(("refusal", place), refusal)
+        return self.once(("serves", place), constructed)
 
     def create(self, **sizes: Any) -> Any:
         """Constructs the component.

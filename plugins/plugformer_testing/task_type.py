@@ -20,6 +20,7 @@ from plugformer.interfaces import (
     TaskType,
 )
 from plugformer_testing.check import check, fail, is_list_of_text, require, require_finite
+from plugformer_testing.probes import gradients
 from plugformer_testing.small_models import rows_of, taken
 from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
@@ -219,10 +220,8 @@ def a_model_learns_from_it(subject: Subject) -> None:
     loss = model(split.batch(range(len(split))))
     require(int(loss.targets) > 0, "there is nothing to be predicted")
     require_finite(loss.total, "the loss is not finite")
-    loss.total.backward()
-    for name, parameter in model.named_parameters():
-        if parameter.grad is not None:
-            require_finite(parameter.grad, f"the gradient of {name} is not finite")
+    for name, gradient in gradients(model, loss.total).items():
+        require_finite(gradient, f"the gradient of {name} is not finite")
 
 
 @check()

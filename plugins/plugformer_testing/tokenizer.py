@@ -4,8 +4,7 @@ import itertools
 import json
 import tempfile
 import unicodedata
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -113,8 +112,8 @@ def decoded_text_is_stable(subject: Subject, text: Text) -> None:
 def pieces_make_the_text(subject: Subject, text: Text) -> None:
     """A row reads as its tokens' pieces do, one after the other: patterns are spelled with them."""
     tokenizer, row = trained(subject), encoded(subject, text)
-    first, later = (
-        subject.once(("pieces", at), partial(tokenizer.token_bytes, at_start=at)) for at in (True, False)
+    first, later = subject.once(
+        "pieces", lambda: [tokenizer.token_bytes(at_start=at_start) for at_start in (True, False)]
     )
     if not len(first) == len(later) == tokenizer.size:
         fail(f"{tokenizer.size} tokens have {len(first)} first and {len(later)} later pieces")
@@ -179,43 +178,40 @@ def trained_twice_is_the_same(subject: Subject) -> None:
 @check()
 def trained_in_another_process_is_the_same(subject: Subject) -> None:
     """The same texts give the same numbers in another process, with other hash seeds and threads."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "tokenizer.json")
-        in_another_process(subject, file, TRAINING)
-        loaded: Tokenizer = subject.create()
-        loaded.load(file)
+    loaded = _loaded(subject, lambda file: in_another_process(subject, file, TRAINING))
     _require_same(loaded, trained(subject), "trained in another process")
 
 
 @check()
 def saved_and_loaded_is_the_same(subject: Subject) -> None:
     """Saved as JSON and loaded into a new object, a tokenizer encodes and decodes the same."""
-    tokenizer, loaded = trained(subject), subject.create()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "tokenizer.json")
+    tokenizer = trained(subject)
+
+    def save(file: Path) -> None:
         tokenizer.save(file)
         require(file.is_file(), "save writes no file at the path that it is given")
         try:
             json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             fail(f"what save writes is not JSON: {error}")
-        loaded.load(file)
-    _require_same(loaded, tokenizer, "saved and loaded")
+
+    _require_same(_loaded(subject, save), tokenizer, "saved and loaded")
 
 
 @check(("missing", "", "{", "[]", "\x00\xff"))
 def broken_files_are_refused(subject: Subject, content: str) -> None:
     """Loading a file that is missing or damaged is a RunError."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "tokenizer.json")
+
+    def write(file: Path) -> None:
         if content != "missing":
             file.write_bytes(content.encode("latin-1"))
-        try:
-            subject.create().load(file)
-        except RunError:
-            return
-        except Exception as error:
-            fail(f"loading such a file raises {type(error).__name__}, expected plugformer.errors.RunError")
+
+    try:
+        _loaded(subject, write)
+    except RunError:
+        return
+    except Exception as error:
+        fail(f"loading such a file raises {type(error).__name__}, expected plugformer.errors.RunError")
     fail("loading such a file raises nothing, expected plugformer.errors.RunError")
 
 
@@ -247,6 +243,16 @@ def _train(subject: Subject, texts: Sequence[str]) -> Tokenizer:
     tokenizer: Tokenizer = subject.create()
     tokenizer.train(iter(texts))
     return tokenizer
+
+
+def _loaded(subject: Subject, write: Callable[[Path], None]) -> Tokenizer:
+    """Returns a new object that has loaded what was written to a file."""
+    loaded: Tokenizer = subject.create()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "tokenizer.json")
+        write(file)
+        loaded.load(file)
+    return loaded
 
 
 def _require_same(tokenizer: Tokenizer, expected: Tokenizer, how: str) -> None:
