@@ -122,10 +122,8 @@ def every_level_builds(subject: Subject) -> None:
         trial = Trial(subject, reading)
         model = trial.model
         require(isinstance(getattr(model, "head", None), Head), f"its model for {level} has no head")
-        require(
-            set(model.stacks) == set(declared),
-            f"its model for {level} has the stacks {sorted(model.stacks)}, it declares {sorted(declared)}",
-        )
+        what = f"its model for {level} has the stacks {sorted(model.stacks)}"
+        require(set(model.stacks) == set(declared), f"{what}, it declares {sorted(declared)}")
         if level is Level.NEXT_TOKEN:
             _require_generative(model)
         require_finite(model(trial.batch()).total, f"the loss of a model for {level} is not finite")
@@ -163,10 +161,8 @@ def targets_are_those_of_the_examples(subject: Subject, case: tuple[Reading, Sid
         expected = _expected(encoded)
     require(found == expected, f"the targets are {found}, expected {expected}")
     hidden = trial.model.hidden(batch)
-    require(
-        hidden.shape[:2] == real.shape,
-        f"there are hidden states of shape {tuple(hidden.shape)}, and targets ask for {tuple(real.shape)}",
-    )
+    what = f"there are hidden states of shape {tuple(hidden.shape)}"
+    require(hidden.shape[:2] == real.shape, f"{what}, and targets ask for {tuple(real.shape)}")
 
 
 @check(READINGS)

@@ -33,11 +33,9 @@ def shown_weights_respect_the_mask(subject: Subject, layout: Layout) -> None:
         collector = Collector()
         reader.read(subject.tokens(batch, length), observer=collector)
         for weights in _weights(collector):
-            require(
-                weights.dim() == 4 and weights.shape[0] == batch and weights.shape[2:] == (length, length),
-                f"recorded weights have shape {tuple(weights.shape)}, "
-                f"expected ({batch}, maps, {length}, {length})",
-            )
+            fits = weights.dim() == 4 and len(weights) == batch and weights.shape[2:] == (length, length)
+            said = f"recorded weights have shape {tuple(weights.shape)}"
+            require(fits, f"{said}, expected ({batch}, maps, {length}, {length})")
             at_real = weights.masked_fill(~real[:, None, :, None], 0.0)
             require(bool(at_real.isfinite().all()), "recorded weights are not finite")
             if not (at_real.masked_fill(allowed, 0.0).abs() < 1e-9).all():

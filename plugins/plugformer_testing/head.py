@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from plugformer.interfaces import Answer, Head
 from plugformer.model import draw_own_values
-from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
+from plugformer_testing.check import check, fail, require, require_close, require_finite
 from plugformer_testing.layout import FULL, LAYOUTS, PADDED, Layout
 from plugformer_testing.subject import OUTPUTS, Subject
 
@@ -77,9 +77,8 @@ def padding_does_not_count(subject: Subject, layout: Layout) -> None:
     (gradient,) = torch.autograd.grad(loss, changed)
     require(bool((gradient[~real].abs() < 1e-9).all()), "the loss has a gradient at padding")
     if not by_token:
-        require_close(
-            head.logits(changed, real), head.logits(hidden, real), "the prediction changes with the padding"
-        )
+        expected, found = (head.logits(each, real) for each in (hidden, changed))
+        require_close(found, expected, "the prediction changes with what stands at padding")
 
 
 @check((PADDED[0], PADDED[1], PADDED[2], PADDED[3]))
@@ -94,13 +93,10 @@ def the_loss_adds_up(subject: Subject, layout: Layout) -> None:
     for axis in axes:
         chunks = [part.tensor_split([1], dim=axis) for part in (hidden, targets, real)]
         parts = [head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
-        total, number = sum(loss for loss, _ in parts), sum(int(each) for _, each in parts)
-        name = ("batch", "length")[axis]
-        if number != int(count):
-            fail(f"counts of chunks of the {name} do not add up: {number}, not {int(count)}")
-        require_close(
-            torch.as_tensor(total), whole, f"losses of chunks of the {name} do not add up: it must be a sum"
-        )
+        total, number = (torch.stack(each).sum() for each in zip(*parts, strict=True))
+        chunks_of = f"chunks of the {('batch', 'length')[axis]} do not add up"
+        require(int(number) == int(count), f"counts of {chunks_of}: {int(number)}, not {int(count)}")
+        require_close(total, whole, f"losses of {chunks_of}: it must be a sum")
 
 
 @check()
@@ -109,10 +105,9 @@ def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     head, (hidden, targets, real), by_token = _case(subject, FULL[1])
     loss, count = head.loss(hidden, targets, torch.zeros_like(real))
     require_finite(loss, "the loss without any real token is not finite")
-    if by_token and (float(loss), int(count)) != (0, 0):
-        fail(
-            f"without a real target the loss is {float(loss):g} over {int(count)} targets, expected 0 over 0"
-        )
+    said = f"the loss is {float(loss):g} over {int(count)} targets"
+    nothing = (float(loss), int(count)) == (0, 0)
+    require(nothing or not by_token, f"without a real target {said}, expected 0 over 0")
 
 
 @check(LAYOUTS)
@@ -126,16 +121,14 @@ def likelihoods_are_those_of_the_loss(subject: Subject, layout: Layout) -> None:
     found = head.likelihoods(hidden, targets, real)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
         require(values.shape == (len(real),), f"{name} of {len(real)} examples are {tuple(values.shape)}")
-    require_close(
-        -found.log_probabilities.double().sum(), loss.double(), "the log-probabilities add up to another loss"
-    )
+    total = -found.log_probabilities.double().sum()
+    require_close(total, loss.double(), "the log-probabilities add up to another loss")
     require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
     numbers = head.answer_types == _NUMBERS
-    require(
-        (found.correct is None) == numbers,
-        "correct is None, though an output is right or wrong" if not numbers else "a number is called right",
-    )
-    if found.correct is not None:
+    if found.correct is None:
+        require(numbers, "correct is None, though an output is right or wrong")
+    else:
+        require(not numbers, "a number is called right")
         sound = (found.correct >= 0) & (found.correct <= found.targets)
         require(bool(sound.all()), f"{found.correct.tolist()} of {found.targets.tolist()} targets are right")
 
@@ -199,24 +192,16 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
         smoothed = targets * (1 - smoothing) + smoothing / 2
         expected = binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
     else:
-        expected = cross_entropy(
-            logits[real] if by_token else logits,
-            targets[real] if by_token else targets,
-            reduction="sum",
-            label_smoothing=smoothing,
-        )
+        if by_token:
+            logits, targets = logits[real], targets[real]
+        expected = cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
     kind = "smoothed cross-entropy in training" if training else "plain cross-entropy in evaluation"
-    require_close(
-        loss, expected, f"the loss is {float(loss):.4g}, the summed {kind} mode {float(expected):.4g}"
-    )
+    message = f"the loss is {float(loss):.4g}, the summed {kind} mode {float(expected):.4g}"
+    require_close(loss, expected, message)
 
 
 def _case(subject: Subject, layout: Layout, **sizes: float) -> tuple[Head, Example, bool]:
-    """Returns a head, hidden states and targets for it, and whether it predicts at every position.
-
-    Raises:
-        NotApplicable: It does neither that nor predict once for each sequence.
-    """
+    """Returns a head, hidden states and targets for it, and whether it predicts at every position."""
     head: Head = subject.perturbed(torch.float64, outputs=_outputs(subject), **sizes)
     hidden = torch.randn(*layout.real.shape, subject.model.width, dtype=torch.float64)
     by_token = _by_token(head.logits(hidden, layout.real))
@@ -224,8 +209,7 @@ def _case(subject: Subject, layout: Layout, **sizes: float) -> tuple[Head, Examp
 
 
 def _by_token(logits: Tensor) -> bool:
-    if logits.dim() not in (2, 3):
-        raise NotApplicable(f"its logits have {logits.dim()} axes, expected 2 or 3")
+    require(logits.dim() in (2, 3), f"its logits have {logits.dim()} axes, expected 2 or 3")
     return logits.dim() == 3
 
 

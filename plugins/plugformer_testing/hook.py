@@ -185,9 +185,8 @@ def losses_add_up(subject: Subject) -> None:
     whole, *parts = (training.examples.batch(rows) for rows in ([0, 1], [0], [1]))
     loss, losses = training.loss(whole), [training.loss(each) for each in parts]
     total = torch.stack([each.total for each in losses]).sum()
-    require_close(
-        total, loss.total, "the losses of two examples are not that of both together", tolerance=1e-4
-    )
+    message = "the losses of two examples are not that of both together"
+    require_close(total, loss.total, message, tolerance=1e-4)
 
 
 @check()

@@ -201,9 +201,8 @@ def compiles(subject: Subject) -> None:
             fail(f"torch.compile fails: {type(error).__name__}: {reason}")
     require_close(actual, expected, "compiled, it computes something else", tolerance=1e-4)
     for name, gradient in expected_gradients.items():
-        require_close(
-            compiled_gradients[name], gradient, f"compiled, {name} has another gradient", tolerance=1e-3
-        )
+        message = f"compiled, {name} has another gradient"
+        require_close(compiled_gradients[name], gradient, message, tolerance=1e-3)
 
 
 @check(kinds=(Kind.ATTENTION, Kind.FEED_FORWARD))

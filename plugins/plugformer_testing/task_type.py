@@ -125,11 +125,9 @@ def examples_are_encoded_alone(subject: Subject) -> None:
     whole = task.encode()
     for row in range(len(task)):
         alone = task.encode(_only(task.examples, row))
-        for part in whole:
-            require(
-                alone[part][0] == whole[part][row],
-                f"the {part} of example {row} is {alone[part][0]} alone and {whole[part][row]} among others",
-            )
+        for part, values in whole.items():
+            what = f"the {part} of example {row} is {alone[part][0]} alone and {values[row]} among others"
+            require(alone[part][0] == values[row], what)
 
 
 @check()
@@ -234,13 +232,12 @@ def answers_are_of_their_type(subject: Subject) -> None:
     require(len(answers) == len(task), f"{len(task)} examples have {len(answers)} answers")
     words = [column.name for column in task.task_type.columns if column.holds == "words"]
     for row, answer in enumerate(answers):
-        _require_value(answer_type, answer.output, f"the answer to example {row}")
+        output: Any = answer.output
+        _require_value(answer_type, output, f"the answer to example {row}")
         if answer_type is Answer.TAGS and words:
             given = task.questions[words[0]][row]
-            require(
-                len(answer.output) == len(given),  # type: ignore[arg-type]
-                f"example {row} has {len(given)} words and {len(answer.output)} tags",  # type: ignore[arg-type]
-            )
+            tags = f"example {row} has {len(given)} words and {len(output)} tags"
+            require(len(output) == len(given), tags)
         score = answer.score
         if score is not None and not (math.isfinite(score) and score < 1e-6):
             fail(f"the score of example {row} is {score}, expected the logarithm of a probability")

@@ -223,10 +223,8 @@ def no_text_is_refused(subject: Subject, blank: int) -> None:
     except DataError:
         return
     except Exception as error:
-        fail(
-            f"training on {blank} blank texts raises {type(error).__name__}, "
-            "expected plugformer.errors.DataError"
-        )
+        what = f"training on {blank} blank texts raises {type(error).__name__}"
+        fail(f"{what}, expected plugformer.errors.DataError")
 
 
 def trained(subject: Subject) -> Tokenizer:

@@ -100,11 +100,7 @@ MUTANTS = [
     (LearnsFromOthers, "tokens_do_not_exchange_gradients", "is not position-wise"),
     (ReadsTheTokenBefore, "the_order_of_tokens_does_not_matter", "depend on the order"),
     (FixedFFNWidth, "the_ffn_width_is_honored", "with feed-forward width 20"),
-    (
-        UnbalancedWithoutTokens,
-        "an_auxiliary_loss_is_a_scalar",
-        "of 0 tokens is not finite",
-    ),
+    (UnbalancedWithoutTokens, "an_auxiliary_loss_is_a_scalar", "of 0 tokens is not finite"),
     (MapsTwice, "last_map_is_linear", "up, the last of residual_path, is not what"),
     (DropsItself, "training_mode_changes_nothing", "other outputs than evaluation mode"),
     (MatricesOnly, "shapes", r"raised ValueError.*\[smallest case: \(24,\)\]"),

@@ -325,16 +325,8 @@ class ChangesWhatIsTrained(Hook):
 
 
 MUTANTS = [
-    (
-        OneDimension,
-        "statistics_are_numbers",
-        r"statistics have shape \(1,\), expected \(1, stat",
-    ),
-    (
-        ComparesToTheFirst,
-        "an_example_counts_by_itself",
-        "among the others and",
-    ),
+    (OneDimension, "statistics_are_numbers", r"statistics have shape \(1,\), expected \(1, stat"),
+    (ComparesToTheFirst, "an_example_counts_by_itself", "among the others and"),
     (NoNumber, "the_aggregate_is_one_number", "the aggregate is array"),
     (WeighsByPlace, "the_order_of_examples_does_not_matter", "in another order"),
     (ShiftedInterval, "the_interval_holds_the_value", "misses the value 1"),
@@ -369,11 +361,7 @@ MUTANTS = [
     (LeavesVectors, "every_parameter_is_updated", "the vector is not updated"),
     (Thaws, "frozen_parameters_stay", "that is not trained is changed"),
     (OwnRate, "the_learning_rate_is_the_option", r"are \[0.5\], lr is 0.01"),
-    (
-        IgnoresTheSchedule,
-        "the_schedule_moves_the_learning_rate",
-        "the schedule has no effect",
-    ),
+    (IgnoresTheSchedule, "the_schedule_moves_the_learning_rate", "the schedule has no effect"),
     (Forgets, "resuming_changes_nothing", "takes another way than without stopping"),
     (KeepsText, "resuming_changes_nothing", "is a str: no checkpoint can hold it"),
     (Jitters, "updates_are_repeatable", "move the matrix differently"),
@@ -384,18 +372,10 @@ MUTANTS = [
     (LooksAtValues, "a_model_without_values_will_do", "model_built raised"),
     (Counts, "resuming_changes_nothing", r"is another .*smallest case: 1"),
     (KeepsASet, "resuming_changes_nothing", "is a set, which a checkpoint cannot hold"),
-    (
-        DrawsFromTheProcess,
-        "random_numbers_come_from_its_generator",
-        "draw from self.generator",
-    ),
+    (DrawsFromTheProcess, "random_numbers_come_from_its_generator", "draw from self.generator"),
     (ChangesInPlace, "batches_are_replaced_and_not_changed", "it changes the batch in place"),
     (Averages, "losses_add_up", "are not that of both together"),
-    (
-        EvaluatesStrangers,
-        "evaluated_parameters_fit",
-        "'module.head.output.weight' evaluated, which is no",
-    ),
+    (EvaluatesStrangers, "evaluated_parameters_fit", "'module.head.output.weight' evaluated, which is no"),
     (ChangesWhatIsTrained, "evaluated_parameters_fit", "it changes head.output.weight"),
 ]
 
