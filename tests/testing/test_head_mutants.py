@@ -20,6 +20,11 @@ class LengthFirst(LanguageModel):
         return super().logits(hidden, real).transpose(1, 2)
 
 
+class FourAxes(LanguageModel):
+    def logits(self, hidden, real):
+        return super().logits(hidden, real)[..., None]
+
+
 class CountsPadding(LanguageModel):
     def loss(self, hidden, targets, real):
         return super().loss(hidden, targets, real)[0], torch.tensor(real.numel())
@@ -161,6 +166,7 @@ MUTANTS = [
     (ForgetsThePart, "likelihoods_are_those_of_the_loss", "add up to another loss"),
     (CountsBothParts, "the_count_is_that_of_real_targets", r"counts 2 targets, 1 are real"),
     (LengthFirst, "shapes", "logits have shape"),
+    (FourAxes, "shapes", "its logits have 4 axes, expected 2 or 3"),
     (CountsPadding, "the_count_is_that_of_real_targets", r"counts 4 targets, 3 are real .*xx / x\.\]"),
     (AlwaysSmooth, "evaluation_loss_is_plain_cross_entropy", "plain cross-entropy in evaluation mode"),
     (NeverSmooth, "training_loss_is_smoothed", "smoothed cross-entropy in training mode"),
