@@ -1,12 +1,12 @@
 """A new plugin: its names, what its kind asks for, and its files."""
 
+import ast
 import builtins
 import keyword
 import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 
 from packaging.utils import canonicalize_name
@@ -20,130 +20,17 @@ _NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)  # P
 _PREFIX = "plugformer-"
 
 
-@dataclass(frozen=True)
-class Outline:
-    """The component or command that a new plugin of a kind starts with.
-
-    Attributes:
-        summary: What it does, in one sentence.
-        source: A link to the paper, or to documentation.
-        imports: The distributions that its file imports, besides Plugformer.
-        setting: What gives it to the task `dates`, a stand-in for its name included; empty for a command.
-    """
-
-    summary: str
-    source: str
-    imports: tuple[str, ...]
-    setting: str
-
-
-_MODULE = ("jaxtyping", "pydantic", "torch")
-
-
-OUTLINES: Mapping[Kind | EntryKind, Outline] = {
-    Kind.TASK_TYPE: Outline(
-        "A text that answers a text.",
-        "https://arxiv.org/abs/1409.3215",
-        ("pydantic",),
-        "type=new_component",
-    ),
-    Kind.ARCHITECTURE: Outline(
-        "An encoder reads the input, a decoder continues the output with it in view.",
-        "https://arxiv.org/abs/1706.03762",
-        ("jaxtyping", "numpy", "torch"),
-        "model.architecture=new_component",
-    ),
-    Kind.TOKENIZER: Outline(
-        "One token for each character that occurs often enough.",
-        "https://huggingface.co/docs/tokenizers/api/models",
-        ("pydantic", "tokenizers"),
-        "tokenizer=new_component",
-    ),
-    Kind.POSITION: Outline(
-        "Sines and cosines of geometrically growing wavelengths, added to the embeddings.",
-        "https://arxiv.org/abs/1706.03762",
-        _MODULE,
-        "model.position=new_component",
-    ),
-    Kind.ATTENTION: Outline(
-        "Multi-head attention.",
-        "https://arxiv.org/abs/1706.03762",
-        _MODULE,
-        "model.attention=new_component",
-    ),
-    Kind.FEED_FORWARD: Outline(
-        "Two linear maps with a rectified linear unit between.",
-        "https://arxiv.org/abs/1706.03762",
-        _MODULE,
-        "model.feed_forward=new_component",
-    ),
-    Kind.NORM: Outline(
-        "Root mean square normalization.",
-        "https://arxiv.org/abs/1910.07467",
-        _MODULE,
-        "model.norm=new_component",
-    ),
-    Kind.RESIDUAL: Outline(
-        "Pre-norm with a learned number for each sublayer.",
-        "https://arxiv.org/abs/2002.10444",
-        _MODULE,
-        "model.residual=new_component",
-    ),
-    Kind.HEAD: Outline(
-        "The next token at every position.",
-        "https://arxiv.org/abs/1608.05859",
-        _MODULE,
-        "model.head=new_component",
-    ),
-    Kind.INITIALIZATION: Outline(
-        "Every matrix normal, with a deviation by its number of inputs.",
-        "https://arxiv.org/abs/1502.01852",
-        _MODULE,
-        "model.initialization=new_component",
-    ),
-    Kind.DATA: Outline(
-        "Random sequences of numbers to be reversed.",
-        "https://huggingface.co/docs/datasets/create_dataset",
-        ("datasets", "pydantic"),
-        "data=new_component",
-    ),
-    Kind.METRIC: Outline(
-        "The share of outputs that equal one of their references, letter case aside.",
-        "https://arxiv.org/abs/1606.05250",
-        ("jaxtyping", "numpy", "pydantic"),
-        "evaluation.metrics=[exact_match,new_component]",
-    ),
-    Kind.SCHEDULE: Outline(
-        "A straight line from the full learning rate to none, or to a share of it.",
-        "https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LinearLR.html",
-        ("pydantic",),
-        "training.schedule=new_component",
-    ),
-    Kind.OPTIMIZER: Outline(
-        "Stochastic gradient descent with momentum.",
-        "https://proceedings.mlr.press/v28/sutskever13.html",
-        ("pydantic", "torch"),
-        "training.optimizer=new_component",
-    ),
-    Kind.DECODING: Outline(
-        "Always takes the most probable token.",
-        "https://docs.pytorch.org/docs/stable/generated/torch.argmax.html",
-        (),
-        "decoding=new_component",
-    ),
-    Kind.HOOK: Outline(
-        "Noise on the gradients, less at each update.",
-        "https://arxiv.org/abs/1511.06807",
-        ("pydantic", "torch"),
-        "training.hooks=[new_component]",
-    ),
-    EntryKind.COMMAND: Outline(
-        "How many parameters each part of a trained model has.",
-        "",
-        ("typer",),
-        "",
-    ),
+_SETTINGS: Mapping[Kind | EntryKind, str] = {
+    Kind.TASK_TYPE: "type=new_component",
+    Kind.TOKENIZER: "tokenizer=new_component",
+    Kind.DATA: "data=new_component",
+    Kind.METRIC: "evaluation.metrics=[exact_match,new_component]",
+    Kind.SCHEDULE: "training.schedule=new_component",
+    Kind.OPTIMIZER: "training.optimizer=new_component",
+    Kind.DECODING: "decoding=new_component",
+    Kind.HOOK: "training.hooks=[new_component]",
 }
+"""What gives a component to the task `dates`; one that is missing here is a part of the model."""
 
 
 def plugin_files(
@@ -170,7 +57,7 @@ def plugin_files(
     texts = {
         "pyproject.toml": template("plugin/pyproject.toml"),
         "README.md": template(f"{stencils}/README.md"),
-        f"{package}/__init__.py": f'"""{OUTLINES[kind].summary}"""\n',
+        f"{package}/__init__.py": f'"""{names["NEW_SUMMARY"]}"""\n',
         f"{package}/py.typed": "",
         f"{package}/registry.yaml": template(f"{stencils}/registry.yaml"),
         f"{package}/{kind}.py": component,
@@ -188,7 +75,8 @@ def _names(name: str, kind: Kind | EntryKind, component: str) -> dict[str, str]:
             f"{name!r} is not the name of a distribution; "
             "expected letters, digits, -, _ and ., a letter or digit at either end, such as plugformer-mine"
         )
-    sample, distribution = OUTLINES[kind], canonicalize_name(name)
+    code, distribution = ast.parse(component), canonicalize_name(name)
+    source = re.search(r"https://\S*\w", component)
     own = distribution.removeprefix(_PREFIX).replace("-", "_")
     names = {
         "new-plugin": distribution,
@@ -196,14 +84,22 @@ def _names(name: str, kind: Kind | EntryKind, component: str) -> dict[str, str]:
         "new_kind": str(kind),
         "new_component": own,
         "NewComponent": _class_name(own, component),
-        "NEW_SUMMARY": sample.summary,
-        "NEW_SOURCE": sample.source,
-        "NEW_DEPENDENCIES": '", "'.join(("plugformer>=0.1", *sample.imports)),
+        "NEW_SUMMARY": ast.get_docstring(code) or "",
+        "NEW_SOURCE": source[0] if source else "",
+        "NEW_DEPENDENCIES": '", "'.join(("plugformer>=0.1", *_dependencies(code))),
     }
     if kind is EntryKind.COMMAND:
         return {**names, "NEW_COMMAND": f"plugformer {own} --help"}
-    setting = shlex.quote(filled(sample.setting, names))
+    setting = shlex.quote(filled(_SETTINGS.get(kind, f"model.{kind}=new_component"), names))
     return {**names, "NEW_COMMAND": f"plugformer train dates --set {setting}"}
+
+
+def _dependencies(code: ast.Module) -> list[str]:
+    """Returns the distributions that code imports, besides Plugformer and what comes with Python."""
+    modules = [node.module or "" for node in ast.walk(code) if isinstance(node, ast.ImportFrom)]
+    modules += [name.name for node in ast.walk(code) if isinstance(node, ast.Import) for name in node.names]
+    packages = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+    return sorted(packages - {"plugformer", "plugformer_blocks"})
 
 
 def _class_name(own: str, component: str) -> str:

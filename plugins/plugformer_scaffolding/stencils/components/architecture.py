@@ -1,4 +1,4 @@
-"""Encoder and decoder: one stack reads the input, the other continues the output with the input in view."""
+"""An encoder reads the input, a decoder continues the output with it in view."""
 
 import numpy as np
 import torch

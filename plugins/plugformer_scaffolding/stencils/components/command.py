@@ -1,4 +1,4 @@
-"""`plugformer new_component`: how many parameters each part of a trained model has."""
+"""How many parameters each part of a trained model has."""
 
 import json
 from collections import Counter

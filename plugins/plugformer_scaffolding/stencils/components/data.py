@@ -1,4 +1,4 @@
-"""Random sequences of numbers, to be reversed."""
+"""Random sequences of numbers to be reversed."""
 
 import random
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 class NewComponent(Data):
     """Numbers from 1 to 9 such as "3 1 2", and the same backwards: "2 1 3".
+
+    Other ways to make a data set: https://huggingface.co/docs/datasets/create_dataset.
 
     Args:
         size: Number of training examples; a tenth of it, at least one, is made for validation and for test.

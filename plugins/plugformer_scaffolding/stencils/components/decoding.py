@@ -1,10 +1,13 @@
-"""Greedy decoding."""
+"""Always takes the most probable token."""
 
 from plugformer.interfaces import END, Decoding, Hypothesis, Session
 
 
 class NewComponent(Decoding):
-    """Always takes the most probable token; a sentence whose token is END leaves the batch."""
+    """The most probable token at each step; a sentence whose token is END leaves the batch.
+
+    Which one it is: https://docs.pytorch.org/docs/stable/generated/torch.argmax.html.
+    """
 
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns one hypothesis for each sentence."""

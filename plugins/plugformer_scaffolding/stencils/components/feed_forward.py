@@ -1,4 +1,4 @@
-"""The position-wise network with rectified linear units."""
+"""Two linear maps with a rectified linear unit between."""
 
 from typing import Annotated
 

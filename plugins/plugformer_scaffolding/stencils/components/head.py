@@ -1,4 +1,4 @@
-"""A language-model head: the next token at every position."""
+"""The next token at every position."""
 
 from typing import Annotated
 

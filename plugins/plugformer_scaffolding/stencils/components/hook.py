@@ -1,4 +1,4 @@
-"""Noise on the gradients."""
+"""Noise on the gradients, less at each update."""
 
 from collections.abc import Generator
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Initial values by the number of inputs."""
+"""Every matrix normal, with a deviation by its number of inputs."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Exact match, with or without regard to letter case."""
+"""The share of outputs that equal one of their references, letter case aside."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -13,6 +13,9 @@ from plugformer.interfaces import OutputMetric
 
 class NewComponent(OutputMetric):
     """The share of predictions that equal one of their references.
+
+    SQuAD: 100,000+ Questions for Machine Comprehension of Text, Rajpurkar et al. 2016, section 6.1:
+    https://arxiv.org/abs/1606.05250; articles and punctuation count here.
 
     Intervals come from the statistics of single examples, by the bootstrap of `OutputMetric.interval`.
 

@@ -1,4 +1,4 @@
-"""Sinusoidal positions: fixed waves, added to the embeddings."""
+"""Sines and cosines of geometrically growing wavelengths, added to the embeddings."""
 
 from typing import Annotated
 

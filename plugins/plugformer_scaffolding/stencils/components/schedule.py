@@ -1,4 +1,4 @@
-"""A linear decay."""
+"""A straight line from the full learning rate to none, or to a share of it."""
 
 from typing import Annotated
 
@@ -9,6 +9,8 @@ from plugformer.interfaces import Schedule
 
 class NewComponent(Schedule):
     """From 1 at the first update in a straight line to `end` at the last.
+
+    As https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LinearLR.html without a start.
 
     Args:
         end: The factor of the last update.

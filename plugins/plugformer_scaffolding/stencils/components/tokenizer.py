@@ -1,4 +1,4 @@
-"""One token for each character."""
+"""One token for each character that occurs often enough."""
 
 from typing import Annotated
 
@@ -11,6 +11,8 @@ from plugformer_blocks import FastTokenizer
 
 class NewComponent(FastTokenizer):
     """A vocabulary of the characters of the training texts; lossless on these, any other is UNKNOWN.
+
+    The library's models and trainers: https://huggingface.co/docs/tokenizers/api/models.
 
     Args:
         min_frequency: How often a character must occur in training to have a token of its own.
