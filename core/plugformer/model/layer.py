@@ -83,14 +83,14 @@ class Layer(nn.Module):
             cross: From the new tokens to those of the other stack, if there is one to read.
         """
         sublayers: dict[str, Sublayer] = {
-            "attention": _WithDropout(lambda hidden: self._read_itself(hidden, scope, cache), self.dropout)
+            "attention": WithDropout(lambda hidden: self._read_itself(hidden, scope, cache), self.dropout)
         }
         if (reader := self.cross_attention) is not None:
             kept, seen = cast("LayerCache", cache), cast("Scope", cross)
-            sublayers["cross_attention"] = _WithDropout(
+            sublayers["cross_attention"] = WithDropout(
                 lambda hidden: reader.attend(hidden, kept.source, seen), self.dropout
             )
-        sublayers["feed_forward"] = _WithDropout(
+        sublayers["feed_forward"] = WithDropout(
             lambda hidden: at_real_tokens(self.feed_forward, hidden, scope.query), self.dropout
         )
         output: Tensor = self.residual(x, sublayers)
@@ -106,7 +106,7 @@ class Layer(nn.Module):
         return self.attention.attend(hidden, state, scope)
 
 
-class _WithDropout(Sublayer):
+class WithDropout(Sublayer):
     """A sublayer for one call of its layer."""
 
     def __init__(self, compute: Callable[[Tensor], Tensor], dropout: Dropout) -> None:
@@ -114,12 +114,14 @@ class _WithDropout(Sublayer):
         self.dropout = dropout
 
     def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
+        """Returns the sublayer's output, after dropout."""
         output: Tensor = self.dropout(self.compute(hidden))
         return output
 
     def added(
         self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
     ) -> Float[Tensor, "batch length width"]:
+        """Returns the sum in one pass."""
         return self.dropout.added(x, self.compute(hidden))
 
 

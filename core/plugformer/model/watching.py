@@ -41,7 +41,7 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
             undo.callback(handle.remove)
             for interface, methods in _CONTRACTS.items():
                 for method in methods if isinstance(module, interface) else ():
-                    undo.enter_context(_wrapped(module, method, name, look))
+                    undo.enter_context(watched_method(module, method, name, look))
         yield
 
 
@@ -82,8 +82,8 @@ def unlike(output: object, given: Tensor) -> str:
 
 
 @contextmanager
-def _wrapped(module: nn.Module, method: str, name: str, look: Look) -> Iterator[None]:
-    """Inside, what a method of this one module returns is looked at."""
+def watched_method(module: nn.Module, method: str, name: str, look: Look) -> Iterator[None]:
+    """Inside, what a method of this one module returns is looked at, under a name."""
     original = getattr(module, method)
 
     @wraps(original)

@@ -1,11 +1,12 @@
 """Parts of a model that must fit each other, and what each is told where it stands."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from plugformer.configuration.plan import Choice, LayerPlan, Path, StackPlan, context, state_owner
 from plugformer.configuration.task import Model as Settings
@@ -21,8 +22,12 @@ from plugformer.interfaces import (
 )
 from plugformer.kinds import Kind
 from plugformer.model.initialization import residual_matrices
+from plugformer.model.watching import watched_method
 from plugformer.registry import Registry
 from plugformer.validation.trial import MODERATE, Problem, Trial, problem_of, require_like, size_of
+
+_SLOTS = ("embed", "rotate", "bias", "content_bias")
+"""What an encoding may override, and an attention read."""
 
 
 def choices_of(settings: Settings, plan: StackPlan) -> Iterator[tuple[Kind, Choice, ModelContext]]:
@@ -117,13 +122,13 @@ def _mismatch(
         owner = Trial(registry, Kind.ATTENTION, attention.block, context(settings, place)).built()
     if max(map(size_of, (owner, component, encoding))) > MODERATE:
         owner, component, encoding = (each.to("meta") for each in (owner, component, encoding))
-    watched = _Watched(encoding)
     try:
-        trial.attempt(lambda: _read(owner, component, watched, told), owner, component, encoding)
+        with _noted(encoding) as read:
+            trial.attempt(lambda: _read(owner, component, encoding, told), owner, component, encoding)
     except PlugformerError as error:  # of sizes it is the encoding that complains
         yield position.path if isinstance(error, ConfigurationError) else attention.path, str(error)
         return
-    for slot in sorted(_filled(encoding) - watched.read):
+    for slot in sorted(_filled(encoding) - read):
         yield (
             position.path,
             f"position {position.block.name!r} works through `{slot}`, which attention "
@@ -144,45 +149,20 @@ def _read(owner: Attention, attention: Attention, encoding: PositionalEncoding, 
 
 def _filled(encoding: PositionalEncoding) -> set[str]:
     """Returns the slots that an encoding overrides."""
-    return {
-        slot
-        for slot in ("embed", "rotate", "bias", "content_bias")
-        if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
-    }
+    return {slot for slot in _SLOTS if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)}
 
 
-class _Watched(PositionalEncoding):
-    """Passes everything on to an encoding and notes which slots were read."""
+@contextmanager
+def _noted(encoding: PositionalEncoding) -> Iterator[set[str]]:
+    """Inside, the slots of an encoding that are read are noted; what they return must keep its shape."""
+    read: set[str] = set()
 
-    def __init__(self, encoding: PositionalEncoding) -> None:
-        super().__init__()
-        self.encoding = encoding
-        self.read: set[str] = set()
+    def note(slot: str, module: nn.Module, given: tuple[Any, ...], output: object) -> None:
+        read.add(slot)
+        if slot in ("embed", "rotate"):
+            require_like(output, given[0], module, slot)
 
-    def embed(
-        self, x: Float[Tensor, "batch length width"], positions: Positions
-    ) -> Float[Tensor, "batch length width"]:
-        self.read.add("embed")
-        embedded: Tensor = require_like(self.encoding.embed(x, positions), x, self.encoding, "embed")
-        return embedded
-
-    def rotate(
-        self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
-    ) -> Float[Tensor, "batch heads length head_width"]:
-        self.read.add("rotate")
-        rotated: Tensor = require_like(self.encoding.rotate(heads, positions), heads, self.encoding, "rotate")
-        return rotated
-
-    def bias(self, query: Positions, key: Positions) -> Float[Tensor, "#batch maps query key"] | None:
-        self.read.add("bias")
-        return self.encoding.bias(query, key)
-
-    def content_bias(
-        self,
-        query_heads: Float[Tensor, "batch heads query head_width"],
-        key_heads: Float[Tensor, "batch groups key head_width"],
-        query: Positions,
-        key: Positions,
-    ) -> Float[Tensor, "#batch #heads query key"] | None:
-        self.read.add("content_bias")
-        return self.encoding.content_bias(query_heads, key_heads, query, key)
+    with ExitStack() as undo:
+        for slot in _SLOTS:
+            undo.enter_context(watched_method(encoding, slot, slot, note))
+        yield read

@@ -10,7 +10,6 @@ from math import isfinite
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.configuration.plan import Path
@@ -29,11 +28,12 @@ from plugformer.interfaces import (
     ParameterContext,
     ResidualContext,
     Schedule,
-    Sublayer,
     TaskType,
 )
 from plugformer.kinds import Kind
+from plugformer.model.dropout import Dropout
 from plugformer.model.initialization import refuse_hidden_values
+from plugformer.model.layer import WithDropout
 from plugformer.model.watching import unlike
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded, label
@@ -47,18 +47,6 @@ _NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
 
 MODERATE = 2**22
 """Numbers in a part, 16 MB of them, up to which it is built with memory."""
-
-
-class _Same(Sublayer):
-    """Stands for any sublayer."""
-
-    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-        return hidden
-
-    def added(
-        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch length width"]:
-        return x + hidden
 
 
 class Trial:
@@ -151,7 +139,8 @@ def _run(component: nn.Module, model: ModelContext, task_type: TaskType | None) 
             component.loss(x, torch.zeros(shape, dtype=torch.int64), real)
         return scores
     if isinstance(model, ResidualContext):
-        require_like(component(x, {name: _Same() for name in model.sublayers}), x, component)
+        unchanged = WithDropout(nn.Identity(), Dropout(0.0))
+        require_like(component(x, dict.fromkeys(model.sublayers, unchanged)), x, component)
     if isinstance(component, FeedForward):
         x = x.flatten(0, 1)
     if isinstance(component, FeedForward | Norm):
