@@ -121,13 +121,10 @@ def read_mapping(content: bytes, name: str, folder: Path) -> Mapping:
     start = Origin(name, 1, 1, folder)
     node = read_text(_decode(content, start), start)
     if node is None:
-        raise ConfigurationError(
-            report([Problem(start, (), "is empty; expected a mapping of keys to values")])
-        )
+        raise Problem(start, (), "is empty; expected a mapping of keys to values").error
     if not isinstance(node, Mapping):
         found = "a list" if isinstance(node, Sequence) else repr(node.value)[:60]
-        message = f"expected a mapping of keys to values, found {found}"
-        raise ConfigurationError(report([Problem(node.origin, (), message)]))
+        raise Problem(node.origin, (), f"expected a mapping of keys to values, found {found}").error
     return node
 
 
@@ -265,7 +262,7 @@ def _decode(content: bytes, start: Origin) -> str:
         line, column = before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1
         place = Origin(start.document, line, column, start.folder)
         message = f"byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise ConfigurationError(report([Problem(place, (), message)])) from error
+        raise Problem(place, (), message).error from error
 
 
 def _format_error(error: yaml.MarkedYAMLError, text: str) -> str:

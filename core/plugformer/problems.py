@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from plugformer.errors import ConfigurationError
 from plugformer.terminal import clipped
 
 Key: TypeAlias = str | int
@@ -53,7 +54,7 @@ class Problem:
     Attributes:
         origin: Where it was written; None for a default that nobody wrote.
         path: The keys that lead to the value.
-        message: What is wrong, with the offending value in it.
+        message: What is wrong, with the offending value in it; a hint may follow on lines of its own.
         hint: What was expected and what to do, on lines of its own; may be empty.
         at_key: Whether the last key is wrong, rather than the value under it.
     """
@@ -67,8 +68,13 @@ class Problem:
     def __str__(self) -> str:
         place = "" if self.origin is None else f"{self.origin}  "
         path = f"{dotted(self.path)}: " if self.path else ""
-        lines = [f"{place}{path}{self.message}", *self.hint.splitlines()]
+        lines = [*f"{place}{path}{self.message}".split("\n"), *self.hint.splitlines()]
         return "\n  ".join(clipped(line, _LONGEST) for line in lines)
+
+    @property
+    def error(self) -> ConfigurationError:
+        """The error to raise for this mistake alone."""
+        return ConfigurationError(str(self))
 
 
 def dotted(path: Iterable[Key]) -> str:

@@ -17,9 +17,9 @@ from plugformer.configuration.blocks import DEFAULT, core_keys, names_sides
 from plugformer.configuration.paths import expand
 from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
 from plugformer.documents import Mapping, Node, Scalar, read_file
-from plugformer.errors import ConfigurationError, PlugformerError
+from plugformer.errors import PlugformerError
 from plugformer.explanations import model_at
-from plugformer.problems import Key, Origin, Problem, dotted, report
+from plugformer.problems import Key, Origin, Problem, dotted
 from plugformer.registry import Registry
 
 MAX_FILES = 100
@@ -65,7 +65,7 @@ def with_manifest(tree: Mapping, registry: Registry) -> tuple[Mapping, Registry]
         file = expand(node.value, node.origin)
         registry = registry.with_local(file)
     except PlugformerError as error:
-        raise _located(node, "registry", error) from error
+        raise Problem(node.origin, ("registry",), str(error)).error from error
     absolute = Scalar(str(file), node.origin)
     return replace(tree, items=tree.items | {"registry": absolute}), registry
 
@@ -97,12 +97,10 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
     base = _base(node, registry)
     if base.resolve() in seen:
         chain = " -> ".join(_display(each) for each in (*seen, base.resolve()))
-        raise ConfigurationError(
-            report([Problem(node.origin, ("extends",), f"goes round in a circle: {chain}")])
-        )
+        raise Problem(node.origin, ("extends",), f"goes round in a circle: {chain}").error
     if len(seen) == MAX_FILES:
         message = f"more than {MAX_FILES} files extend one another; put some of them together"
-        raise ConfigurationError(report([Problem(node.origin, ("extends",), message)]))
+        raise Problem(node.origin, ("extends",), message).error
     below = _read(base, _display(base), registry, seen)
     return Layers((*below.trees, without), below.registry)
 
@@ -110,22 +108,16 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
 def _base(node: Node, registry: Registry) -> Path:
     if not (isinstance(node, Scalar) and isinstance(node.value, str)):
         message = "expected the name of a task or a file, with a slash or ending in .yaml"
-        raise ConfigurationError(report([Problem(node.origin, ("extends",), message)]))
+        raise Problem(node.origin, ("extends",), message).error
     try:
         if not is_file(node.value):
             return registry.find_task(node.value)
         file = expand(node.value, node.origin)
     except PlugformerError as error:
-        raise _located(node, "extends", error) from error
+        raise Problem(node.origin, ("extends",), str(error)).error from error
     if not file.is_file():
-        message = f"there is no file {str(file)!r}"
-        raise ConfigurationError(report([Problem(node.origin, ("extends",), message)]))
+        raise Problem(node.origin, ("extends",), f"there is no file {str(file)!r}").error
     return file
-
-
-def _located(node: Node, key: str, error: PlugformerError) -> ConfigurationError:
-    message, _, hint = str(error).partition("\n")
-    return ConfigurationError(report([Problem(node.origin, (key,), message, hint)]))
 
 
 def _display(file: Path) -> str:

@@ -49,10 +49,9 @@ def read_setting(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
     key, equals, text = argument.partition("=")
     path = keys(key.strip())
     if not equals or "" in path:
-        message = "expected KEY=VALUE with a dotted key, such as model.attention=gqa"
-        raise ConfigurationError(report([Problem(origin, (), message)]))
+        raise Problem(origin, (), "expected KEY=VALUE with a dotted key, such as model.attention=gqa").error
     if len(path) > MAX_DEPTH:
-        raise ConfigurationError(report([Problem(origin, (), f"is nested deeper than {MAX_DEPTH} levels")]))
+        raise Problem(origin, (), f"is nested deeper than {MAX_DEPTH} levels").error
     node = read_text(text, origin)
     return path, Scalar(None, origin) if node is None else node
 

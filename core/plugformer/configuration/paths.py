@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from plugformer.configuration.blocks import names_sides
 from plugformer.documents import Mapping, Node, Scalar, Sequence, read_file
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
-from plugformer.problems import Key, Origin, Problem, report
+from plugformer.problems import Key, Origin, Problem
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -97,11 +97,8 @@ def with_other_runs(tree: Mapping) -> Mapping:
         try:
             tree = _changed(tree, path)
         except PlugformerError as error:
-            message, _, hint = str(error).partition("\n")
             node = _at(tree, path)
-            raise ConfigurationError(
-                report([Problem(None if node is None else node.origin, path, message, hint)])
-            ) from error
+            raise Problem(None if node is None else node.origin, path, str(error)).error from error
     tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUNS[0])
     if not (isinstance(tokenizer, Mapping) and isinstance(run, Scalar) and isinstance(run.value, str)):
         return tree
@@ -110,7 +107,7 @@ def with_other_runs(tree: Mapping) -> Mapping:
     try:
         theirs = tokenizer_of(Path(run.value))
     except PlugformerError as error:
-        raise ConfigurationError(report([Problem(run.origin, _RUNS[0], str(error))])) from error
+        raise Problem(run.origin, _RUNS[0], str(error)).error from error
     both = replace(theirs, items=theirs.items | tokenizer.items, keys=theirs.keys | tokenizer.keys)
     return replace(tree, items=tree.items | {"tokenizer": both})
 

@@ -54,11 +54,7 @@ class ResolvedTask:
         Raises:
             ConfigurationError: Something is; all problems together, each with its place.
         """
-        problems = []
-        for path, message in found:
-            sentence, _, hint = message.partition("\n")
-            problems.append(self.problem(path, sentence, hint))
-        if problems:
+        if problems := [self.problem(path, message) for path, message in found]:
             raise ConfigurationError(report(problems))
         return self
 
@@ -156,8 +152,7 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
         model = _model(block, resolved.registry)
         checked = model.model_validate(plain(block.options))
     except RegistryError as error:
-        message, _, hint = str(error).partition("\n")
-        return {}, [resolved.problem(block.name_path, message, hint)]
+        return {}, [resolved.problem(block.name_path, str(error))]
     except ValidationError as error:
         return {}, _problems(block, error, model, resolved)
     options, problems = resolve_paths(block.options, checked, block.path)

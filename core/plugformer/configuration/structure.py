@@ -80,8 +80,7 @@ def _unknown_names(tree: Mapping, registry: Registry, kinds: Container[str]) -> 
             try:
                 registry.find(block.kind, str(block.name.value))
             except RegistryError as error:
-                message, _, hint = str(error).partition("\n")
-                yield Problem(origin_of(tree, block.name_path), block.name_path, message, hint)
+                yield Problem(origin_of(tree, block.name_path), block.name_path, str(error))
 
 
 def contradictions(task: Task) -> Iterator[Finding]:

@@ -16,10 +16,10 @@ from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
 from plugformer.data.files import files_version
 from plugformer.data.vocabularies import Vocabularies, learned_by
 from plugformer.documents import plain
-from plugformer.errors import ConfigurationError, PlugformerError, nearest
+from plugformer.errors import PlugformerError, nearest
 from plugformer.interfaces import SPECIAL_TOKENS, Model, Sizes, Tokenizer
 from plugformer.model.assembly import assemble
-from plugformer.problems import Key, Problem, report
+from plugformer.problems import Key
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
@@ -77,8 +77,7 @@ def take_over(resolved: ResolvedTask, model: Model, vocabularies: Vocabularies) 
     theirs, own = load_tensors(directory.model), own_tensors(model)
     found = [*_unknown_parts(model, settings), *_differences(own, theirs, settings)]
     found += _other_vocabularies(own, settings, directory, vocabularies)
-    if found:
-        raise ConfigurationError(report([_problem(resolved, *each) for each in found]))
+    resolved.raise_for(found)
     taken = {name: tensor for name, tensor in theirs.items() if part_of(name) in settings.parts}
     give(model, taken)
     return taken
@@ -123,11 +122,6 @@ def give_again(directory: RunDirectory, model: Model) -> None:
 
 def _content_hashes(run: Path) -> dict[str, str]:
     return {file.stem: files_version([file]) for file in sorted(run.glob("tokenizer-*.json"))}
-
-
-def _problem(resolved: ResolvedTask, path: tuple[Key, ...], message: str) -> Problem:
-    sentence, _, hint = message.partition("\n")
-    return resolved.problem(path, sentence, hint)
 
 
 def _unknown_parts(model: Model, settings: InitializeFrom) -> Iterator[Found]:
