@@ -115,13 +115,9 @@ class Registry:
 
     def offered_by(self, distribution: str) -> list[Entry]:
         """Returns everything that a distribution offers, its plugin first; nothing if there is none."""
-        everything = (entry for kind in (*Kind, *EntryKind) for entry in self._by_kind[kind])
-        own = [
-            entry
-            for entry in everything
-            if entry.kind is not EntryKind.PLUGIN and _is_by(entry, distribution)
-        ]
-        return [*(each for each in self.plugins() if _is_by(each, distribution)), *own]
+        kinds = (*Kind, EntryKind.TASK, EntryKind.COMMAND, EntryKind.HOOKS)
+        everything = [*self.plugins(), *(entry for kind in kinds for entry in self._by_kind[kind])]
+        return [entry for entry in everything if _is_by(entry, distribution)]
 
     def find(self, kind: Kind | str, name: str) -> Entry:
         """Returns the component of that name.
@@ -181,9 +177,7 @@ class Registry:
             ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
             RegistryError: As for `load`; or the constructor raises something that is not Plugformer's.
         """
-        from plugformer.registry.options import (
-            checked_options,
-        )  # needs pydantic, which `list` must not wait for
+        from plugformer.registry.options import checked_options  # pydantic: `list` must not wait for it
 
         entry = self.find(kind, name)
         component = load_component(entry, _kind(kind))

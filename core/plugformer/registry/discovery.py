@@ -10,7 +10,8 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
@@ -203,9 +204,7 @@ def _spec(module: str) -> ModuleSpec | None:
 @cache
 def normalized(distribution: str) -> str:
     """Returns the name as package indexes compare it (PEP 503)."""
-    return "-".join(
-        part for part in distribution.lower().replace("_", "-").replace(".", "-").split("-") if part
-    )
+    return re.sub("[-_.]+", "-", distribution).lower()
 
 
 def discover_built_in() -> Plugin:
@@ -271,19 +270,12 @@ def _read(package: str) -> tuple[str, bytes]:
     if not package.isidentifier():
         raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
     spec = locate(package)
-    for file, content in _contents(spec):
-        return file, content
-    raise RegistryError(f"package {package!r} has no {MANIFEST}; a wheel must include it beside __init__.py")
-
-
-def _contents(spec: ModuleSpec) -> Iterator[tuple[str, bytes]]:
     for folder in spec.submodule_search_locations or ():
         file = os.path.join(folder, MANIFEST)  # noqa: PTH118 (a zip importer wants its own string form)
         read = _read_bytes if Path(folder).is_dir() else getattr(spec.loader, "get_data", _read_bytes)
-        try:
-            yield file, read(file)
-        except OSError:
-            continue
+        with suppress(OSError):
+            return file, read(file)
+    raise RegistryError(f"package {package!r} has no {MANIFEST}; a wheel must include it beside __init__.py")
 
 
 def _read_bytes(file: str) -> bytes:

@@ -72,8 +72,16 @@ def load_attribute(target: str, what: str, advice: str = _REPAIR) -> Any:
     Raises:
         RegistryError: Importing fails in any way, or the module has no such name.
     """
-    module, _, name = target.partition(":")
-    return _attribute(load_module(module, what, advice), name, what)
+    module_name, _, name = target.partition(":")
+    module = load_module(module_name, what, advice)
+    absent = object()
+    found = guarded(what, f"looking {name} up", lambda: getattr(module, name, absent))
+    if found is absent:
+        public = [known for known in vars(module) if not known.startswith("_")]
+        raise RegistryError(
+            f"{what}: module {module_name} has no {name!r}{nearest(name, public)}\ncorrect the manifest"
+        )
+    return found
 
 
 def load_module(name: str, what: str, advice: str = _REPAIR) -> ModuleType:
@@ -107,7 +115,8 @@ def _named_when_slow(module: str, what: str) -> Iterator[None]:
         module: Its name.
         what: What needs it, with its distribution.
     """
-    timer = Timer(PATIENCE, _tell, [f"still importing {module} after {PATIENCE:g} s, for {what}"])
+    line = f"still importing {module} after {PATIENCE:g} s, for {what}"
+    timer = Timer(PATIENCE, print, [line], {"file": sys.stderr, "flush": True})
     timer.daemon = True  # it keeps no process from ending
     timer.start()
     try:
@@ -115,10 +124,6 @@ def _named_when_slow(module: str, what: str) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()  # what comes next may fork, which a thread must not see
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 (whoever waits reads it there)
 
 
 def guarded(what: str, doing: str, action: Callable[[], Any], advice: str = _REPAIR) -> Any:
@@ -163,14 +168,3 @@ def advice(entry: Entry) -> str:
 def label(entry: Entry) -> str:
     """Returns an entry's name for messages: `attention 'gqa' (plugformer 0.1.0)`."""
     return f"{entry.kind} {entry.name!r} ({Owner(entry.distribution, entry.version)})"
-
-
-def _attribute(module: ModuleType, name: str, what: str) -> Any:
-    absent = object()
-    found = guarded(what, f"looking {name} up", lambda: getattr(module, name, absent))
-    if found is absent:
-        public = [known for known in vars(module) if not known.startswith("_")]
-        raise RegistryError(
-            f"{what}: module {module.__name__} has no {name!r}{nearest(name, public)}\ncorrect the manifest"
-        )
-    return found

@@ -5,7 +5,7 @@ that a manifest names is imported.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from plugformer.documents import Mapping, Scalar, Sequence, read_mapping
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.kinds import Kind
-from plugformer.problems import Key, Problem, report
+from plugformer.problems import Key, Problem
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -128,42 +128,21 @@ class _Checker:
     def manifest(self, root: Mapping) -> Manifest:
         self._known(root, (), ("plugformer", "components", "tasks", "hooks", "commands"))
         requires = self._text(root, (), "plugformer")
-        entries = [
-            *(
-                entry
-                for kind, block in self._kinds(root)
-                for entry in self._entries(block, ("components", kind.value), "class", kind, is_attribute)
-            ),
-            *self._entries(
-                self._mapping(root, (), "tasks"), ("tasks",), "file", EntryKind.TASK, is_task_file
-            ),
-            *self._entries(
-                self._mapping(root, (), "commands"),
-                ("commands",),
-                "function",
-                EntryKind.COMMAND,
-                is_attribute,
-            ),
-            *self._hooks(root),
-        ]
-        return Manifest(requires, tuple(entries), tuple(report([problem]) for problem in self.problems))
-
-    def _kinds(self, root: Mapping) -> Iterator[tuple[Kind, Mapping]]:
-        section = self._mapping(root, (), "components")
-        self._known(section, ("components",), [kind.value for kind in Kind], what="kind")
+        components = self._mapping(root, (), "components")
+        self._known(components, ("components",), [kind.value for kind in Kind], what="kind")
+        entries: list[Entry] = []
         for kind in Kind:
-            if kind.value in section.items:
-                yield kind, self._mapping(section, ("components",), kind.value)
+            entries += self._entries(components, ("components", kind.value), "class", kind)
+        entries += self._entries(root, ("tasks",), "file", EntryKind.TASK)
+        entries += self._entries(root, ("commands",), "function", EntryKind.COMMAND)
+        entries += self._hooks(root)
+        return Manifest(requires, tuple(entries), tuple(map(str, self.problems)))
 
     def _entries(
-        self,
-        block: Mapping,
-        path: tuple[Key, ...],
-        target_key: str,
-        kind: Kind | EntryKind,
-        valid: Callable[[str], bool],
+        self, parent: Mapping, path: tuple[Key, ...], target_key: str, kind: Kind | EntryKind
     ) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
+        block = self._mapping(parent, path[:-1], path[-1])
         found: list[Entry] = []
         keys = [target_key, "summary", *(["source", "expected_failures"] if target_key == "class" else [])]
         for name in block.items:
@@ -174,7 +153,7 @@ class _Checker:
                 self.problems.append(Problem(block.keys[name], here, message))
             entry = self._mapping(block, path, name)
             self._known(entry, here, keys)
-            target = self._target(entry, here, target_key, valid)
+            target = self._target(entry, here, target_key)
             summary, source = self._text(entry, here, "summary"), self._text(entry, here, "source")
             failures = self._expected_failures(entry, here) if target_key == "class" else ()
             if len(self.problems) == before:
@@ -191,13 +170,14 @@ class _Checker:
                 self.problems.append(Problem(reasons.origin, (*path, name), "expected the reason, as text"))
         return tuple(found.items())
 
-    def _target(self, entry: Mapping, path: tuple[Key, ...], key: str, valid: Callable[[str], bool]) -> str:
+    def _target(self, entry: Mapping, path: tuple[Key, ...], key: str) -> str:
         if key not in entry.items:
             self.problems.append(Problem(entry.origin, path, f"{key!r} is missing"))
             return ""
         target = self._text(entry, path, key)
+        form, valid = _FORMS[key]
         if target and not valid(target):
-            message = f"{target!r} is not of the form {_FORMS[key]}"
+            message = f"{target!r} is not of the form {form}"
             self.problems.append(Problem(entry.items[key].origin, (*path, key), message))
         return target
 
@@ -242,7 +222,6 @@ class _Checker:
 
 
 _LONGEST = 250
-_FORMS = {"class": "'module:Class'", "function": "'module:function'", "file": "'package:path/in/it.yaml'"}
 
 
 def is_module(text: str) -> bool:
@@ -262,6 +241,14 @@ def is_task_file(text: str) -> bool:
     parts = PurePosixPath(path).parts
     inside = bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in path
     return package.isidentifier() and inside and path.endswith(".yaml") and _names_a_file(text)
+
+
+_FORMS = {
+    "class": ("'module:Class'", is_attribute),
+    "function": ("'module:function'", is_attribute),
+    "file": ("'package:path/in/it.yaml'", is_task_file),
+}
+"""How targets look, by the key that they stand under."""
 
 
 def _names_a_file(text: str) -> bool:
