@@ -1,7 +1,6 @@
 """`plugformer plot`: what the attentions of a model weigh, what its positions do, and how it learned.
 
-Reading order: observation, attention, positions, history, then what draws them: figures, page, plot,
-command.
+Reading order: attention, positions, history, then what draws them: figures, plot, command.
 In Python::
 
     from plugformer_inspection import inspect_attention, observing
@@ -12,8 +11,15 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
-    from plugformer_inspection.observation import Place, Record, attentions, observing
+    from plugformer_inspection.attention import (
+        AttentionView,
+        Inspection,
+        Place,
+        Record,
+        attentions,
+        inspect_attention,
+        observing,
+    )
 
 __all__ = [
     "AttentionView",
@@ -25,15 +31,5 @@ __all__ = [
     "observing",
 ]
 
-_MODULES = {
-    "AttentionView": "attention",
-    "Inspection": "attention",
-    "Place": "observation",
-    "Record": "observation",
-    "attentions": "observation",
-    "inspect_attention": "attention",
-    "observing": "observation",
-}
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__, dict.fromkeys(__all__, "attention"))

@@ -1,8 +1,8 @@
 """All figures of a run, as files and as one page."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from pathlib import Path
 
 from plugformer.data import prepare
@@ -12,7 +12,7 @@ from plugformer_inspection.attention import AttentionView, Inspection, inspect_a
 from plugformer_inspection.figures.attention import chosen, draw_attention, label, place_name
 from plugformer_inspection.figures.curves import draw_history
 from plugformer_inspection.history import History, read_history
-from plugformer_inspection.positions import draw_positions, view_positions
+from plugformer_inspection.positions import EncodingView, draw_positions, view_positions
 from plugformer_reports.drawing import Drawing, looks, rendered
 from plugformer_reports.fonts import families_for
 from plugformer_reports.page import Picture, Rows, document, figure, table
@@ -20,38 +20,9 @@ from plugformer_reports.page import Picture, Rows, document, figure, table
 Notify = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page.
-
-    Attributes:
-        title: A heading.
-        paragraphs: What stands before the pictures, as plain text.
-        pictures: The figures.
-    """
-
-    title: str
-    paragraphs: Sequence[str]
-    pictures: Sequence[Picture] = ()
-
-
-def page(title: str, facts: Rows, scores: Rows, sections: Sequence[Section]) -> str:
-    """Returns the page.
-
-    Args:
-        title: What the run is.
-        facts: Names and values.
-        scores: A row of headings, then split, metric, value and interval of each score; empty if none.
-        sections: In their order.
-    """
-    header = table((), facts) + (table(scores[0], scores[1:]) if scores else "")
-    return document(title, header, [(section.title, _content(section)) for section in sections])
-
-
-def _content(section: Section) -> str:
-    return "\n".join(
-        [*(f"<p>{escape(text)}</p>" for text in section.paragraphs), *map(figure, section.pictures)]
-    )
+def content(paragraphs: Iterable[str], pictures: Iterable[Picture]) -> str:
+    """Returns a section of the page: paragraphs of plain text, then figures."""
+    return "\n".join([*(f"<p>{escape(text)}</p>" for text in paragraphs), *map(figure, pictures)])
 
 
 def plot(
@@ -85,18 +56,16 @@ def plot(
     files: list[Path] = []
     with looks(_fonts(drawn, notify)):
         sections = [
-            Section("Training", _training_text(history), _save(draw_history(history), out, files)),
-            Section(
-                "Positions",
-                [] if views else ["No positional encoding adds, rotates or weighs anything."],
-                _save((each for view in views for each in draw_positions(view)), out, files),
-            ),
-            Section(
-                "Attention", _attention_text(inspection, drawn), _save(draw_attention(drawn), out, files)
-            ),
+            (title, content(paragraphs, _save(drawings, out, files)))
+            for title, paragraphs, drawings in (
+                ("Training", _training_text(history), draw_history(history)),
+                ("Positions", _positions_text(views), chain.from_iterable(map(draw_positions, views))),
+                ("Attention", _attention_text(inspection, drawn), draw_attention(drawn)),
+            )
         ]
-    content = page(f"{trained.directory.name}: {trained.task.description}", _facts(trained), scores, sections)
-    files.append(_write(out / "index.html", content.encode()))
+    header = table((), _facts(trained)) + (table(scores[0], scores[1:]) if scores else "")
+    page = document(f"{trained.directory.name}: {trained.task.description}", header, sections)
+    files.append(_write(out / "index.html", page.encode()))
     return files
 
 
@@ -131,6 +100,10 @@ def _fonts(views: Sequence[AttentionView], notify: Notify) -> list[str]:
 
 def _training_text(history: History) -> list[str]:
     return [] if history.curves else ["The run has no log of its training."]
+
+
+def _positions_text(views: Sequence[EncodingView]) -> list[str]:
+    return [] if views else ["No positional encoding adds, rotates or weighs anything."]
 
 
 def _attention_text(inspection: Inspection | None, drawn: Sequence[AttentionView]) -> list[str]:

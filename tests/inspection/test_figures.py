@@ -11,17 +11,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext
-from plugformer_inspection.attention import AttentionView
+from plugformer_inspection.attention import AttentionView, Place
 from plugformer_inspection.figures.attention import MOST_TOKENS, chosen, draw_attention, label
 from plugformer_inspection.figures.curves import draw_history
 from plugformer_inspection.history import History
-from plugformer_inspection.observation import Place
-from plugformer_inspection.plot import Section, page
+from plugformer_inspection.plot import content
 from plugformer_inspection.positions import EncodingView, draw_positions, view_encoding
 from plugformer_reports import fonts
 from plugformer_reports.drawing import looks, rendered
 from plugformer_reports.fonts import families_for
-from plugformer_reports.page import Picture
+from plugformer_reports.page import Picture, document, table
 
 CHINESE = ["晚", "风", "摇", "树", "<end>"]
 DOLLARS = ["<begin>", "$x$", " ", "a<b&c", "\x07"]
@@ -187,7 +186,8 @@ def test_the_page_needs_nothing_else_and_no_identifier_occurs_twice():
         Picture(each.name, each.title, each.caption, rendered(each.figure, "svg").decode())
         for each in drawings
     ]
-    text = page("<b> & co", [("run", "a<b")], [], [Section("Attention", ["Input: <script>晚"], pictures)])
+    section = content(["Input: <script>晚"], pictures)
+    text = document("<b> & co", table((), [("run", "a<b")]), [("Attention", section)])
     assert "&lt;b&gt; &amp; co" in text and "Input: &lt;script&gt;晚" in text and "<script" not in text
     found = Attributes(text).found
     assert "src" not in found

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.interfaces import Batch, Padding, Tokens, evaluating
-from plugformer_inspection.observation import Place, attentions, observing
+from plugformer_inspection.attention import Place, attentions, observing
 
 PLACES = [
     Place("encoder", 0, "self"),
