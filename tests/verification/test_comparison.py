@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from plugformer_verification.comparison import first_difference
+from plugformer_verification.resuming import first_difference
 
 PARTS = ("batches", "learning rate", "loss", "parameters", "optimizer", "generators")
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from plugformer_verification.digest import attributes, digest
+from plugformer_verification.recording import attributes, digest
 
 
 @dataclass

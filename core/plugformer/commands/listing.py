@@ -6,8 +6,8 @@ imported.
 """
 
 import json
-import os
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import chain, groupby
 from pathlib import Path
@@ -18,7 +18,7 @@ import typer
 from plugformer.cache import cache_folder
 from plugformer.commands.parameters import AsJson, LocalManifest, installed
 from plugformer.commands.printing import print_table, print_text, terminal_width
-from plugformer.errors import RegistryError, nearest
+from plugformer.errors import RegistryError, RunError, nearest
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, EntryKind, Registry, State
 from plugformer.terminal import aligned, clipped, display_width, printable
@@ -110,7 +110,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 def _contract(entry: Entry) -> str:
     checked = last_check(entry)
-    return checked.brief() if checked else ""
+    return checked.brief if checked else ""
 
 
 def _print_blocks(entries: list[Entry]) -> None:
@@ -124,9 +124,8 @@ def _print_blocks(entries: list[Entry]) -> None:
         typer.secho(str(kind), bold=True)
         for entry in block:
             columns = [aligned(entry.name, names), aligned(str(entry.owner), owners), f"{entry.state:5}"]
-            columns += [f"{contracts[entry]:{checked}}"] * bool(
-                checked
-            )  # no column where nothing was checked
+            if checked:  # no column where nothing was
+                columns.append(f"{contracts[entry]:{checked}}")
             line = "  ".join(["", *columns, entry.summary])
             typer.secho(clipped(printable(line.rstrip()), width), fg=_COLORS[entry.state])
             for cause in entry.cause.splitlines():
@@ -146,8 +145,8 @@ class LastCheck:
         stale: Whether the component's source has changed since.
         plugformer: The version of the suite.
         day: When, as an ISO date.
-        counts: How many `checks` there are, and how many of them `passed` and `failed`.
         options: That were given, `name=value` each; an empty text if none were.
+        brief: The result in a few words: `42 of 42`, `3 failed` or `stale`, and the options if any.
     """
 
     summary: str
@@ -155,39 +154,27 @@ class LastCheck:
     stale: bool
     plugformer: str
     day: str
-    counts: dict[str, int]
-    options: str = ""
+    options: str
+    brief: str
 
     def __str__(self) -> str:
         stale = "; stale: the source has changed since" if self.stale else ""
         given = f" with {self.options}" if self.options else ""
         return f"{self.summary}{given}, plugformer {self.plugformer}, {self.day}{stale}"
 
-    def brief(self) -> str:
-        """Returns the result in a few words: `42 of 42`, `3 failed` or `stale`, and the options if any."""
-        if self.stale:
-            return "stale"
-        counts = self.counts
-        brief = f"{counts['passed']} of {counts['checks']}" if self.passed else f"{counts['failed']} failed"
-        return clipped(f"{brief} ({self.options})", _WIDEST) if self.options else brief
-
     def as_json(self) -> dict[str, str | bool]:
         """Returns the listing as data, for scripts."""
-        names = ("summary", "passed", "stale", "plugformer", "day", "options")
-        return {name: getattr(self, name) for name in names}
+        return {name: value for name, value in asdict(self).items() if name != "brief"}
 
 
 def save_check(record: dict[str, Any]) -> None:
     """Keeps a report (its `as_json`) as the last one of its component, unless the place is read-only."""
+    from plugformer.runs.files import write_json  # imports more than a listing needs
+
     file = _file(record["distribution"], record["subject"])
-    text = json.dumps({**record, "day": datetime.now(UTC).date().isoformat()}, ensure_ascii=False, indent=1)
-    temporary = file.with_suffix(f".{os.getpid()}.tmp")
-    try:
+    with suppress(OSError, RunError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
-    except OSError:
-        return
+        write_json(file, {**record, "day": datetime.now(UTC).date().isoformat()})
 
 
 def last_check(entry: Entry) -> LastCheck | None:
@@ -197,7 +184,7 @@ def last_check(entry: Entry) -> LastCheck | None:
     file = _file(entry.distribution, f"{entry.kind}/{entry.name}")
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
-        counts = {name: record["counts"][name] for name in ("checks", "passed", "failed")}
+        checks, right, wrong = (record["counts"][name] for name in ("checks", "passed", "failed"))
         summary, plugformer, day = (str(record[name]) for name in ("summary", "plugformer", "day"))
         passed, source = bool(record["passed"]), record["source"]
         options = ", ".join(f"{name}={json.dumps(value)}" for name, value in record["options"].items())
@@ -206,7 +193,9 @@ def last_check(entry: Entry) -> LastCheck | None:
     from plugformer.registry.source import source_hash  # parses code, which most listings need not
 
     stale = source != source_hash(entry.target.partition(":")[0])
-    return LastCheck(summary, passed, stale, plugformer, day, counts, options)
+    brief = f"{right} of {checks}" if passed else f"{wrong} failed"
+    brief = clipped(f"{brief} ({options})", _WIDEST) if options else brief
+    return LastCheck(summary, passed, stale, plugformer, day, options, "stale" if stale else brief)
 
 
 def _file(distribution: str, subject: str) -> Path:
