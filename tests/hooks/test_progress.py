@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from plugformer.hooks.progress import ProgressDisplay, SamplePrinter
+from plugformer.hooks.progress import ProgressDisplay
 from plugformer.hooks.specification import Evaluation, Sample
 
 
@@ -22,7 +22,7 @@ def test_token_accuracy_is_printed_once_although_it_is_a_metric_of_the_task():
 
 def test_samples_mean_neither_markup_nor_commands_to_the_terminal():
     out = io.StringIO()
-    SamplePrinter(Console(file=out)).samples_shown([Sample("\x1b[2J", "[red]x\x9b2J", "\x1b]0;title\x07")])
+    ProgressDisplay(Console(file=out)).samples_shown([Sample("\x1b[2J", "[red]x\x9b2J", "\x1b]0;title\x07")])
     printed = out.getvalue()
     assert not {"\x1b", "\x07", "\x9b"} & set(printed)
     assert r"\x1b[2J" in printed

@@ -60,11 +60,11 @@ def command(
     # Else PyTorch warns in every process of a model without experts that all its parameters have gradients.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from plugformer.distributed import Processes
-    from plugformer.hooks.progress import ProgressDisplay, SamplePrinter
+    from plugformer.hooks.progress import ProgressDisplay
     from plugformer.training import train as training
 
     console = _console()
-    observers = [ProgressDisplay(console), SamplePrinter(console)]
+    observers = [ProgressDisplay(console)]
     notify = partial(console.print, markup=False, highlight=False)
     if run is not None:
         report = training.resume(

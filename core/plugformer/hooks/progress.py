@@ -11,7 +11,7 @@ from plugformer.terminal import printable
 
 
 class ProgressDisplay:
-    """Shows loss, tokens per second and time left.
+    """Shows loss, tokens per second and time left, and what the model answers at each evaluation.
 
     Args:
         console: Where to; its being a terminal decides between a bar and lines.
@@ -71,7 +71,8 @@ class ProgressDisplay:
 
     @hookimpl
     def evaluation_ended(self, evaluation: Evaluation) -> None:
-        """Prints the figures of the validation split."""
+        """Prints a few answers, and the figures of the validation split."""
+        self._show(evaluation.samples)
         self._console.print(
             f"[bold]step {evaluation.step}[/]  {_figures(evaluation)}"
             f"{'  [green](best so far)[/]' if evaluation.best else ''}",
@@ -98,10 +99,23 @@ class ProgressDisplay:
         """Takes the bar away."""
         self._bar.stop()
 
+    run_failed = run_ended
+
     @hookimpl
-    def run_failed(self) -> None:
-        """Takes the bar away."""
-        self._bar.stop()
+    def samples_shown(self, samples: list[Sample]) -> None:
+        """Prints the answers of the untrained model."""
+        if samples:
+            self._console.print("before training:", highlight=False)
+        self._show(samples)
+
+    def _show(self, samples: list[Sample]) -> None:
+        for sample in samples:
+            right = sample.output == sample.reference
+            mark = "[green]✓[/]" if right else "[red]✗[/]"
+            expected = "" if right else f"  (expected {_shown(sample.reference)})"
+            self._console.print(
+                f"  {mark} {_shown(sample.source)}  →  {_shown(sample.output)}{expected}", highlight=False
+            )
 
 
 def _figures(evaluation: Evaluation) -> str:
@@ -112,38 +126,6 @@ def _figures(evaluation: Evaluation) -> str:
         *(f"{name} {value:.4f}" for name, value in evaluation.metrics.items() if name != "token_accuracy"),
     ]
     return "  ".join(figures)
-
-
-class SamplePrinter:
-    """Shows what the model answers, before training and at each evaluation.
-
-    Args:
-        console: Where to.
-    """
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    @hookimpl
-    def samples_shown(self, samples: list[Sample]) -> None:
-        """Prints the answers of the untrained model."""
-        if samples:
-            self._console.print("before training:", highlight=False)
-        self._show(samples)
-
-    @hookimpl
-    def evaluation_ended(self, evaluation: Evaluation) -> None:
-        """Prints a few answers."""
-        self._show(evaluation.samples)
-
-    def _show(self, samples: list[Sample]) -> None:
-        for sample in samples:
-            right = sample.output == sample.reference
-            mark = "[green]✓[/]" if right else "[red]✗[/]"
-            expected = "" if right else f"  (expected {_shown(sample.reference)})"
-            self._console.print(
-                f"  {mark} {_shown(sample.source)}  →  {_shown(sample.output)}{expected}", highlight=False
-            )
 
 
 def _shown(text: str) -> str:
