@@ -1,5 +1,4 @@
 """Patterns of outputs: regular expressions that every output of a model matches as a whole.
 
-Reading order: pattern (the automaton over bytes), spelling (that over tokens), infeasible (why there may
-be none), hooks.
+Reading order: pattern (the automaton over bytes), spelling (that over tokens), hooks.
 """

@@ -20,7 +20,7 @@ from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
 from plugformer_plugins.decoding.greedy import Greedy
-from plugformer_self_check.agreement import outputs_apart
+from plugformer_self_check.hooks import outputs_apart
 
 SEQUENCES = ["cached = uncached", "batch = single", "beam of 1 = greedy", "saved = loaded"]
 LABELS = ["batch = single", "padded = unpadded", "saved = loaded"]
