@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from plugformer.configuration.task import Component, CrossAttention, LayerOverrides, Model, StackOverrides
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext, Place, Stack
+from plugformer.kinds import Kind
 
 Path = tuple[str | int, ...]
 
@@ -15,11 +16,13 @@ class Choice:
     """A component for one place in the model.
 
     Attributes:
+        kind: Its kind.
         path: The keys that lead to its block in the task file.
         block: Its name and options.
         place: Where it is to stand.
     """
 
+    kind: Kind
     path: Path
     block: Component
     place: Place
@@ -27,23 +30,17 @@ class Choice:
 
 @dataclass(frozen=True)
 class LayerPlan:
-    """The components of one layer; one that reads no other stack has no cross-attention."""
+    """The components of one layer.
 
-    attention: Choice
-    cross_attention: Choice | None
-    feed_forward: Choice
+    Attributes:
+        sublayers: By name, from below; one that reads no other stack has no `cross_attention`.
+        norm: Of the sublayers.
+        residual: Joins them.
+    """
+
+    sublayers: dict[str, Choice]
     norm: Choice
     residual: Choice
-
-    @property
-    def sublayers(self) -> dict[str, Choice]:
-        """The components of its sublayers by name, from below."""
-        sublayers = {
-            "attention": self.attention,
-            "cross_attention": self.cross_attention,
-            "feed_forward": self.feed_forward,
-        }
-        return {name: choice for name, choice in sublayers.items() if choice is not None}
 
 
 @dataclass(frozen=True)
@@ -148,40 +145,33 @@ def _plan(settings: Model, stack: StackOverrides, bottom: Place, cross: CrossAtt
 
     def choose(part: str, layer: LayerOverrides, place: Place) -> Choice:
         return _first(
+            Kind(part),
             place,
             ((*path, "per_layer", place.layer, part), getattr(layer, part)),
             ((*path, part), getattr(stack, part)),
             (("model", part), getattr(settings, part)),
         )
 
-    def reader(own: Choice) -> Choice | None:
-        if cross is None:
-            return None
-        chosen = ((*path, "cross_attention", "attention"), cross.attention)
-        return _first(_crossing(own.place), chosen, (own.path, own.block))
-
     def layer_plan(index: int) -> LayerPlan:
         layer, place = stack.per_layer.get(index, LayerOverrides()), replace(bottom, layer=index)
-        attention = choose("attention", layer, place)
-        return LayerPlan(
-            attention=attention,
-            cross_attention=reader(attention),
-            feed_forward=choose("feed_forward", layer, place),
-            norm=choose("norm", layer, place),
-            residual=choose("residual", layer, place),
-        )
+        own = choose("attention", layer, place)
+        sublayers = {"attention": own}
+        if cross is not None:
+            chosen = ((*path, "cross_attention", "attention"), cross.attention)
+            sublayers["cross_attention"] = _first(
+                Kind.ATTENTION, _crossing(place), chosen, (own.path, own.block)
+            )
+        sublayers["feed_forward"] = choose("feed_forward", layer, place)
+        return LayerPlan(sublayers, choose("norm", layer, place), choose("residual", layer, place))
 
-    def cross_position() -> Choice | None:
-        if cross is None:
-            return None
-        place = (*path, "cross_attention", "position")
-        return Choice(place, cross.position or NO_POSITION, _crossing(bottom))
-
+    cross_position = None
+    if cross is not None:
+        block, keys = cross.position or NO_POSITION, (*path, "cross_attention", "position")
+        cross_position = Choice(Kind.POSITION, keys, block, _crossing(bottom))
+    own, general = ((*path, "position"), stack.position), (("model", "position"), settings.position)
     return StackPlan(
-        position=_first(
-            bottom, ((*path, "position"), stack.position), (("model", "position"), settings.position)
-        ),
-        cross_position=cross_position(),
+        position=_first(Kind.POSITION, bottom, own, general),
+        cross_position=cross_position,
         layers=tuple(layer_plan(index) for index in range(bottom.layers)),
         norm=choose("norm", LayerOverrides(), top),
         top=top,
@@ -193,6 +183,6 @@ def _crossing(place: Place) -> Place:
     return replace(place, causal=False, cross=True)
 
 
-def _first(place: Place, *candidates: tuple[Path, Component | None]) -> Choice:
+def _first(kind: Kind, place: Place, *candidates: tuple[Path, Component | None]) -> Choice:
     """Returns the most specific block that is given."""
-    return next(Choice(path, block, place) for path, block in candidates if block is not None)
+    return next(Choice(kind, path, block, place) for path, block in candidates if block is not None)

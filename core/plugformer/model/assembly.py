@@ -79,10 +79,10 @@ class Builder:
         self.settings = task.model
         self.registry = registry
 
-    def part(self, kind: Kind, choice: Choice) -> Any:
+    def part(self, choice: Choice) -> Any:
         """Returns a component; the registry has checked that it implements its kind's interface."""
         told = context(self.settings, choice.place)
-        return self.registry.create(kind, choice.block.name, told, **choice.block.options)
+        return self.registry.create(choice.kind, choice.block.name, told, **choice.block.options)
 
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
         """Returns the embedding of one side."""
@@ -104,7 +104,7 @@ class Builder:
     def decoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Decoder:
         """Returns the decoder; arguments are as of `encoder`."""
         cross = self.plans["decoder"].cross_position
-        position = NoPositions() if cross is None else self.part(Kind.POSITION, cross)
+        position = NoPositions() if cross is None else self.part(cross)
         return Decoder(cross_position=position, **self._stack("decoder", embedding, order))
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
@@ -123,14 +123,14 @@ class Builder:
     def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:
         """Returns the arguments that encoders and decoders have in common."""
         plan, norm = self.plans[name], self.settings.final_norm
-        position = self.part(Kind.POSITION, plan.position)
+        position = self.part(plan.position)
         layers = self._layers(plan, order)
         has_norm = layers[-1].residual.final_norm if norm is None else norm
         return {
             "embedding": embedding,
             "position": position,
             "layers": layers,
-            "final_norm": self.part(Kind.NORM, plan.norm) if has_norm else nn.Identity(),
+            "final_norm": self.part(plan.norm) if has_norm else nn.Identity(),
             "dropout": self.settings.dropout,
             "recompute": self.task.training.gradient_checkpointing,
         }
@@ -152,17 +152,12 @@ class Builder:
         return [made[number] for number in order]
 
     def _layer(self, plan: LayerPlan) -> Layer:
-        cross = plan.cross_attention
+        parts = {name: self.part(choice) for name, choice in plan.sublayers.items()}
         model = ResidualContext(
             **vars(context(self.settings, plan.residual.place)),
             sublayers=tuple(plan.sublayers),
-            norm=partial(self.part, Kind.NORM, plan.norm),
+            norm=partial(self.part, plan.norm),
         )
         block = plan.residual.block
-        return Layer(
-            attention=self.part(Kind.ATTENTION, plan.attention),
-            cross_attention=None if cross is None else self.part(Kind.ATTENTION, cross),
-            feed_forward=self.part(Kind.FEED_FORWARD, plan.feed_forward),
-            residual=self.registry.create(Kind.RESIDUAL, block.name, model, **block.options),
-            dropout=self.settings.dropout,
-        )
+        residual = self.registry.create(Kind.RESIDUAL, block.name, model, **block.options)
+        return Layer(**parts, residual=residual, dropout=self.settings.dropout)

@@ -30,27 +30,26 @@ _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """What an encoding may override, and an attention read."""
 
 
-def choices_of(settings: Settings, plan: StackPlan) -> Iterator[tuple[Kind, Choice, ModelContext]]:
+def choices_of(settings: Settings, plan: StackPlan) -> Iterator[tuple[Choice, ModelContext]]:
     """Yields the component at each place of a stack, with its context."""
-
-    def told(kind: Kind, choice: Choice) -> tuple[Kind, Choice, ModelContext]:
-        return kind, choice, context(settings, choice.place)
-
-    yield told(Kind.POSITION, plan.position)
-    yield told(Kind.NORM, plan.norm)
-    if plan.cross_position is not None:
-        yield told(Kind.POSITION, plan.cross_position)
+    crossing = [] if plan.cross_position is None else [plan.cross_position]
+    for choice in (plan.position, plan.norm, *crossing):
+        yield choice, context(settings, choice.place)
     for layer in plan.layers:
-        for name, choice in layer.sublayers.items():
-            yield told(Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION, choice)
-        yield told(Kind.NORM, layer.norm)
-        yield Kind.RESIDUAL, layer.residual, residual_context(settings, layer)
+        for choice in (*layer.sublayers.values(), layer.norm):
+            yield choice, context(settings, choice.place)
+        yield layer.residual, residual_context(settings, layer)
 
 
 def residual_context(settings: Settings, layer: LayerPlan) -> ResidualContext:
     """Returns the context of a residual connection, without norms, which are tried separately."""
     model = context(settings, layer.residual.place)
     return ResidualContext(**vars(model), sublayers=tuple(layer.sublayers), norm=nn.Identity)
+
+
+def trial_of(settings: Settings, choice: Choice, registry: Registry) -> Trial:
+    """Returns a trial of a component where it is chosen for."""
+    return Trial(registry, choice.kind, choice.block, context(settings, choice.place))
 
 
 def across(plan: StackPlan, name: str) -> list[Choice]:
@@ -72,8 +71,7 @@ def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterat
     for name in ("attention", "cross_attention"):
         layers = across(plan, name)
         for own in layers:
-            told = context(settings, own.place)
-            reads_layer = Trial(registry, Kind.ATTENTION, own.block, told).shaped().reads_layer
+            reads_layer = trial_of(settings, own, registry).shaped().reads_layer
             if reads_layer is not None:
                 find = partial(state_owner, own, reads_layer, layers)
                 if (problem := problem_of(own.path, find)) is not None:
@@ -88,15 +86,14 @@ def without_a_path(settings: Settings, plan: StackPlan, registry: Registry) -> I
         told = residual_context(settings, layer)
         if Trial(registry, Kind.RESIDUAL, residual.block, told).shaped().gain == 1:
             continue
-        for name, choice in layer.sublayers.items():
-            kind = Kind.FEED_FORWARD if name == "feed_forward" else Kind.ATTENTION
-            part = Trial(registry, kind, choice.block, context(settings, choice.place)).shaped()
+        for choice in layer.sublayers.values():
+            part = trial_of(settings, choice, registry).shaped()
             if (residual.path, choice.path) not in seen and not any(residual_matrices(part).values()):
                 yield (
                     residual.path,
                     f"residual {residual.block.name!r} scales the initial values of what adds to the stream, "
-                    f"but {kind} {choice.block.name!r} has no matrix called {part.residual_path[-1]!r}\n"
-                    "its author must name its maps in `residual_path`",
+                    f"but {choice.kind} {choice.block.name!r} has no matrix called "
+                    f"{part.residual_path[-1]!r}\nits author must name its maps in `residual_path`",
                 )
             seen.add((residual.path, choice.path))
 
@@ -114,12 +111,11 @@ def _mismatch(
         registry: Creates both.
     """
     told = context(settings, attention.place)
-    trial = Trial(registry, Kind.ATTENTION, attention.block, told)
-    encoding = Trial(registry, Kind.POSITION, position.block, context(settings, position.place)).built()
+    trial = trial_of(settings, attention, registry)
+    encoding = trial_of(settings, position, registry).built()
     owner = component = trial.built()
     if component.reads_layer is not None:
-        place = state_owner(attention, component.reads_layer, layers).place
-        owner = Trial(registry, Kind.ATTENTION, attention.block, context(settings, place)).built()
+        owner = trial_of(settings, state_owner(attention, component.reads_layer, layers), registry).built()
     if max(map(size_of, (owner, component, encoding))) > MODERATE:
         owner, component, encoding = (each.to("meta") for each in (owner, component, encoding))
     try:

@@ -71,7 +71,9 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     problems += incompatibilities(task, registry)
     unfit = {path for path, _ in problems}
     plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
-    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry), _pattern(task, registry)]
+    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry)]
+    if task.decoding.pattern:  # its parser needs no tokens
+        builds.append((("decoding", "pattern"), partial(output_pattern, task.decoding.pattern, registry)))
     with random_stream(0, "trial"):
         found = (problem_of(path, build) for path, build in builds if path not in unfit)
         problems += [problem for problem in found if problem is not None]
@@ -119,28 +121,22 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
         yield path, partial(Trial(registry, kind, block).made, task.model.width)
 
 
-def _pattern(task: Task, registry: Registry) -> tuple[Path, Callable[[], object]]:
-    """Returns a parser of the output pattern, if there is one; it needs no tokens."""
-    expression = task.decoding.pattern
-    return ("decoding", "pattern"), lambda: expression and output_pattern(expression, registry)
-
-
 def _neural_builds(
     task: Task, plans: list[StackPlan], registry: Registry
 ) -> Iterator[tuple[Path, Callable[[], object]]]:
     """Yields, by place, a trial of each component of the model."""
-    chosen: dict[tuple[Kind, Path], list[tuple[Choice, ModelContext]]] = {}
+    chosen: dict[Path, list[tuple[Choice, ModelContext]]] = {}
     for plan in plans:
-        for kind, choice, told in choices_of(task.model, plan):
-            chosen.setdefault((kind, choice.path), []).append((choice, told))
-    for (kind, path), choices in chosen.items():
-        yield path, partial(_try_places, registry, kind, choices)
+        for choice, told in choices_of(task.model, plan):
+            chosen.setdefault(choice.path, []).append((choice, told))
+    for path, choices in chosen.items():
+        yield path, partial(_try_places, registry, choices)
     model = HeadContext(**vars(context(task.model, plans[-1].top)), outputs=2)
     head = Trial(registry, Kind.HEAD, task.model.head, model)
     yield ("model", "head"), partial(head.run, create_task_type(task, registry))
 
 
-def _try_places(registry: Registry, kind: Kind, choices: list[tuple[Choice, ModelContext]]) -> None:
+def _try_places(registry: Registry, choices: list[tuple[Choice, ModelContext]]) -> None:
     """Builds a component for each place that it is chosen for, and runs it once for each role in a stack.
 
     Raises:
@@ -150,7 +146,7 @@ def _try_places(registry: Registry, kind: Kind, choices: list[tuple[Choice, Mode
     roles: set[tuple[str, bool]] = set()
     for choice, told in choices:
         place = told.place
-        trial = Trial(registry, kind, choice.block, told)
+        trial = Trial(registry, choice.kind, choice.block, told)
         try:
             if (place.stack, place.cross) in roles:
                 trial.shaped()
