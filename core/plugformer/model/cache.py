@@ -1,6 +1,7 @@
 """What a decoder keeps between steps, and any stack while its layers share states."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
 from jaxtyping import Bool, Int
@@ -49,44 +50,36 @@ class AttentionCache:
         return self
 
 
+@dataclass(frozen=True)
 class LayerCache:
     """One layer's states: of the source, projected once, and of the target tokens so far.
 
-    Args:
+    Attributes:
         project: Returns the state of the source; None where a layer reads no source.
         past: Holds the state of the target tokens.
-        source: Holds that of the source.
+        read: Holds that of the source.
     """
 
-    def __init__(self, project: Project | None, past: AttentionCache, source: AttentionCache) -> None:
-        self._project = project
-        self._past = past
-        self._source = source
+    project: Project | None
+    past: AttentionCache
+    read: AttentionCache
 
     @property
     def source(self) -> State:
         """The state of the source, projected when a layer first reads it: forward does all the work."""
-        state = self._source.state
-        return self._source.remember(cast("Project", self._project)) if state is None else state
+        state = self.read.state
+        return self.read.remember(cast("Project", self.project)) if state is None else state
 
     def with_empty_past(self) -> "LayerCache":
         """Returns a cache of the same source that holds no target token and no projection yet."""
-        return LayerCache(self._project, self._past.emptied(), self._source.emptied())
-
-    def remember(self, project: Project) -> State:
-        """Appends new target tokens, projected if this layer has the state; returns that of all of them."""
-        return self._past.remember(project)
+        return LayerCache(self.project, self.past.emptied(), self.read.emptied())
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps these rows of the batch."""
-        if self._project is not None:
+        if self.project is not None:
             _ = self.source
-        self._source.select(rows)
-        self.reorder(rows)
-
-    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
-        """Moves what was made of the target tokens; every row keeps its source."""
-        self._past.select(rows)
+        self.read.select(rows)
+        self.past.select(rows)
 
 
 class Cache:
@@ -121,5 +114,5 @@ class Cache:
         Nothing is copied of the sources, which are longer than the targets for most of the time.
         """
         for layer in self.layers:
-            layer.reorder(rows)
+            layer.past.select(rows)
         self.target = None if self.target is None else self.target.select(rows)

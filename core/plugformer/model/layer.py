@@ -102,7 +102,7 @@ class Layer(nn.Module):
         if cache is None:
             state = self.attention.project(hidden, scope.query)
         else:
-            state = cache.remember(lambda: self.attention.project(hidden, scope.query))
+            state = cache.past.remember(lambda: self.attention.project(hidden, scope.query))
         return self.attention.attend(hidden, state, scope)
 
 

@@ -49,7 +49,16 @@ def summarize(model: Model, batch: Batch) -> list[Row]:
     flops = _flops_by_path(model, body) | attentions | {"head": head.get_total_flops()}
     flops[""] = body.get_total_flops() + flops["head"]
     shapes[""] = shapes["head"]
-    return [_row(path, module, shapes, flops) for path, module in _shown(model)]
+    return [
+        Row(
+            path=path,
+            module=type(module).__name__,
+            shape=shapes.get(path, ()),
+            parameters=sum(parameter.numel() for parameter in module.parameters()),
+            flops=flops.get(path, 0),
+        )
+        for path, module in _shown(model)
+    ]
 
 
 def _measure(
@@ -104,16 +113,6 @@ def _flops_by_path(model: Model, counter: FlopCounterMode) -> dict[str, int]:
         stack, dot, rest = name.partition(".")
         flops[stacks.get(stack, stack) + dot + rest] = sum(counts.values())
     return flops
-
-
-def _row(path: str, module: nn.Module, shapes: dict[str, tuple[int, ...]], flops: dict[str, int]) -> Row:
-    return Row(
-        path=path,
-        module=type(module).__name__,
-        shape=shapes.get(path, ()),
-        parameters=sum(parameter.numel() for parameter in module.parameters()),
-        flops=flops.get(path, 0),
-    )
 
 
 def _shown(model: nn.Module) -> list[tuple[str, nn.Module]]:
