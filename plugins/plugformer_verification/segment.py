@@ -84,34 +84,20 @@ class _Stop:
         self._connection.recv()
 
 
-def _ignore(message: str) -> None:
-    """Takes what a training says."""
-
-
 def _train(segment: TrainingSegment, connection: Connection) -> None:
     """What the process does."""
+    stop = _Stop(segment.until, connection)
     try:
-        _go_on(segment, connection)
+        shared: dict[str, Any] = {
+            "registry": Registry.discover(*segment.manifests),
+            "observers": [Recording(segment.recording, segment.number, stop.reached), stop],
+            "notify": lambda _: None,
+        }
+        if segment.run.exists():
+            resume(segment.run, **shared)
+        else:
+            train(segment.task, overrides=segment.overrides, out=segment.run, **shared)
     except PlugformerError as error:
         connection.send(str(error))
     except Exception as error:  # of a component, which is a stranger
         connection.send(f"{type(error).__name__}: {error}")
-
-
-def _go_on(segment: TrainingSegment, connection: Connection) -> None:
-    registry = Registry.discover()
-    for manifest in segment.manifests:
-        registry = registry.with_local(manifest)
-    stop = _Stop(segment.until, connection)
-    observers = [Recording(segment.recording, segment.number, stop.reached), stop]
-    if segment.run.exists():
-        resume(segment.run, registry=registry, observers=observers, notify=_ignore)
-    else:
-        train(
-            segment.task,
-            overrides=segment.overrides,
-            out=segment.run,
-            registry=registry,
-            observers=observers,
-            notify=_ignore,
-        )

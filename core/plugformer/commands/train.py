@@ -4,17 +4,13 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
 from plugformer.commands.printing import print_next_steps, print_report, print_self_check
 from plugformer.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 EXAMPLES = (
     "plugformer train dates",
@@ -59,26 +55,24 @@ def command(
         raise ConfigurationError(f"no TASK given\n  known: {names}; or a file such as tasks/mine.yaml")
     # Else PyTorch warns in every process of a model without experts that all its parameters have gradients.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    from rich.console import Console
+
     from plugformer.distributed import Processes
     from plugformer.hooks.progress import ProgressDisplay
     from plugformer.training import train as training
 
-    console = _console()
-    observers = [ProgressDisplay(console)]
-    notify = partial(console.print, markup=False, highlight=False)
+    # Without a terminal rich would break lines at 80 columns, and a log would be hard to search.
+    console = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
+    shared: dict[str, Any] = {
+        "overrides": settings or [],
+        "registry": known,
+        "observers": [ProgressDisplay(console)],
+        "notify": partial(console.print, markup=False, highlight=False),
+    }
     if run is not None:
-        report = training.resume(
-            run,
-            overrides=settings or [],
-            allow_changes=allow_changes,
-            registry=known,
-            observers=observers,
-            notify=notify,
-        )
+        report = training.resume(run, allow_changes=allow_changes, **shared)
     else:
-        report = training.train(
-            str(task), overrides=settings or [], out=out, registry=known, observers=observers, notify=notify
-        )
+        report = training.train(str(task), out=out, **shared)
     if not Processes.join().main:
         return
     print_report(report, as_json=as_json)
@@ -100,10 +94,3 @@ def _run_to_resume(task: str | None, out: Path | None) -> Path:
             "--resume needs the run to go on with\n  write `plugformer train --resume --out DIR`"
         )
     return out or Path(str(task))
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    # Without a terminal rich would break lines at 80 columns, and a log would be hard to search.
-    return Console(stderr=True, soft_wrap=not sys.stderr.isatty())
