@@ -14,12 +14,10 @@ from torch.nn.functional import normalize
 
 from plugformer.configuration import Task
 from plugformer.interfaces import Model, Padding, PositionalEncoding, Positions, evaluating
-from plugformer_reports.drawing import SIGNED, Drawing
+from plugformer_reports.drawing import SIGNED, Drawing, panels
 
 MOST_POSITIONS = 64
 """Positions that are looked at: enough for the pattern, few enough to be seen one by one."""
-
-_SIZE = (9.6, 4.2)  # inches, of two panels side by side
 
 
 @dataclass(frozen=True)
@@ -130,8 +128,7 @@ def draw_positions(view: EncodingView) -> Iterator[Drawing]:
 
 
 def _embed(table: Float[Tensor, "length width"]) -> Figure:
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    figure, left, right = _two_panels()
     _heat_map(left, table, "coordinate", "position", "added to the embedding")
     unit = normalize(table, dim=-1)
     _heat_map(right, unit @ unit.T, "position", "position", "cosine similarity", square=True)
@@ -139,13 +136,18 @@ def _embed(table: Float[Tensor, "length width"]) -> Figure:
 
 
 def _rotate(turned: Float[Tensor, "basis length head_width"]) -> Figure:
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    figure, left, right = _two_panels()
     cosines = torch.diagonal(turned, dim1=0, dim2=2)  # (length, head_width)
     _heat_map(left, cosines, "coordinate of a head", "position", "cosine of the angle")
     between = torch.einsum("bqd,bkd->qk", turned, turned) / turned.shape[0]
     _heat_map(right, between, "position", "position", "mean cosine", square=True)
     return figure
+
+
+def _two_panels() -> tuple[Figure, Axes, Axes]:
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    return figure, left, right
 
 
 def _depends_on_distance(bias: Float[Tensor, "maps query key"]) -> bool:
@@ -155,8 +157,7 @@ def _depends_on_distance(bias: Float[Tensor, "maps query key"]) -> bool:
 
 def _distances(bias: Float[Tensor, "maps query key"]) -> Figure:
     """Draws one line for each map over the distance from query to key."""
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, (7.2, 4.2))
     length = bias.shape[-1]
     values = torch.cat([bias[:, :, 0].flip(1), bias[:, 0, 1:]], dim=1)  # keys behind, then keys ahead
     colors = colormaps["viridis"](torch.linspace(0, 0.9, len(bias)).tolist())
@@ -164,8 +165,6 @@ def _distances(bias: Float[Tensor, "maps query key"]) -> Figure:
         axes.plot(range(1 - length, length), row.tolist(), color=color, label=f"head {head}")
     axes.set_xlabel("position of the key minus position of the query")
     axes.set_ylabel("added to the score")
-    axes.grid(visible=True)
-    axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper")
     return figure
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
-from pkgutil import get_data
+from importlib.resources import files
 from string import Template
 
 
@@ -37,11 +37,9 @@ def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> st
         header: What stands below, as HTML.
         sections: Titles, as plain text, and contents, as HTML.
     """
-    content = get_data("plugformer_reports", "page.html")
-    if content is None:  # only of a loader that cannot read data, which Python's own are not
-        raise OSError("Plugformer's template page.html cannot be read")
+    content = files("plugformer_reports").joinpath("page.html").read_text(encoding="utf-8")
     named = [(f"section-{number}", *section) for number, section in enumerate(sections)]
-    return Template(content.decode()).substitute(
+    return Template(content).substitute(
         title=escape(title),
         facts=header,
         contents="\n".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in named),

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
-from pkgutil import get_data
 from typing import TypeAlias
 
 from plugformer.errors import ConfigurationError
@@ -16,10 +16,7 @@ _STAND_IN = re.compile(r"NEW_[A-Z]+|new[-_](?:plugin|component|kind|task)\b|NewC
 
 def template(path: str) -> str:
     """Returns a template's text."""
-    content = get_data("plugformer_scaffolding", f"stencils/{path}")
-    if content is None:  # only of a loader that cannot read data, which Python's own are not
-        raise OSError(f"Plugformer's template {path} cannot be read")
-    return content.decode()
+    return files("plugformer_scaffolding").joinpath("stencils", path).read_text(encoding="utf-8")
 
 
 def filled(text: str, names: Mapping[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from unicodedata import east_asian_width
 
 from jaxtyping import Float
@@ -91,68 +90,43 @@ def _caption(view: AttentionView) -> str:
     return caption
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Sizes of a figure in inches."""
-
-    cell: float
-    panel: tuple[float, float]
-    left: float
-    below: float
-    columns: int
-    rows: int
-
-    @classmethod
-    def of(cls, query: Sequence[str], key: Sequence[str], maps: int) -> "_Layout":
-        cell = min(_LARGE_CELL, max(_CELL, _LEAST_PANEL / max(len(query), len(key))))
-        width, height = max(len(key) * cell, 0.9), len(query) * cell
-        left, below = _room(query) + 0.25, _room(key) + 0.1
-        fitting = max(1, int((_WIDEST - left - _BAR) / (width + _GAP)))
-        rows = math.ceil(maps / min(fitting, 4))
-        return cls(cell, (width, height), left, below, math.ceil(maps / rows), rows)
-
-    @property
-    def size(self) -> tuple[float, float]:
-        width, height = self.panel
-        return (
-            max(_NARROWEST, self.left + self.columns * (width + _GAP) + _BAR),
-            _HEADING + max(self.rows * (height + self.below + _TITLE), _TITLE + _LEAST_BAR),
-        )
-
-    def place(self, number: int) -> tuple[float, float, float, float]:
-        """Returns left, bottom, width and height of a panel as shares of the figure."""
-        row, column = divmod(number, self.columns)
-        (width, height), (total_width, total_height) = self.panel, self.size
-        left = self.left + column * (width + _GAP)
-        bottom = total_height - _HEADING - (row + 1) * (height + _TITLE) - row * self.below
-        return left / total_width, bottom / total_height, width / total_width, height / total_height
-
-    def bar(self) -> tuple[float, float, float, float]:
-        """Returns the place of the color bar, right of the first row."""
-        left, bottom, width, height = self.place(self.columns - 1)
-        length = max(height, _LEAST_BAR / self.size[1])
-        return left + width + _GAP / self.size[0], bottom + height - length, 0.12 / self.size[0], length
-
-
 def _figure(view: AttentionView, weights: Float[Tensor, "maps query key"]) -> Figure:
+    """Draws the panels row by row, all of one size in inches, and the color bar right of the first row."""
     rows = [label(token) for token in view.query[:MOST_TOKENS]]
     columns = [label(token) for token in view.key[:MOST_TOKENS]]
-    layout = _Layout.of(rows, columns, len(weights))
-    figure = Figure(figsize=layout.size)
+    cell = min(_LARGE_CELL, max(_CELL, _LEAST_PANEL / max(len(rows), len(columns))))
+    width, height = max(len(columns) * cell, 0.9), len(rows) * cell
+    left, below = _room(rows) + 0.25, _room(columns) + 0.1
+    fitting = max(1, int((_WIDEST - left - _BAR) / (width + _GAP)))
+    down = math.ceil(len(weights) / min(fitting, 4))
+    across = math.ceil(len(weights) / down)
+    step_across, step_down = width + _GAP, height + below + _TITLE
+    total_width = max(_NARROWEST, left + across * step_across + _BAR)
+    total_height = _HEADING + max(down * step_down, _TITLE + _LEAST_BAR)
+    figure = Figure(figsize=(total_width, total_height))
     heading = f"{place_name(view)}: rows read columns"
-    figure.text(0.1 / layout.size[0], 1 - 0.1 / layout.size[1], heading, fontsize=10, va="top")
+    figure.text(0.1 / total_width, 1 - 0.1 / total_height, heading, fontsize=10, va="top")
+
+    def axes_at(column: int, row: int, width: float, height: float) -> Axes:
+        x, y = left + column * step_across, _HEADING + _TITLE + row * step_down  # of the upper left corner
+        bottom = total_height - y - height
+        return figure.add_axes(
+            (x / total_width, bottom / total_height, width / total_width, height / total_height)
+        )
+
     shown = weights[:, : len(rows), : len(columns)].numpy()
     for number, values in enumerate(shown):
-        axes = figure.add_axes(layout.place(number))
+        row, column = divmod(number, across)
+        axes = axes_at(column, row, width, height)
         image = axes.imshow(
             values, STRENGTH, interpolation="none", aspect="auto", vmin=0, vmax=max(shown.max(), 1e-6)
         )
         axes.set_title(f"head {number}")
         axes.set(xticks=[], yticks=[])  # a text for each token is several times faster than a tick
-        _name_columns(axes, columns, layout.cell)
-        if number % layout.columns == 0:
+        _name_columns(axes, columns, cell)
+        if column == 0:
             _name_rows(axes, rows)
-    bar = figure.colorbar(image, cax=figure.add_axes(layout.bar()))
+    bar = figure.colorbar(image, cax=axes_at(across, 0, 0.12, max(height, _LEAST_BAR)))
     bar.ax.tick_params(labelsize=_FONT)
     return figure
 
