@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -124,9 +124,10 @@ def _problems(
     if "missing" in kinds:
         yield Problem(None, path, "is missing")
     elif kinds & _UNKNOWN_KEY:
-        known = sorted({*_known_keys(model, path[:-1]), *also})
+        inner = model_at(model, path[:-1])
+        known = sorted({*(() if inner is None else keys_of(inner).values()), *also})
         message = f"unknown key {path[-1]!r}{nearest(str(path[-1]), known)}"
-        if now := getattr(model_at(model, path[:-1]), "renamed", {}).get(path[-1]):
+        if now := getattr(inner, "renamed", {}).get(path[-1]):
             message = f"unknown key {path[-1]!r}: it is called {now!r} now"
         yield Problem(None, path, message, f"known: {', '.join(known) or 'none'}", at_key=True)
     elif details[0]["loc"][-1] == _KEY:
@@ -165,39 +166,30 @@ def _short(value: object) -> str:
     return str(value).removesuffix(".0")
 
 
-def _written_path(detail: ErrorDetails, value: object) -> Path:
+def _written_path(detail: ErrorDetails, value: Any) -> Path:
     """Drops from an error's location what nobody wrote: members of unions, blocks made of short forms."""
     path: list[Key] = []
     location = detail["loc"]
     for position, key in enumerate(location):
-        step = _follow(value, key)
-        if step is not None:
-            value = step()
+        if _has(value, key):
+            value = value[key]
             path.append(key)
         elif detail["type"] == "missing" and position == len(location) - 1:
             path.append(key)
     return tuple(path)
 
 
-def _follow(value: object, key: Key) -> Callable[[], object] | None:
-    """Returns a getter for an item of a value, or None if there is no such item."""
-    if isinstance(value, dict) and key in value:
-        return lambda: value[key]
-    if isinstance(value, list | tuple) and isinstance(key, int) and key < len(value):
-        return lambda: value[key]
-    return None
+def _has(value: Any, key: Key) -> bool:
+    """Returns whether a value has an item of that key or number."""
+    if isinstance(value, dict):
+        return key in value
+    return isinstance(value, list | tuple) and isinstance(key, int) and key < len(value)
 
 
-def _value_at(value: object, path: Path) -> object:
+def _value_at(value: Any, path: Path) -> object:
     for key in path:
-        step = _follow(value, key)
-        value = None if step is None else step()
+        value = value[key] if _has(value, key) else None
     return value
-
-
-def _known_keys(model: type[BaseModel], path: Path) -> list[str]:
-    inner = model_at(model, path)
-    return [] if inner is None else list(keys_of(inner).values())
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -20,21 +20,17 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
             into a value that is not a mapping; all of them together.
     """
     problems: list[Problem] = []
-    settings: dict[tuple[Key, ...], Node] = {}
+    settings: list[tuple[tuple[Key, ...], Node]] = []
     messages: list[str] = []
     for argument in arguments:
         origin = Origin.of_argument("--set", argument)
         try:
-            path, node = read_setting(argument, origin)
+            settings.append(read_setting(argument, origin))
         except ConfigurationError as error:
             messages.append(str(error))
-            continue
-        if path in settings:
-            problems.append(Problem(origin, path, f"is set twice; also by {settings[path].origin}"))
-        settings.setdefault(path, node)
     root = Mapping({}, {}, Origin("--set"))
-    for path in sorted(settings, key=len):
-        problems += _insert(root, path, settings[path])
+    for path, node in sorted(settings, key=lambda setting: len(setting[0])):
+        problems += _insert(root, path, node)
     if problems or messages:
         raise ConfigurationError("\n".join([*messages, *([report(problems)] if problems else [])]))
     return root

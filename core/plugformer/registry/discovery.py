@@ -49,17 +49,7 @@ class Plugin:
     @property
     def entries(self) -> list[Entry]:
         """Everything that it offers, and itself where it is quarantined; names are not yet compared."""
-        found = [
-            replace(
-                entry,
-                distribution=self.owner.distribution,
-                version=self.owner.version,
-                state=State.QUARANTINED if self.cause else State.READY,
-                cause=self.cause,
-                file=self.file,
-            )
-            for entry in self.manifest.entries
-        ]
+        found = [self._owned(entry) for entry in self.manifest.entries]
         return [*found, self.entry] if self.cause else found
 
     @property
@@ -71,16 +61,17 @@ class Plugin:
             EntryKind.HOOKS: "hook module",
         }
         counts = Counter(words.get(entry.kind, "component") for entry in self.manifest.entries)
-        return Entry(
-            EntryKind.PLUGIN,
-            self.owner.distribution,
-            "",
-            ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items()),
-            "",
-            self.owner.distribution,
-            self.owner.version,
-            State.QUARANTINED if self.cause else State.READY,
-            self.cause,
+        summary = ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items())
+        return self._owned(Entry(EntryKind.PLUGIN, self.owner.distribution, "", summary))
+
+    def _owned(self, entry: Entry) -> Entry:
+        """Returns an entry with what all entries of a plugin have in common."""
+        return replace(
+            entry,
+            distribution=self.owner.distribution,
+            version=self.owner.version,
+            state=State.QUARANTINED if self.cause else State.READY,
+            cause=self.cause,
             file=self.file,
         )
 

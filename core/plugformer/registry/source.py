@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
-from plugformer.registry.manifest import State
+from plugformer.registry.manifest import Entry, State
 
 _BLOCKS = "plugformer_blocks"
 """What components are built of, whoever wrote them: part of what each of them is made of."""
@@ -17,26 +17,19 @@ _BLOCKS = "plugformer_blocks"
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
     """Returns a component's distribution, its version, and a hash of its source."""
-    entry = registry.find(kind, name)
     registry.load(kind, name)  # its modules can then be found without importing anything new
-    return {
-        "distribution": entry.distribution,
-        "version": entry.version,
-        "source": source_hash(entry.target.partition(":")[0]),
-    }
+    return _lock(registry.find(kind, name))
 
 
 def hook_locks(registry: Registry) -> dict[str, dict[str, str]]:
     """Returns the same as `component_lock` for each module of hooks that runs load."""
-    return {
-        f"{entry.kind}/{entry.target}": {
-            "distribution": entry.distribution,
-            "version": entry.version,
-            "source": source_hash(entry.target),
-        }
-        for entry in registry.hooks()
-        if entry.state is not State.QUARANTINED
-    }
+    usable = (entry for entry in registry.hooks() if entry.state is not State.QUARANTINED)
+    return {f"{entry.kind}/{entry.target}": _lock(entry) for entry in usable}
+
+
+def _lock(entry: Entry) -> dict[str, str]:
+    source = source_hash(entry.target.partition(":")[0])
+    return {"distribution": entry.distribution, "version": entry.version, "source": source}
 
 
 def source_hash(module: str) -> str:
