@@ -71,7 +71,7 @@ class NotFiniteError(PlugformerError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns " (did you mean 'x'?)" for the known name closest to `name`, or an empty string."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = get_close_matches(name, [str(each) for each in known], n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

@@ -20,7 +20,7 @@ EXAMPLES = (
     "plugformer new task pairs --type '{name: classification, inputs: [a, b]}'",
 )
 
-KINDS = (*map(str, Kind), str(EntryKind.COMMAND))
+KINDS: tuple[Kind | EntryKind, ...] = (*Kind, EntryKind.COMMAND)
 
 Out: TypeAlias = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The folder to make; else one called NAME.")
@@ -39,19 +39,20 @@ def plugin(
     It is a distribution that installs, passes its own tests and, with a component, the contract tests, and
     works as it stands. Nothing is overwritten.
     """
-    chosen = _choice("--kind", kind, KINDS)
+    chosen = next((each for each in KINDS if each == kind), None)
+    if chosen is None:
+        wrong = "no --kind given" if kind is None else f"--kind {kind!r} is unknown{nearest(kind, KINDS)}"
+        raise ConfigurationError(f"{wrong}\n  known: {', '.join(KINDS)}")
     folder, known = out or Path(name), installed(ctx, registry)
-    if chosen == EntryKind.COMMAND:
-        core: Any = ctx.find_root().command
+    core: Any = ctx.find_root().command
+    if chosen is EntryKind.COMMAND:
         taken = [*core.commands, *(entry.name for entry in known.commands())]
-        names, texts = plugin_files(name, EntryKind.COMMAND, taken)
     else:
         taken = [entry.name for entry in known.entries(chosen)]
-        names, texts = plugin_files(name, Kind(chosen), taken)
+    names, texts = plugin_files(name, chosen, taken)
     write(folder, texts)
     here = str(folder) if folder.is_absolute() else f"./{folder}"  # else pip takes it for a name
-    component = f"{chosen}/{names['new_component']}"
-    check = [f"plugformer check {component}"] * (chosen != EntryKind.COMMAND)
+    check = [f"plugformer check {chosen}/{names['new_component']}"] * (chosen is not EntryKind.COMMAND)
     install = f"pip install -e {shlex.quote(f'{here}[test]')}"
     tests = f"pytest {shlex.quote(str(folder))}"
     _print_next(folder, texts, install, *check, names["NEW_COMMAND"], tests)
@@ -107,18 +108,6 @@ def _block(option: str, written: str) -> "Component":
             f"{option} {shlex.quote(written)}: expected a name, or {{name: NAME, OPTION: VALUE}}"
         )
     return Component.model_validate(value)
-
-
-def _choice(option: str, value: str | None, known: tuple[str, ...]) -> str:
-    """Returns one of a few values.
-
-    Raises:
-        ConfigurationError: There is no value, or it is none of them.
-    """
-    if value in known:
-        return value
-    wrong = f"no {option} given" if value is None else f"{option} {value!r} is unknown{nearest(value, known)}"
-    raise ConfigurationError(f"{wrong}\n  known: {', '.join(known)}")
 
 
 def _print_next(folder: Path, texts: Files, *commands: str) -> None:

@@ -77,8 +77,7 @@ def resolve(
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
     """
-    last = read_overrides(overrides)
-    return resolve_changed(name_or_file, [last] if last.items else [], registry, kinds)
+    return resolve_changed(name_or_file, [read_overrides(overrides)], registry, kinds)
 
 
 def resolve_changed(

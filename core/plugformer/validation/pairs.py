@@ -24,7 +24,7 @@ from plugformer.kinds import Kind
 from plugformer.model.initialization import residual_matrices
 from plugformer.model.watching import watched_method
 from plugformer.registry import Registry
-from plugformer.validation.trial import MODERATE, Problem, Trial, problem_of, require_like, size_of
+from plugformer.validation.trial import MODERATE, Problem, Trial, problems_of, require_like, size_of
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """What an encoding may override, and an attention read."""
@@ -73,9 +73,7 @@ def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterat
         for own in layers:
             reads_layer = trial_of(settings, own, registry).shaped().reads_layer
             if reads_layer is not None:
-                find = partial(state_owner, own, reads_layer, layers)
-                if (problem := problem_of(own.path, find)) is not None:
-                    yield problem
+                yield from problems_of(own.path, partial(state_owner, own, reads_layer, layers))
 
 
 def without_a_path(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ from plugformer.registry import Registry
 from plugformer.registry.loading import guarded
 from plugformer.runs.initialization import misfits
 from plugformer.validation.pairs import choices_of, mismatches, ownerless, without_a_path
-from plugformer.validation.trial import Problem, Trial, needs_values, problem_of
+from plugformer.validation.trial import Problem, Trial, needs_values, problems_of
 
 _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """Of a model that is built to see whether it can be."""
@@ -64,7 +64,7 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     problems = [
         problem
         for path, create in ((("type",), create_task_type), (("model", "architecture"), create_architecture))
-        if (problem := problem_of(path, partial(create, task, registry))) is not None
+        for problem in problems_of(path, partial(create, task, registry))
     ]
     if problems:  # of all else one depends on these two
         return problems
@@ -75,8 +75,9 @@ def check(task: Task, registry: Registry) -> list[Problem]:
     if task.decoding.pattern:  # its parser needs no tokens
         builds.append((("decoding", "pattern"), partial(output_pattern, task.decoding.pattern, registry)))
     with random_stream(0, "trial"):
-        found = (problem_of(path, build) for path, build in builds if path not in unfit)
-        problems += [problem for problem in found if problem is not None]
+        for path, build in builds:
+            if path not in unfit:
+                problems += problems_of(path, build)
         for compared in (ownerless, mismatches, without_a_path):
             problems = problems or [each for plan in plans for each in compared(task.model, plan, registry)]
         problems = problems or list(_refused_by_architecture(task, registry))
@@ -89,8 +90,8 @@ def data_problems(task: Task, registry: Registry) -> list[Problem]:
 
     def found() -> list[Problem]:
         data: Data = registry.create(Kind.DATA, block.name, **block.options)
-        if (unfit := problem_of(("data", "name"), lambda: data.check_columns(columns))) is not None:
-            return [unfit]
+        if unfit := problems_of(("data", "name"), lambda: data.check_columns(columns)):
+            return unfit
         return [(("data", *path), message) for path, message in data.problems(columns)]
 
     try:
@@ -179,8 +180,7 @@ def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Problem
             if not needs_values(error.__cause__):
                 raise
 
-    if (problem := problem_of(("model", "architecture"), attempt)) is not None:
-        yield problem
+    yield from problems_of(("model", "architecture"), attempt)
 
 
 def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
@@ -190,10 +190,9 @@ def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
     with torch.device("meta"):
         model = assemble(task, _SIZES, registry)
     run = Run(FilePath(), task, model, steps=1, epoch_steps=1)
+
+    def show(block: Component) -> None:
+        HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)
+
     for index, block in enumerate(task.training.hooks):
-
-        def show(block: Component = block) -> None:
-            HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)
-
-        if (problem := problem_of(("training", "hooks", index), show)) is not None:
-            yield problem
+        yield from problems_of(("training", "hooks", index), partial(show, block))

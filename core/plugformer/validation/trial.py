@@ -184,10 +184,10 @@ def _require_factor(component: Schedule, width: int) -> None:
         raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
 
 
-def problem_of(path: Path, action: Callable[[], object]) -> Problem | None:
-    """Returns the error that an action raises, with its place in the task file, or None."""
+def problems_of(path: Path, action: Callable[[], object]) -> list[Problem]:
+    """Returns the error that an action raises, if it raises one, with its place in the task file."""
     try:
         action()
     except PlugformerError as error:
-        return path, str(error)
-    return None
+        return [(path, str(error))]
+    return []
