@@ -9,7 +9,6 @@ import typer
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, TaskName, installed
 from plugformer.commands.printing import print_text
 from plugformer.errors import PlugformerError
-from plugformer.registry import Registry
 
 if TYPE_CHECKING:
     from plugformer.configuration import ResolvedTask, Task
@@ -30,8 +29,14 @@ def command(
     Checks names, structure, options, whether the parts fit together, and whether files of data are there and
     begin as the task says. Prints OK and what the task is, or every mistake with its place (exit status 2).
     """
+    from plugformer.configuration import resolve
+    from plugformer.validation import validate
+
     try:
-        resolved = _checked(task, settings or [], installed(ctx, registry))
+        resolved = resolve(task, settings or [], installed(ctx, registry))
+        for notice in resolved.notices:
+            typer.echo(notice, err=True)
+        resolved = validate(resolved)
     except PlugformerError as error:
         if not as_json:
             raise
@@ -43,16 +48,6 @@ def command(
         print_text(f"OK  {_summary(resolved)}")
         for hint in _hints(resolved.task):
             typer.echo(hint, err=True)
-
-
-def _checked(task: str, settings: list[str], registry: Registry) -> "ResolvedTask":
-    from plugformer.configuration import resolve
-    from plugformer.validation import validate
-
-    resolved = resolve(task, settings, registry)
-    for notice in resolved.notices:
-        typer.echo(notice, err=True)
-    return validate(resolved)
 
 
 def _hints(task: "Task") -> Iterator[str]:
