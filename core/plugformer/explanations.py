@@ -10,9 +10,7 @@ from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from plugformer.errors import nearest
-from plugformer.problems import Key, Problem
-
-Path = tuple[Key, ...]
+from plugformer.problems import Key, KeyPath, Problem
 
 _EXPECTED: dict[str, str] = {
     "bool_type": "true or false",
@@ -76,7 +74,7 @@ def explain(
         value: The value as it was written, to which the problems' paths lead.
         also: Keys that may stand in the value's outermost mapping besides the model's.
     """
-    grouped: dict[Path, list[ErrorDetails]] = defaultdict(list)
+    grouped: dict[KeyPath, list[ErrorDetails]] = defaultdict(list)
     for detail in error.errors(include_url=False):
         grouped[_written_path(detail, value)].append(detail)
     return [
@@ -98,7 +96,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def model_at(model: type[BaseModel], path: Path) -> type[BaseModel] | None:
+def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     """Returns the model that checks the value at a path, or None where none does."""
     annotation: Any = model
     for key in path:
@@ -117,7 +115,7 @@ def keys_of(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _problems(
-    path: Path, details: list[ErrorDetails], model: type[BaseModel], value: object, also: Collection[str]
+    path: KeyPath, details: list[ErrorDetails], model: type[BaseModel], value: object, also: Collection[str]
 ) -> Iterable[Problem]:
     """Explains the errors at one place; those of a union's members become one."""
     kinds = {detail["type"] for detail in details}
@@ -166,7 +164,7 @@ def _short(value: object) -> str:
     return str(value).removesuffix(".0")
 
 
-def _written_path(detail: ErrorDetails, value: Any) -> Path:
+def _written_path(detail: ErrorDetails, value: Any) -> KeyPath:
     """Drops from an error's location what nobody wrote: members of unions, blocks made of short forms."""
     path: list[Key] = []
     location = detail["loc"]
@@ -186,7 +184,7 @@ def _has(value: Any, key: Key) -> bool:
     return isinstance(value, list | tuple) and isinstance(key, int) and key < len(value)
 
 
-def _value_at(value: Any, path: Path) -> object:
+def _value_at(value: Any, path: KeyPath) -> object:
     for key in path:
         value = value[key] if _has(value, key) else None
     return value

@@ -12,6 +12,12 @@ from plugformer.terminal import clipped
 Key: TypeAlias = str | int
 """A key of a mapping, or the number of an item of a list."""
 
+KeyPath: TypeAlias = tuple[Key, ...]
+"""The keys that lead to a value."""
+
+Finding: TypeAlias = tuple[KeyPath, str]
+"""A place in a task, and what is wrong there; a hint may follow on lines of its own."""
+
 MOST = 20
 """Problems that are reported in full; a file may have thousands."""
 
@@ -60,7 +66,7 @@ class Problem:
     """
 
     origin: Origin | None
-    path: tuple[Key, ...]
+    path: KeyPath
     message: str
     hint: str = ""
     at_key: bool = False

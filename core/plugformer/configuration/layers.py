@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from plugformer.configuration.blocks import DEFAULT, core_keys, names_sides
 from plugformer.configuration.paths import expand
@@ -19,14 +18,11 @@ from plugformer.configuration.task import Component, Overrides, Settings, Task, 
 from plugformer.documents import Mapping, Node, Scalar, read_file
 from plugformer.errors import PlugformerError
 from plugformer.explanations import model_at
-from plugformer.problems import Key, Origin, Problem, dotted
+from plugformer.problems import Key, KeyPath, Origin, Problem, dotted
 from plugformer.registry import Registry
 
 MAX_FILES = 100
 """Files that extend one another: real tasks have a few."""
-
-KeyPath: TypeAlias = tuple[Key, ...]
-"""The keys that lead to a value."""
 
 
 @dataclass(frozen=True, slots=True)

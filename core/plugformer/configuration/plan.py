@@ -7,8 +7,7 @@ from plugformer.configuration.task import Component, CrossAttention, LayerOverri
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext, Place, Stack
 from plugformer.kinds import Kind
-
-Path = tuple[str | int, ...]
+from plugformer.problems import KeyPath
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Choice:
     """
 
     kind: Kind
-    path: Path
+    path: KeyPath
     block: Component
     place: Place
 
@@ -183,6 +182,6 @@ def _crossing(place: Place) -> Place:
     return replace(place, causal=False, cross=True)
 
 
-def _first(kind: Kind, place: Place, *candidates: tuple[Path, Component | None]) -> Choice:
+def _first(kind: Kind, place: Place, *candidates: tuple[KeyPath, Component | None]) -> Choice:
     """Returns the most specific block that is given."""
     return next(Choice(kind, path, block, place) for path, block in candidates if block is not None)

@@ -12,13 +12,10 @@ from plugformer.documents import Mapping, Node, Sequence, plain
 from plugformer.errors import ConfigurationError, RegistryError, nearest
 from plugformer.explanations import explain
 from plugformer.kinds import Kind
-from plugformer.problems import Key, Origin, Problem, report
+from plugformer.problems import Finding, Key, Origin, Problem, report
 from plugformer.registry import Registry
 
 S = TypeVar("S", bound=Settings)
-
-Finding = tuple[tuple[Key, ...], str]
-"""A place in the task, and what is wrong there."""
 
 _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 """What a line of metrics.jsonl holds beside the metrics and `token_accuracy`, which may be both."""
@@ -85,12 +82,8 @@ def _unknown_names(tree: Mapping, registry: Registry, kinds: Container[str]) -> 
 
 def contradictions(task: Task) -> Iterator[Finding]:
     """Yields every contradiction in a task whose single values are all right."""
-    yield from _streaming(task)
-    yield from _layers(task)
-    yield from _scores(task)
-    yield from _monitor(task)
-    yield from _embeddings(task)
-    yield from _decoding(task)
+    for find in (_streaming, _layers, _scores, _monitor, _embeddings, _decoding):
+        yield from find(task)
 
 
 def _streaming(task: Task) -> Iterator[Finding]:

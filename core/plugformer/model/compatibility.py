@@ -8,12 +8,9 @@ from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType, Tokenizer
 from plugformer.kinds import Kind
-from plugformer.problems import Key
+from plugformer.problems import Finding
 from plugformer.registry import Registry, State
 from plugformer.registry.discovery import BUILT_IN
-
-Finding = tuple[tuple[Key, ...], str]
-"""A place in the task, and what is wrong there."""
 
 
 def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:

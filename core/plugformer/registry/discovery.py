@@ -111,7 +111,7 @@ def discover_local(file: Path) -> Plugin:
     except (OSError, RegistryError) as error:
         raise _unreadable(file, error.strerror if isinstance(error, OSError) else error) from error
     plugin = replace(_plugin(Owner(LOCAL), (str(file), content)), file=str(file))
-    names = _top_level_names(plugin.manifest)
+    names = sorted({re.split("[.:]", entry.target)[0] for entry in plugin.manifest.entries})
     folders = sorted({str(import_folder(file, name)) for name in names} or {str(file.parent)})
     if new := [folder for folder in folders if folder not in sys.path]:
         sys.path += new
@@ -129,10 +129,6 @@ def import_folder(file: Path, name: str) -> Path:
 
 def _is_beside(file: Path, name: str) -> bool:
     return (file.parent / name).is_dir() or (file.parent / f"{name}.py").is_file()
-
-
-def _top_level_names(manifest: Manifest) -> list[str]:
-    return sorted({re.split("[.:]", entry.target)[0] for entry in manifest.entries})
 
 
 def _refuse_shadowed(file: Path, names: Iterable[str]) -> None:

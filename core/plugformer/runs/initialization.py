@@ -19,7 +19,7 @@ from plugformer.documents import plain
 from plugformer.errors import PlugformerError, nearest
 from plugformer.interfaces import SPECIAL_TOKENS, Model, Sizes, Tokenizer
 from plugformer.model.assembly import assemble
-from plugformer.problems import Key
+from plugformer.problems import Finding
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
@@ -27,9 +27,6 @@ from plugformer.runs.vocabularies import read_learned
 from plugformer.runs.weights import checksum, load_tensors, own_tensors, save_tensors
 
 EMBEDDING, HEAD = "embedding", "head"
-
-Found = tuple[tuple[Key, ...], str]
-"""A place in the task, and what is wrong there."""
 
 _HERE = ("model", "initialize_from")
 
@@ -40,7 +37,7 @@ def part_of(name: str) -> str:
     return EMBEDDING if EMBEDDING in rest[:1] else first
 
 
-def misfits(task: Task, registry: Registry) -> list[Found]:
+def misfits(task: Task, registry: Registry) -> list[Finding]:
     """Returns mismatches with the run that a task starts from, except those of vocabularies.
 
     Args:
@@ -124,7 +121,7 @@ def _content_hashes(run: Path) -> dict[str, str]:
     return {file.stem: files_version([file]) for file in sorted(run.glob("tokenizer-*.json"))}
 
 
-def _unknown_parts(model: Model, settings: InitializeFrom) -> Iterator[Found]:
+def _unknown_parts(model: Model, settings: InitializeFrom) -> Iterator[Finding]:
     known = sorted({part_of(name) for name in own_tensors(model)})
     for index, part in enumerate(settings.parts):
         if part not in known:
@@ -136,7 +133,7 @@ def _unknown_parts(model: Model, settings: InitializeFrom) -> Iterator[Found]:
 
 def _differences(
     own: Mapping[str, Tensor], theirs: Mapping[str, Tensor], settings: InitializeFrom
-) -> Iterator[Found]:
+) -> Iterator[Finding]:
     """Yields for each part how its parameters differ in names, shapes and types."""
     for index, part in enumerate(settings.parts):
         mine, yours = (
@@ -162,7 +159,7 @@ def _differences(
 
 def _other_vocabularies(
     own: Mapping[str, Tensor], settings: InitializeFrom, directory: RunDirectory, here: Vocabularies
-) -> Iterator[Found]:
+) -> Iterator[Finding]:
     """Yields parameters whose rows stand for other tokens or classes in the other run."""
     stacks = {name.partition(".")[0] for name in own if part_of(name) == EMBEDDING}
     for index, part in enumerate(settings.parts):
@@ -195,7 +192,7 @@ def _other_tokens(directory: RunDirectory, side: str, tokenizer: Tokenizer) -> s
     )
 
 
-def _other_tokenizers(task: Task) -> Iterator[Found]:
+def _other_tokenizers(task: Task) -> Iterator[Finding]:
     """Yields problems with the run that tokenizers are taken from."""
     own, path = task.tokenizer, ("tokenizer", "run")
     if own.run is None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from plugformer.configuration.plan import Choice, LayerPlan, Path, StackPlan, context, state_owner
+from plugformer.configuration.plan import Choice, LayerPlan, StackPlan, context, state_owner
 from plugformer.configuration.task import Model as Settings
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import (
@@ -23,8 +23,9 @@ from plugformer.interfaces import (
 from plugformer.kinds import Kind
 from plugformer.model.initialization import residual_matrices
 from plugformer.model.watching import watched_method
+from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
-from plugformer.validation.trial import MODERATE, Problem, Trial, problems_of, require_like, size_of
+from plugformer.validation.trial import MODERATE, Trial, problems_of, require_like, size_of
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """What an encoding may override, and an attention read."""
@@ -57,7 +58,7 @@ def across(plan: StackPlan, name: str) -> list[Choice]:
     return [layer.sublayers[name] for layer in plan.layers if name in layer.sublayers]
 
 
-def mismatches(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+def mismatches(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Finding]:
     """Yields mismatches between a stack's attentions and its positional encodings."""
     for name, position in (("attention", plan.position), ("cross_attention", plan.cross_position)):
         layers = across(plan, name)
@@ -66,7 +67,7 @@ def mismatches(settings: Settings, plan: StackPlan, registry: Registry) -> Itera
                 yield from _mismatch(settings, attention, layers, position, registry)
 
 
-def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Finding]:
     """Yields attentions that read the state of a layer that has none for them."""
     for name in ("attention", "cross_attention"):
         layers = across(plan, name)
@@ -76,9 +77,9 @@ def ownerless(settings: Settings, plan: StackPlan, registry: Registry) -> Iterat
                 yield from problems_of(own.path, partial(state_owner, own, reads_layer, layers))
 
 
-def without_a_path(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Problem]:
+def without_a_path(settings: Settings, plan: StackPlan, registry: Registry) -> Iterator[Finding]:
     """Yields residual connections that scale initial values of sublayers without a residual path."""
-    seen: set[tuple[Path, Path]] = set()
+    seen: set[tuple[KeyPath, KeyPath]] = set()
     for layer in plan.layers:
         residual = layer.residual
         told = residual_context(settings, layer)
@@ -98,7 +99,7 @@ def without_a_path(settings: Settings, plan: StackPlan, registry: Registry) -> I
 
 def _mismatch(
     settings: Settings, attention: Choice, layers: Sequence[Choice], position: Choice, registry: Registry
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Lets one attention read three tokens, and compares the slots it read with those the encoding fills.
 
     Args:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path as FilePath
+from pathlib import Path
 
 import torch
 
 from plugformer.configuration import ResolvedTask, check_components
-from plugformer.configuration.plan import Choice, Path, StackPlan, context, plan_stacks
+from plugformer.configuration.plan import Choice, StackPlan, context, plan_stacks
 from plugformer.configuration.task import Component, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
@@ -18,11 +18,12 @@ from plugformer.interfaces import SPECIAL_TOKENS, Data, HeadContext, ModelContex
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Builder, assemble
 from plugformer.model.compatibility import incompatibilities
+from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded
 from plugformer.runs.initialization import misfits
 from plugformer.validation.pairs import choices_of, mismatches, ownerless, without_a_path
-from plugformer.validation.trial import Problem, Trial, needs_values, problems_of
+from plugformer.validation.trial import Trial, needs_values, problems_of
 
 _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """Of a model that is built to see whether it can be."""
@@ -53,7 +54,7 @@ def validate_model(resolved: ResolvedTask) -> ResolvedTask:
     return checked.raise_for(check(checked.task, checked.registry))
 
 
-def check(task: Task, registry: Registry) -> list[Problem]:
+def check(task: Task, registry: Registry) -> list[Finding]:
     """Builds and runs each component that a task names, then each attention with the encoding beside it.
 
     Returns:
@@ -84,11 +85,11 @@ def check(task: Task, registry: Registry) -> list[Problem]:
         return problems or list(_refused_by_hooks(task, registry))
 
 
-def data_problems(task: Task, registry: Registry) -> list[Problem]:
+def data_problems(task: Task, registry: Registry) -> list[Finding]:
     """Returns problems that a task's data component finds before it reads examples, such as missing files."""
     block, columns = task.data, create_task_type(task, registry).columns
 
-    def found() -> list[Problem]:
+    def found() -> list[Finding]:
         data: Data = registry.create(Kind.DATA, block.name, **block.options)
         if unfit := problems_of(("data", "name"), lambda: data.check_columns(columns)):
             return unfit
@@ -100,9 +101,9 @@ def data_problems(task: Task, registry: Registry) -> list[Problem]:
         return [(("data",), str(error))]
 
 
-def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[], object]]]:
+def _builds(task: Task, registry: Registry) -> Iterator[tuple[KeyPath, Callable[[], object]]]:
     """Yields, by place, a constructor of each component that is not part of the model."""
-    blocks: list[tuple[Kind, Path, Component]] = [
+    blocks: list[tuple[Kind, KeyPath, Component]] = [
         (Kind.DATA, ("data",), task.data),
         (Kind.TOKENIZER, ("tokenizer", "source"), task.tokenizer.source),
         (Kind.TOKENIZER, ("tokenizer", "target"), task.tokenizer.target),
@@ -124,9 +125,9 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[Path, Callable[[],
 
 def _neural_builds(
     task: Task, plans: list[StackPlan], registry: Registry
-) -> Iterator[tuple[Path, Callable[[], object]]]:
+) -> Iterator[tuple[KeyPath, Callable[[], object]]]:
     """Yields, by place, a trial of each component of the model."""
-    chosen: dict[Path, list[tuple[Choice, ModelContext]]] = {}
+    chosen: dict[KeyPath, list[tuple[Choice, ModelContext]]] = {}
     for plan in plans:
         for choice, told in choices_of(task.model, plan):
             chosen.setdefault(choice.path, []).append((choice, told))
@@ -164,7 +165,7 @@ def _try_places(registry: Registry, choices: list[tuple[Choice, ModelContext]]) 
         raise ConfigurationError(f"{sentence} ({place})" + newline + hint) from refusal
 
 
-def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Problem]:
+def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Finding]:
     """Lets the architecture build its model, without memory for parameters; yields what it refuses."""
     architecture = create_architecture(task, registry)
     level = create_task_type(task, registry).level
@@ -183,13 +184,13 @@ def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Problem
     yield from problems_of(("model", "architecture"), attempt)
 
 
-def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Problem]:
+def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Finding]:
     """Shows the task's hooks its model, without memory for its parameters; yields what they find wrong."""
     if not task.training.hooks:
         return
     with torch.device("meta"):
         model = assemble(task, _SIZES, registry)
-    run = Run(FilePath(), task, model, steps=1, epoch_steps=1)
+    run = Run(Path(), task, model, steps=1, epoch_steps=1)
 
     def show(block: Component) -> None:
         HookManager([], lambda _: None, create_hooks([block], registry)).ask("model_built", run=run)

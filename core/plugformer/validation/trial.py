@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from plugformer.configuration.plan import Path
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.faults import cause_of
@@ -35,12 +34,10 @@ from plugformer.model.dropout import Dropout
 from plugformer.model.initialization import refuse_hidden_values
 from plugformer.model.layer import WithDropout
 from plugformer.model.watching import unlike
+from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded, label
 from plugformer.registry.options import options_model
-
-Problem = tuple[Path, str]
-"""A place in the task file, and what is wrong there."""
 
 _NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
 """Answers whose targets are numbers of outputs."""
@@ -184,7 +181,7 @@ def _require_factor(component: Schedule, width: int) -> None:
         raise RegistryError(f"its factor of update 1 of 100 is {factor!r}, expected a finite number")
 
 
-def problems_of(path: Path, action: Callable[[], object]) -> list[Problem]:
+def problems_of(path: KeyPath, action: Callable[[], object]) -> list[Finding]:
     """Returns the error that an action raises, if it raises one, with its place in the task file."""
     try:
         action()
