@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -94,11 +94,6 @@ SAMPLES: tuple[Sample, ...] = (
 )
 
 
-def described(columns: Iterable[Column]) -> str:
-    """Returns columns in words, such as "text (text, input)"."""
-    return ", ".join(f"{column.name} ({column.holds}, {column.role})" for column in columns)
-
-
 def task_files(name: str, block: Component, folder: Path, registry: Registry) -> Files:
     """Returns the files of a new task.
 
@@ -149,8 +144,9 @@ def _sample(name: str, task_type: TaskType) -> tuple[Sample, Mapping[str, str | 
     for sample in SAMPLES:
         if (columns := sample.columns(wanted)) is not None:
             return sample, columns
+    shown = ", ".join(f"{column.name} ({column.holds}, {column.role})" for column in wanted)
     raise ConfigurationError(
-        f"there are no examples for a {name} task, whose columns are {described(wanted)}\n"
+        f"there are no examples for a {name} task, whose columns are {shown}\n"
         "  expected a text alone, a text for a text, tags for words, or a label, labels or a number for one "
         "or two texts\n"
         "  write its task file by hand, with data that have these columns"
