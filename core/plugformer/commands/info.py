@@ -205,10 +205,8 @@ def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) ->
 
 _WORDS = {"string": "text", "object": "mapping", "null": "null", "boolean": "true | false"}
 
-
 _FAR = 2**31 - 1
 """An upper bound that only computers care about."""
-
 
 _BOUNDS = {
     "minimum": ">=",

@@ -153,7 +153,9 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
     except RegistryError as error:
         return {}, [resolved.problem(block.name_path, str(error))]
     except ValidationError as error:
-        return {}, _problems(block, error, model, resolved)
+        found = explain(error, model, plain(block.options), also=("name", *block.core))
+        placed = [replace(problem, path=(*block.path, *problem.path)) for problem in found]
+        return {}, [located(problem, resolved.tree) for problem in placed]
     options, problems = resolve_paths(block.options, checked, block.path)
     complete = model.model_validate(plain(options))
     return complete.model_dump(mode="json", warnings=False), problems
@@ -170,14 +172,6 @@ def _model(block: Block, registry: Registry) -> type[BaseModel]:
             "its author must give the option another name"
         )
     return model
-
-
-def _problems(
-    block: Block, error: ValidationError, model: type[BaseModel], resolved: ResolvedTask
-) -> list[Problem]:
-    found = explain(error, model, plain(block.options), also=("name", *block.core))
-    problems = [replace(problem, path=(*block.path, *problem.path)) for problem in found]
-    return [located(problem, resolved.tree) for problem in problems]
 
 
 def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
