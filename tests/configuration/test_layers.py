@@ -48,6 +48,7 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
             "extends: other.yaml",
             "other.yaml:1:10  extends: goes round in a circle: top.yaml -> other.yaml -> top.yaml",
         ),
+        ("task: dates\nfactors: {}", "top.yaml:1:1  this is a study: `plugformer ablate top.yaml` runs it"),
         ("extends: ${NO_SUCH}/a.yaml", "extends: the environment variable 'NO_SUCH' is not set"),
         (
             "registry: absent.yaml",

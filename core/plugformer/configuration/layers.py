@@ -84,7 +84,10 @@ def short_name(name_or_file: str) -> str:
 
 
 def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) -> Layers:
-    tree, registry = with_manifest(read_file(file, shown), registry)
+    written = read_file(file, shown)
+    if {"task", "factors"} <= written.items.keys():
+        raise Problem(written.origin, (), f"this is a study: `plugformer ablate {shown}` runs it").error
+    tree, registry = with_manifest(written, registry)
     seen = (*seen, file.resolve())
     node = tree.items.get("extends")
     if node is None:
