@@ -21,16 +21,8 @@ __version__ = "0.1.0"
 
 __all__ = ["__version__", "components", "create", "load", "resume", "train"]
 
-_MODULES = {
-    "components": "registry.catalog",
-    "create": "registry.catalog",
-    "load": "runs.loading",
-    "resume": "training.train",
-    "train": "training.train",
-}
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__)
 
 
 def __dir__() -> list[str]:

@@ -32,4 +32,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, dict.fromkeys(__all__, "attention"))
+    __getattr__ = lazily(__name__)

@@ -17,13 +17,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "Report", "Status", "contract_tests", "run"]
 
-_MODULES = {
-    "Outcome": "result",
-    "Report": "result",
-    "Status": "result",
-    "contract_tests": "runner",
-    "run": "runner",
-}
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__)

@@ -38,4 +38,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # starts processes, which `--help` does not; a type checker still sees a misspelt name
-    __getattr__ = lazily(__name__, {"import_faults": "probing"})
+    __getattr__ = lazily(__name__)

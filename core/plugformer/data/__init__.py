@@ -26,19 +26,5 @@ __all__ = [
     "read_lines",
 ]
 
-_MODULES = {
-    "EncodedSplit": "encoding",
-    "PreparedData": "preparation",
-    "ReadCount": "streaming",
-    "Vocabularies": "vocabularies",
-    "check_file": "files",
-    "encode": "vocabularies",
-    "fingerprint": "files",
-    "on_disk": "arrow",
-    "open_bytes": "files",
-    "prepare": "preparation",
-    "read_lines": "files",
-}
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__)

@@ -11,12 +11,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Generator", "Report", "Score", "measure"]
 
-_MODULES = {
-    "Generator": "predictor",
-    "Report": "report",
-    "Score": "report",
-    "measure": "evaluator",
-}
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__)

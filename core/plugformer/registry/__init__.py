@@ -9,7 +9,7 @@ from plugformer.registry.discovery import Plugin
 from plugformer.registry.loading import interface_of
 from plugformer.registry.manifest import Entry, EntryKind, Manifest, Owner, State, parse
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what needs pydantic, or parses code: `list` and `--help` do without
     from plugformer.registry.options import checked_options, options_model
     from plugformer.registry.source import source_hash
 
@@ -29,8 +29,5 @@ __all__ = [
     "source_hash",
 ]
 
-_MODULES = {"checked_options": "options", "options_model": "options", "source_hash": "source"}
-"""What needs pydantic, or parses code: `list` and `--help` do without."""
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__)

@@ -44,26 +44,5 @@ __all__ = [
     "write_text",
 ]
 
-_MODULES = {
-    "RESTORE": "files",
-    "RunDirectory": "directory",
-    "Stateful": "checkpoint",
-    "TrainedModel": "loading",
-    "generator_states": "checkpoint",
-    "is_trained": "training_lock",
-    "join_tensors": "weights",
-    "made_of": "lock",
-    "own_tensors": "weights",
-    "read_file": "files",
-    "read_json": "files",
-    "refuse_links": "files",
-    "remove_leftovers": "files",
-    "replacing": "files",
-    "save_tensors": "weights",
-    "split_tensors": "weights",
-    "write_json": "files",
-    "write_text": "files",
-}
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__)

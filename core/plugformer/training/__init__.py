@@ -11,14 +11,5 @@ if TYPE_CHECKING:
 
 __all__ = ["ASSUMED", "Interruption", "Objective", "Parallel", "accelerator", "median_example"]
 
-_MODULES = {
-    "ASSUMED": "preview",
-    "Interruption": "interruption",
-    "Objective": "parallel",
-    "Parallel": "parallel",
-    "accelerator": "parallel",
-    "median_example": "preview",
-}
-
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
-    __getattr__ = lazily(__name__, _MODULES)
+    __getattr__ = lazily(__name__)
