@@ -6,7 +6,7 @@ from tests.batches import labeled, pairs
 
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint
-from plugformer.decoding.constraint import LengthLimit, LengthRange, TokenAutomaton
+from plugformer.decoding.constraint import LengthRange, TokenAutomaton
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import END
@@ -24,8 +24,7 @@ searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 
 def session(model, limit=5):
     batch = pairs([[4, 5], [6, 7], [8, 9]])
-    at_most = LengthLimit(limit, on_source=False, longest=limit)
-    lengths = LengthRange(LengthLimit(0, on_source=False, longest=0), at_most)
+    lengths = LengthRange(limit, on_source=False, exact=False, limit=limit)
     constraint = Constraint(TokenAutomaton.free(VOCABULARY, limit), lengths)
     return CachedSession(model.eval(), batch, constraint, [10, 11, 12])
 

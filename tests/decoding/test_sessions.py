@@ -5,7 +5,7 @@ import torch
 from tests.recomputing import RecomputingSession
 
 from plugformer.decoding import CachedSession, Constraint, Progress
-from plugformer.decoding.constraint import LengthLimit, TokenAutomaton
+from plugformer.decoding.constraint import LengthRange, TokenAutomaton
 from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokens
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -255,15 +255,18 @@ def lengths(tokens):
     ],
 )
 def test_length_limits(sentences, setting, expected):
-    limit = LengthLimit.parse(setting, model_max_length=10)
+    limits = LengthRange.parse(None, setting, model_max_length=10)
     for padding in ("right", "left"):
-        assert limit.of(lengths(sentences(padding))).tolist() == expected
+        least, most = limits.of(lengths(sentences(padding)), torch.full((3,), 99))
+        assert (least.tolist(), most.tolist()) == ([0] * 3, expected)
 
 
 def test_the_longest_output_fits_the_model(tiny_model, registry, sentences):
     model = lively(tiny_model("model.max_length=8", "model.position=learned", *HEAD))
     model.head.bias[END] = -100.0
-    limits = LengthLimit.parse("source+50", model_max_length=8).of(lengths(sentences()))
+    limits = LengthRange.parse("source+50", 99, model_max_length=8).of(
+        lengths(sentences()), torch.full((3,), 99)
+    )[1]
     found = registry.create(Kind.DECODING, "greedy").search(
         CachedSession(model, Batch(sentences()), AtMost(limits), [0, 1, 2])
     )
