@@ -47,13 +47,30 @@ class Processes:
     Methods are collectives, except `share`: all processes call them in the same order, and none continues
     before the others have contributed.
 
+    Args:
+        index: Number of this process.
+        count: Number of all.
+        first: Whether it is the first on its machine.
+
     Attributes:
         index: Number of this process.
         count: Number of all.
     """
 
-    index = 0
-    count = 1
+    def __init__(self, index: int = 0, count: int = 1, *, first: bool = True) -> None:
+        self.index = index
+        self.count = count
+        self._first = first
+        self._steps = self._patient = None
+        if count > 1:
+            self._steps = distributed.new_group(backend="gloo", timeout=STEP)
+            self._patient = distributed.new_group(backend="gloo", timeout=PREPARATION)
+            atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        """Ends the groups' threads: one that lets go of a tensor while Python ends takes the process down."""
+        del self._steps, self._patient
+        distributed.destroy_process_group()
 
     @classmethod
     def join(cls) -> "Processes":
@@ -89,76 +106,6 @@ class Processes:
 
     def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:
         """Returns the sums of figures over all processes."""
-        return np.asarray(values, dtype=np.float64)
-
-    def any(self, flag: bool) -> bool:
-        """Returns whether a flag is true in any process."""
-        return flag
-
-    def gather(self, value: T) -> list[T]:
-        """Returns the values of all processes, in the order of their numbers."""
-        return [value]
-
-    def on_main(self, action: Callable[[], T]) -> T:
-        """Runs an action on the main process and returns its result to all; its error ends all."""
-        return action()
-
-    def first_on_each_machine(self, action: Callable[[], T]) -> T:
-        """Runs an action on one process of each machine, then on the others, which find what it has made."""
-        return action()
-
-    @contextmanager
-    def raise_everywhere(self) -> Iterator[None]:
-        """Ends all processes if one raises an error within the block, which contains no collective.
-
-        Raises:
-            Exception: That error, or on the main process a RunError that tells it.
-            ReportedByMainProcess: In the other processes.
-        """
-        yield
-
-    def abort(self, error: PlugformerError) -> NoReturn:
-        """Raises an error that all processes have come to; which the main process alone reports."""
-        raise error
-
-    @contextmanager
-    def peer_failure_as_error(self) -> Iterator[None]:
-        """Turns the end of another process into an error that says so.
-
-        Raises:
-            RunError: Another process has ended, or does not answer.
-        """
-        yield
-
-
-SINGLE_PROCESS = Processes()
-"""What everything but training works with."""
-
-
-class Group(Processes):
-    """Several processes.
-
-    Args:
-        index: Number of this process.
-        count: Number of all.
-        first: Whether it is the first on its machine.
-    """
-
-    def __init__(self, index: int, count: int, *, first: bool) -> None:
-        self.index = index
-        self.count = count
-        self._first = first
-        self._steps = distributed.new_group(backend="gloo", timeout=STEP)
-        self._patient = distributed.new_group(backend="gloo", timeout=PREPARATION)
-        atexit.register(self._leave)
-
-    def _leave(self) -> None:
-        """Ends the groups' threads: one that lets go of a tensor while Python ends takes the process down."""
-        del self._steps, self._patient
-        distributed.destroy_process_group()
-
-    def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:
-        """Returns the sums of figures over all processes."""
         return self._sum(values, self._steps)
 
     def any(self, flag: bool) -> bool:
@@ -167,6 +114,8 @@ class Group(Processes):
 
     def gather(self, value: T) -> list[T]:
         """Returns the values of all processes, in the order of their numbers."""
+        if self.count == 1:
+            return [value]
         values: list[T | None] = [None] * self.count
         with self.peer_failure_as_error():
             distributed.all_gather_object(values, value, group=self._patient)
@@ -178,8 +127,9 @@ class Group(Processes):
         with self.raise_everywhere():
             if self.main:
                 results = [action()]
-        with self.peer_failure_as_error():
-            distributed.broadcast_object_list(results, src=0, group=self._patient)
+        if self.count > 1:
+            with self.peer_failure_as_error():
+                distributed.broadcast_object_list(results, src=0, group=self._patient)
         return results[0]  # type: ignore[return-value]  # it has been filled
 
     def first_on_each_machine(self, action: Callable[[], T]) -> T:
@@ -193,7 +143,12 @@ class Group(Processes):
 
     @contextmanager
     def raise_everywhere(self) -> Iterator[None]:
-        """Ends all processes if one raises an error within the block, which contains no collective."""
+        """Ends all processes if one raises an error within the block, which contains no collective.
+
+        Raises:
+            Exception: That error, or on the main process a RunError that tells it.
+            ReportedByMainProcess: In the other processes.
+        """
         failure: Exception | None = None
         try:
             yield
@@ -210,10 +165,11 @@ class Group(Processes):
         if failed:
             raise RunError(f"process {failed[0]} of {self.count}: {messages[failed[0]]}")
 
-    def _sum(self, values: ArrayLike, group: distributed.ProcessGroup) -> Float[ndarray, "*values"]:
+    def _sum(self, values: ArrayLike, group: distributed.ProcessGroup | None) -> Float[ndarray, "*values"]:
         sums = torch.tensor(np.asarray(values, dtype=np.float64))
-        with self.peer_failure_as_error():
-            distributed.all_reduce(sums, group=group)
+        if self.count > 1:
+            with self.peer_failure_as_error():
+                distributed.all_reduce(sums, group=group)
         return sums.numpy()
 
     def abort(self, error: PlugformerError) -> NoReturn:
@@ -222,7 +178,11 @@ class Group(Processes):
 
     @contextmanager
     def peer_failure_as_error(self) -> Iterator[None]:
-        """Turns the end of another process into an error that says so."""
+        """Turns the end of another process into an error that says so.
+
+        Raises:
+            RunError: Another process has ended, or does not answer.
+        """
         try:
             yield
         except RuntimeError as error:
@@ -235,6 +195,10 @@ class Group(Processes):
             ) from error
 
 
+SINGLE_PROCESS = Processes()
+"""What everything but training works with."""
+
+
 @cache
 def _joined() -> Processes:
     from accelerate import PartialState
@@ -243,7 +207,7 @@ def _joined() -> Processes:
         state = PartialState(cpu=_on_cpu(), timeout=STEP)
     if state.num_processes == 1:
         return SINGLE_PROCESS
-    return Group(state.process_index, state.num_processes, first=state.local_process_index == 0)
+    return Processes(state.process_index, state.num_processes, first=state.local_process_index == 0)
 
 
 @contextmanager
