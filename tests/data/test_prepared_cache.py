@@ -191,11 +191,11 @@ def test_lengths_and_padding_do_not(
     file: Path, registry: Registry, made: list[str], changed: dict[str, Any]
 ) -> None:
     prepare(task(file), registry)
-    assert prepare(task(file, **changed), registry).lengths["train"].examples == 65
+    assert prepare(task(file, **changed), registry).lengths["train"].rows == 65
     assert made == ["read", "trained"]
 
 
-@pytest.mark.parametrize("name", ["0.arrow", "entry.json", "tokenizer-source.json"])
+@pytest.mark.parametrize("name", ["0.arrow", "entry.json", "tokenizer-shared.json"])
 @pytest.mark.parametrize("damage", ["gone", "cut", "rubbish", "bit"])
 def test_a_damaged_entry_is_made_again(
     file: Path, registry: Registry, made: list[str], name: str, damage: str
@@ -225,7 +225,7 @@ def test_a_damaged_entry_is_made_again(
     "change",
     [
         lambda entry: entry.update(notices=5),
-        lambda entry: entry["splits"].pop(),
+        lambda entry: entry["hashes"].popitem(),
         lambda entry: entry["hashes"].update(train="0" * 64),
         lambda entry: entry.update(notices=json.loads("[" * 500 + "]" * 500)),
     ],

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -16,7 +16,8 @@ from numpy import ndarray
 from pydantic import ConfigDict
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.streaming import Natural, ReadCount, StreamedExamples
+from plugformer.data.length import Natural, ReadCount
+from plugformer.data.streaming import StreamedExamples
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces.batch import Batch
 
@@ -49,16 +50,9 @@ class Place:
     count: ReadCount = field(default_factory=ReadCount)
 
 
-class Block(NamedTuple):
-    """Examples that were read together.
-
-    Attributes:
-        start: Where they begin; its count is of what was read since the block before.
-        examples: Those that can be used.
-    """
-
-    start: Place
-    examples: EncodedSplit
+Block = tuple[Place, EncodedSplit]
+"""Where examples that were read together begin, with the count of what was read since the block before; and
+those of them that can be used."""
 
 
 class BlockReader:
@@ -111,9 +105,9 @@ class BlockReader:
             DataError: A row is malformed, or no example can be used.
         """
         if self.place.batch == len(self._batches):
-            block = self._next.result()
+            start, examples = self._next.result()
             self._next = self._background.submit(self._blocks.read)
-            self._turn_to(block, replace(block.start, count=self.place.count + block.start.count))
+            self._turn_to(replace(start, count=self.place.count + start.count), examples)
         rows = self._batches[self.place.batch]
         self.place.batch += 1
         numbers = [(self.place.first + row) * self._count + self._number for row in rows]
@@ -124,27 +118,27 @@ class BlockReader:
         """Returns an example of the last batch in words, by its number there."""
         return self._examples.described(row // self._count - self.place.first)
 
-    def _turn_to(self, block: Block, place: Place) -> None:
+    def _turn_to(self, place: Place, examples: EncodedSplit) -> None:
         seed = np.random.SeedSequence([self._number, place.passes, place.block])
         epoch = int(seed.generate_state(1, np.uint64)[0])
-        self.place, self._examples = place, block.examples
-        self._batches = self._order(block.examples.lengths)(epoch)
+        self.place, self._examples = place, examples
+        self._batches = self._order(examples.lengths)(epoch)
 
     def _return(self) -> None:
         """Goes on in the middle of a block, which is read again."""
         share = f"share {self._number + 1} of {self._count} of the training examples"
         where = f"{share}, pass {self.place.passes + 1}"
         try:
-            block = self._blocks.read()
+            start, examples = self._blocks.read()
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RunError(
                 f"{where}: the checkpoint's place is none of these data: {type(error).__name__}: {error}; "
                 "put back the data and the version of `datasets` that the run has had, or begin a new one"
             ) from error
-        self._turn_to(block, self.place)
-        if block.start.content != self.place.content or self.place.batch > len(self._batches):
+        self._turn_to(self.place, examples)
+        if start.content != self.place.content or self.place.batch > len(self._batches):
             raise RunError(
-                f"{where}: the {len(block.examples):,} examples after the first {self.place.first:,} are not "
+                f"{where}: the {len(examples):,} examples after the first {self.place.first:,} are not "
                 "those that the run has read there; put the data back to resume exactly, or begin a new run"
             )
 
@@ -182,7 +176,7 @@ class _Blocks:
             if not rows:
                 self._begin_again(count)
             elif examples is not None and used:
-                return Block(replace(start, content=self._examples.hash(rows), count=count), examples)
+                return replace(start, content=self._examples.hash(rows), count=count), examples
 
     def _begin_again(self, count: ReadCount) -> None:
         """Begins another pass."""

@@ -15,7 +15,7 @@ from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
 from plugformer.data.arrow import mapped
 from plugformer.data.encoding import EncodedSplit, token_columns
-from plugformer.data.length import LengthCount, limited
+from plugformer.data.length import ReadCount, limited
 from plugformer.data.preparation import quiet
 from plugformer.data.splitting import refuse_other_order
 from plugformer.data.vocabularies import Vocabularies, encode, encode_to_file
@@ -165,7 +165,7 @@ def _too_long(text: str, tokens: int, limit: int) -> LengthError:
 
 def read_files(
     files: Sequence[Path], task: Task, registry: Registry, vocabularies: Vocabularies
-) -> tuple[EncodedSplit, LengthCount, Sequence[str]]:
+) -> tuple[EncodedSplit, ReadCount, Sequence[str]]:
     """Reads examples with a task's data component, as its options say, from other files.
 
     Args:
@@ -197,9 +197,7 @@ def read_files(
             return f"{name}, example {row + 1}"
 
         encoded = mapped(lambda file: encode_to_file(file, examples, vocabularies, place))
-    split, count = limited(
-        encoded, task.data, task.model.max_length, vocabularies, create_architecture(task, registry), place
-    )
+    split, count = limited(encoded, task, vocabularies, create_architecture(task, registry), place)
     if len(split) == 0:
         raise DataError(f"{name}: all examples are longer than the limit of the run's task")
     return split, count, data.notices()

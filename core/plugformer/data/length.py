@@ -1,39 +1,95 @@
 """What happens to examples that are too long: dropped, truncated or refused, and always counted."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 import numpy as np
 from datasets import Dataset
 from jaxtyping import Bool, Int
 from numpy import ndarray
+from pydantic import ConfigDict, Field
 
-from plugformer.configuration.task import DataBlock, Length
-from plugformer.data.arrow import TokenColumn
+from plugformer.configuration.task import Length, Task
 from plugformer.data.encoding import EncodedSplit, token_columns
 from plugformer.data.vocabularies import SubwordSampling, Vocabularies
 from plugformer.errors import DataError
-from plugformer.interfaces import Architecture, Limits, TaskType
+from plugformer.interfaces import Architecture, Limits
+
+Row = dict[str, Any]
+
+Natural = Annotated[int, Field(ge=0)]
+
+SHOWN = 3
+"""Faults that are told in full."""
+
+FEW = 0.03
+"""The share of rows up to which bad ones are taken for accidents."""
 
 
-@dataclass(frozen=True)
-class LengthCount:
-    """What the length limit did to one split.
+@dataclass
+class ReadCount:
+    """What was read so far, and what the length limit did to it; an example counts again at every pass.
 
     Attributes:
-        examples: Number of examples before.
-        dropped: Number of those left out.
+        rows: Number of rows.
+        bad: Number of those left out because of a fault.
+        faults: The first faults.
+        dropped: Number of examples left out because of their length.
         truncated: Number of those shortened.
         longest: Tokens of the longest side before, special tokens not counted.
     """
 
-    examples: int
-    dropped: int
-    truncated: int
-    longest: int
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    rows: Natural = 0
+    bad: Natural = 0
+    faults: list[str] = field(default_factory=list)
+    dropped: Natural = 0
+    truncated: Natural = 0
+    longest: Natural = 0
+
+    def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yields the rows that have no fault, and counts all."""
+        for row in rows:
+            self.rows += 1
+            if fault := row.get("fault"):
+                self.leave_out(fault)
+            else:
+                yield row
+
+    def leave_out(self, fault: str, rows: int = 1) -> None:
+        """Counts rows that have a fault."""
+        self.bad += rows
+        self.faults = [*self.faults, fault][:SHOWN]
+
+    def limited(self, limited: "ReadCount") -> None:
+        """Counts what the length limit did to some of them."""
+        self.dropped += limited.dropped
+        self.truncated += limited.truncated
+        self.longest = max(self.longest, limited.longest)
+
+    def __add__(self, other: "ReadCount") -> "ReadCount":
+        return ReadCount(
+            self.rows + other.rows,
+            self.bad + other.bad,
+            [*self.faults, *other.faults][:SHOWN],
+            self.dropped + other.dropped,
+            self.truncated + other.truncated,
+            max(self.longest, other.longest),
+        )
+
+    def notices(self, split: str) -> list[str]:
+        """Returns notices about bad rows."""
+        if not self.bad:
+            return []
+        few = self.bad <= FEW * self.rows
+        said = f"{split}: bad rows skipped: {self.bad:,} of {self.rows:,} ({self.bad / self.rows:.1%})"
+        first = f"{said}; the first:" if few else f"WARNING: {said}: do the options of data fit? The first:"
+        return ["\n  ".join([first, *self.faults])]
 
     def __str__(self) -> str:
-        parts = [f"{self.examples} examples, longest side {self.longest} tokens"]
+        parts = [f"{self.rows - self.bad} examples, longest side {self.longest} tokens"]
         parts += [f"{self.dropped} dropped"] if self.dropped else []
         parts += [f"{self.truncated} truncated"] if self.truncated else []
         return ", ".join(parts)
@@ -41,18 +97,16 @@ class LengthCount:
 
 def limited(
     data: Dataset,
-    block: DataBlock,
-    max_length: int,
+    task: Task,
     vocabularies: Vocabularies,
     architecture: Architecture,
     place: Callable[[int], str],
-) -> tuple[EncodedSplit, LengthCount]:
+) -> tuple[EncodedSplit, ReadCount]:
     """Returns examples without those that a task drops for their length, and what was counted.
 
     Args:
         data: As for `EncodedSplit`.
-        block: Says how long a side may be, and what is done with longer ones.
-        max_length: Longest sequence that the model takes.
+        task: Says how long a side may be, and what is done with longer ones.
         vocabularies: Of the task.
         architecture: Of the task.
         place: Returns where a row stands.
@@ -61,13 +115,15 @@ def limited(
         DataError: An example is too long and the task refuses it.
     """
     columns, task_type = token_columns(data, {}), vocabularies.task_type
+    block, max_length = task.data, task.model.max_length
     longest = block.length.max or max_length
-    if task_type.packed:
-        return _packed(data, min(longest, max_length), task_type, architecture, columns["output"])
+    lengths = {name: each.lengths for name, each in columns.items()}
+    if task_type.packed:  # in pieces as long as the model reads: no text is too long for them
+        split = EncodedSplit(data, task_type, architecture, piece=min(longest, max_length))
+        return split, ReadCount(len(data), longest=int(lengths["output"].max(initial=0)))
     room = architecture.limits(max_length, task_type.level)
     most = Limits(min(room.input, longest), min(room.output, longest), room.together)
     limits = {name: getattr(most, name) for name in columns}
-    lengths = {name: each.lengths for name, each in columns.items()}
     kept, count = _limit(lengths, limits, room.together, block.length, place)
     padding = None if block.padding == "batch" else block.padding
     sampling = SubwordSampling(vocabularies, most, truncate=block.length.over == "truncate")
@@ -83,21 +139,13 @@ def limited(
     return split, count
 
 
-def _packed(
-    data: Dataset, length: int, task_type: TaskType, architecture: Architecture, texts: TokenColumn
-) -> tuple[EncodedSplit, LengthCount]:
-    """Returns pieces as long as the model reads; no text is too long for them."""
-    split = EncodedSplit(data, task_type, architecture, piece=length)
-    return split, LengthCount(len(data), dropped=0, truncated=0, longest=int(texts.lengths.max(initial=0)))
-
-
 def _limit(
     lengths: Mapping[str, Int[ndarray, " rows"]],
     limits: Mapping[str, int],
     together: int,
     policy: Length,
     place: Callable[[int], str],
-) -> tuple[Int[ndarray, " kept"], LengthCount]:
+) -> tuple[Int[ndarray, " kept"], ReadCount]:
     """Returns the rows that stay, and what was counted.
 
     Args:
@@ -114,8 +162,8 @@ def _limit(
     if policy.over == "refuse" and (too_long | beyond).any():
         raise DataError(_refusal(lengths, limits, together, too_long | beyond, place))
     dropped = too_long | beyond if policy.over == "drop" else beyond
-    return np.flatnonzero(~dropped), LengthCount(
-        examples=len(too_long),
+    return np.flatnonzero(~dropped), ReadCount(
+        rows=len(too_long),
         dropped=int(dropped.sum()),
         truncated=int((too_long & ~dropped).sum()),
         longest=max(int(side.max(initial=0)) for side in lengths.values()),

@@ -15,11 +15,17 @@ from plugformer.configuration.task import Streaming, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
-from plugformer.data.length import LengthCount, limited
+from plugformer.data.length import ReadCount, limited
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
 from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
-from plugformer.data.vocabularies import Vocabularies, create_tokenizers, load_tokenizers, train_tokenizers
+from plugformer.data.vocabularies import (
+    Vocabularies,
+    create_tokenizers,
+    load_tokenizers,
+    load_vocabularies,
+    train_tokenizers,
+)
 from plugformer.errors import DataError, RegistryError, RunError
 from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data
@@ -43,7 +49,7 @@ class PreparedData:
 
     splits: dict[str, EncodedSplit]
     vocabularies: Vocabularies
-    lengths: dict[str, LengthCount]
+    lengths: dict[str, ReadCount]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
     streamed: StreamedExamples | None = None
@@ -80,19 +86,12 @@ def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = 
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
             splits[name], lengths[name] = _limited(name, examples, task, learned, architecture)
-    prepared = PreparedData(
-        splits,
-        learned,
-        lengths=lengths,
-        hashes=entry.hashes,
-        notices=(*notices, *entry.notices),
-    )
+    content = entry.content
+    prepared = PreparedData(splits, learned, lengths, content.hashes, (*notices, *content.notices))
     if streaming is None:
         return prepared
-    streamed = StreamedExamples(
-        streams["train"], task.data, task.model.max_length, learned, architecture, streaming.buffer
-    )
-    return replace(prepared, streamed=streamed, hashes={**entry.hashes, "train": version()})
+    streamed = StreamedExamples(streams["train"], task, learned, architecture, streaming.buffer)
+    return replace(prepared, streamed=streamed, hashes={**prepared.hashes, "train": version()})
 
 
 class _Texts(NamedTuple):
@@ -125,8 +124,9 @@ def _entry(
     for each in keys:
         try:
             entry = PreparedEntry.find(each)
-            if entry is not None and learned in (None, entry.learned):
-                return entry, given or _loaded(task, registry, entry), []
+            if entry is not None and learned in (None, entry.content.learned):
+                loaded = given or load_vocabularies(task, registry, entry.folder, entry.content.task_type)
+                return entry, loaded, []
         except (DataError, RunError) as error:
             notices.append(str(error))
             remove(each)
@@ -152,13 +152,6 @@ def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabu
         train_tokenizers(tokenizers, task_type.columns, train)
     else:
         load_tokenizers(tokenizers, Path(task.tokenizer.run))
-    return Vocabularies(*tokenizers, task_type)
-
-
-def _loaded(task: Task, registry: Registry, entry: PreparedEntry) -> Vocabularies:
-    task_type = create_task_type(task, registry, entry.task_type)
-    tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
-    load_tokenizers(tokenizers, entry.folder)
     return Vocabularies(*tokenizers, task_type)
 
 
@@ -199,14 +192,14 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
 
 def _limited(
     name: str, data: Dataset, task: Task, vocabularies: Vocabularies, architecture: Architecture
-) -> tuple[EncodedSplit, LengthCount]:
+) -> tuple[EncodedSplit, ReadCount]:
     """Applies the task's length limit to a split."""
 
     def place(row: int) -> str:
         beginning = as_text(data[row][vocabularies.task_type.columns[0].name])[:40]
         return f"{name}, example {row + 1} ({beginning!r})"
 
-    split, count = limited(data, task.data, task.model.max_length, vocabularies, architecture, place)
+    split, count = limited(data, task, vocabularies, architecture, place)
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "

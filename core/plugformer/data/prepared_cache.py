@@ -42,22 +42,20 @@ _CORE = ("plugformer.data", "plugformer.interfaces")
 """Packages of the core whose code takes part."""
 
 
-class _Content(BaseModel):
-    """What `entry.json` says.
+class Content(BaseModel):
+    """What is known about prepared examples: what `entry.json` beside them says.
 
     Attributes:
-        splits: Names of the splits; the first is in `0.arrow`.
-        hashes: As of `PreparedEntry`.
-        learned: As of `PreparedEntry`.
-        task_type: As of `PreparedEntry`.
-        notices: As of `PreparedEntry`.
+        hashes: A hash of each split's content without token numbers; the first split is in `0.arrow`.
+        learned: A hash of what each side's tokenizer, and the task's type, have learned.
+        task_type: What the task's type has learned.
+        notices: What the data component said about the examples.
         files: A hash of every other file, by name.
         checksum: A hash of all of the above.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    splits: list[str]
     hashes: dict[str, str]
     learned: dict[str, str]
     task_type: Any
@@ -66,6 +64,7 @@ class _Content(BaseModel):
     checksum: str = ""
 
     def expected_checksum(self) -> str:
+        """Returns the hash of all but itself."""
         return fingerprint(self.model_dump_json(exclude={"checksum"}))
 
 
@@ -76,18 +75,12 @@ class PreparedEntry:
     Attributes:
         folder: Where they lie, with the files of the tokenizers.
         splits: The examples by split.
-        hashes: A hash of each split's content without token numbers.
-        learned: A hash of what each side's tokenizer, and the task's type, have learned.
-        task_type: What the task's type has learned.
-        notices: What the data component said about the examples.
+        content: What is known about them.
     """
 
     folder: Path
     splits: dict[str, Dataset]
-    hashes: dict[str, str]
-    learned: dict[str, str]
-    task_type: Any
-    notices: list[str]
+    content: Content
 
     @classmethod
     def find(cls, key: str) -> "PreparedEntry | None":
@@ -128,8 +121,7 @@ class PreparedEntry:
             )
             for number, (name, data) in enumerate(examples.items())
         }
-        content = _Content(
-            splits=list(examples),
+        content = Content(
             hashes=hashes,
             learned=learned,
             task_type=vocabularies.learned,
@@ -143,7 +135,7 @@ class PreparedEntry:
 
     @classmethod
     def _open(cls, folder: Path) -> "PreparedEntry":
-        content = _Content.model_validate_json((folder / _LIST).read_bytes())
+        content = Content.model_validate_json((folder / _LIST).read_bytes())
         if content.checksum != content.expected_checksum():
             raise ValueError(f"{_LIST} is not what was written")
         for name, expected in content.files.items():
@@ -152,10 +144,13 @@ class PreparedEntry:
         return cls._from_content(content, folder)
 
     @classmethod
-    def _from_content(cls, content: _Content, folder: Path) -> "PreparedEntry":
-        names = enumerate(content.splits)
-        splits = {name: Dataset.from_file(str(folder / f"{number}.arrow")) for number, name in names}
-        return cls(folder, splits, content.hashes, content.learned, content.task_type, content.notices)
+    def _from_content(cls, content: Content, folder: Path) -> "PreparedEntry":
+        names = enumerate(content.hashes)
+        return cls(
+            folder,
+            {name: Dataset.from_file(str(folder / f"{number}.arrow")) for number, name in names},
+            content,
+        )
 
 
 def fingerprints(vocabularies: Vocabularies, folder: Path) -> dict[str, str]:

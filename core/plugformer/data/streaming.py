@@ -1,100 +1,22 @@
 """Training examples that are read while training, what was left out of them, and what is prepared beside."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Annotated, Any
 
-from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDataset, Value
+from datasets import Dataset, DatasetDict, Features, IterableDataset, Value
 from datasets.distributed import split_dataset_by_node
-from pydantic import ConfigDict, Field
 
-from plugformer.configuration.task import DataBlock
+from plugformer.configuration.task import Task
 from plugformer.data.arrow import on_disk
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.length import LengthCount, limited
+from plugformer.data.length import ReadCount, Row, limited
 from plugformer.data.splitting import refuse_other_classes
-from plugformer.data.vocabularies import Vocabularies, encode
-from plugformer.errors import DataError, ExampleError, RegistryError
+from plugformer.data.vocabularies import Vocabularies, with_numbers
+from plugformer.errors import DataError, RegistryError
 from plugformer.interfaces import Architecture, Column
 from plugformer.interfaces.data import Data
-
-Row = dict[str, Any]
-
-Natural = Annotated[int, Field(ge=0)]
-
-SHOWN = 3
-"""Faults that are told in full."""
-
-FEW = 0.03
-"""The share of rows up to which bad ones are taken for accidents."""
-
-
-@dataclass
-class ReadCount:
-    """What was read so far; an example counts again at every pass.
-
-    Attributes:
-        rows: Number of rows.
-        bad: Number of those left out because of a fault.
-        faults: The first faults.
-        dropped: Number of examples left out because of their length.
-        truncated: Number of those shortened.
-        longest: Tokens of the longest side before, special tokens not counted.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    rows: Natural = 0
-    bad: Natural = 0
-    faults: list[str] = field(default_factory=list)
-    dropped: Natural = 0
-    truncated: Natural = 0
-    longest: Natural = 0
-
-    def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yields the rows that have no fault, and counts all."""
-        for row in rows:
-            self.rows += 1
-            if fault := row.get("fault"):
-                self.leave_out(fault)
-            else:
-                yield row
-
-    def leave_out(self, fault: str, rows: int = 1) -> None:
-        """Counts rows that have a fault."""
-        self.bad += rows
-        self.faults = [*self.faults, fault][:SHOWN]
-
-    def limited(self, count: LengthCount) -> None:
-        """Counts what the length limit did to some of them."""
-        self.dropped += count.dropped
-        self.truncated += count.truncated
-        self.longest = max(self.longest, count.longest)
-
-    def __add__(self, other: "ReadCount") -> "ReadCount":
-        return ReadCount(
-            self.rows + other.rows,
-            self.bad + other.bad,
-            [*self.faults, *other.faults][:SHOWN],
-            self.dropped + other.dropped,
-            self.truncated + other.truncated,
-            max(self.longest, other.longest),
-        )
-
-    def notices(self, split: str) -> list[str]:
-        """Returns notices about bad rows."""
-        if not self.bad:
-            return []
-        few = self.bad <= FEW * self.rows
-        said = f"{split}: bad rows skipped: {self.bad:,} of {self.rows:,} ({self.bad / self.rows:.1%})"
-        first = f"{said}; the first:" if few else f"WARNING: {said}: do the options of data fit? The first:"
-        return ["\n  ".join([first, *self.faults])]
-
-    def __str__(self) -> str:
-        examples = LengthCount(self.rows - self.bad, self.dropped, self.truncated, self.longest)
-        return str(examples)
 
 
 def open_streams(component: Data, columns: Sequence[Column]) -> dict[str, IterableDataset]:
@@ -150,16 +72,14 @@ class StreamedExamples:
 
     Attributes:
         stream: The examples as text.
-        block: Says how long they may be.
-        max_length: Longest sequence that the model takes.
+        task: Says how long they may be.
         vocabularies: Of the task.
         architecture: Arranges examples.
         buffer: Rows of each share that are read at a time.
     """
 
     stream: IterableDataset
-    block: DataBlock
-    max_length: int
+    task: Task
     vocabularies: Vocabularies
     architecture: Architecture
     buffer: int
@@ -183,31 +103,15 @@ class StreamedExamples:
         Raises:
             DataError: An example is too long and the task refuses it.
         """
-        task_type = self.vocabularies.task_type
-        features = _features(self.stream, task_type.columns)
-        columns = {name: [row[name] for row in rows] for name in features}
-        data = Dataset.from_dict(columns, Features(features))
-        named = {
-            name: [feature.names[each] for each in columns[name]]
-            if isinstance(feature, ClassLabel)
-            else columns[name]
-            for name, feature in features.items()
-        }
+        features = Features(_features(self.stream, self.vocabularies.task_type.columns))
+        data = Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features)
 
         def place(row: int) -> str:
             return str(rows[row].get("place") or _shown(rows[row]))
 
-        try:
-            encoded = encode(named, self.vocabularies)
-        except ExampleError as error:
-            raise DataError(f"{place(error.row)}: {error}") from error
-        table = data.data.table
-        for name, array in encoded.items():
-            table = table.append_column(name, array)
-        split, lengths = limited(
-            Dataset(table), self.block, self.max_length, self.vocabularies, self.architecture, place
-        )
-        count.limited(lengths)
+        table = with_numbers(data.data.table, features, self.vocabularies, place)
+        split, limit = limited(Dataset(table), self.task, self.vocabularies, self.architecture, place)
+        count.limited(limit)
         return split
 
     def hash(self, rows: list[Row]) -> str:

@@ -1,8 +1,8 @@
 """What turns examples into numbers: tokenizers, made, trained, kept and applied, and the task's type."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 from datasets import ClassLabel, Dataset, Features
 
+from plugformer.configuration.task import Task
 from plugformer.configuration.task import Tokenizers as Blocks
+from plugformer.creation import create_task_type
 from plugformer.data.arrow import ENCODED, ROWS, Texts, write_arrow
 from plugformer.data.files import files_version
 from plugformer.errors import DataError, ExampleError
@@ -164,18 +166,26 @@ def train_tokenizers(tokenizers: Tokenizers, columns: Sequence[Column], train: D
 
 
 def learned_by(folder: Path, side: str) -> Path:
-    """Returns the file with what a tokenizer of a run, or of prepared examples, has learned."""
-    own = folder / f"tokenizer-{side}.json"
-    return own if own.exists() else folder / "tokenizer-shared.json"
+    """Returns the file with what a tokenizer of a run, or of prepared examples, has learned.
+
+    Args:
+        folder: Where it lies.
+        side: `source`, `target` or `shared`; where others serve another number of sides, theirs is found.
+    """
+    own, other = (
+        folder / f"tokenizer-{each}.json" for each in (side, "source" if side == "shared" else "shared")
+    )
+    return other if other.exists() and not own.exists() else own
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
-    """Writes what tokenizers have learned into a folder and returns a hash of it for each side."""
-    source, target = tokenizers
-    sides = {"source": source} if source is target else {"source": source, "target": target}
-    for side, tokenizer in sides.items():
-        tokenizer.save(folder / f"tokenizer-{side}.json")
-    return {side: files_version([folder / f"tokenizer-{side}.json"]) for side in sides}
+    """Writes what tokenizers have learned into a folder and returns a hash of each file, by its side."""
+    hashes = {}
+    for side, tokenizer in _sides(tokenizers).items():
+        file = folder / f"tokenizer-{side}.json"
+        tokenizer.save(file)
+        hashes[side] = files_version([file])
+    return hashes
 
 
 def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
@@ -184,10 +194,31 @@ def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
     Raises:
         RunError: A file is missing or damaged.
     """
+    for side, tokenizer in _sides(tokenizers).items():
+        tokenizer.load(learned_by(folder, side))
+
+
+def _sides(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
     source, target = tokenizers
-    source.load(learned_by(folder, "source"))
-    if target is not source:
-        target.load(learned_by(folder, "target"))
+    return {"shared": source} if source is target else {"source": source, "target": target}
+
+
+def load_vocabularies(task: Task, registry: Registry, folder: Path, learned: object) -> Vocabularies:
+    """Returns the vocabularies of a run, or of prepared examples.
+
+    Args:
+        task: Fully resolved.
+        registry: Creates them.
+        folder: Where `save_tokenizers` has written what tokenizers have learned.
+        learned: What the task's type has learned.
+
+    Raises:
+        RunError: A file is missing or damaged.
+    """
+    task_type = create_task_type(task, registry, learned)
+    tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
+    load_tokenizers(tokenizers, folder)
+    return Vocabularies(*tokenizers, task_type)
 
 
 def encode_to_file(
@@ -209,7 +240,15 @@ def encode_to_file(
     """
     named = [column.name for column in vocabularies.task_type.columns]
     kept = data.select_columns([name for name in named if name in data.column_names])
-    tables = _encoded(data, kept, vocabularies, place)
+
+    def numbered(start: int, table: pa.Table) -> pa.Table:
+        def stands(row: int) -> str:
+            own = "place" in data.column_names
+            return str(data[start + row]["place"]) if own else place(start + row)
+
+        return with_numbers(table, kept.features, vocabularies, stands)
+
+    tables = map(numbered, count(0, ROWS), kept.with_format("arrow").iter(ROWS))
     first = next(tables)
     numbers = {
         name: feature
@@ -226,25 +265,31 @@ def encode(examples: Examples, vocabularies: Vocabularies) -> dict[str, pa.Array
     return {ENCODED + name: _array(values) for name, values in encoded.items()}
 
 
-def _encoded(
-    data: Dataset, kept: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]
-) -> Iterator[pa.Table]:
-    classes = {
-        name: feature.names for name, feature in kept.features.items() if isinstance(feature, ClassLabel)
-    }
-    for number, table in enumerate(kept.with_format("arrow").iter(ROWS)):
-        examples = {name: table.column(name).to_pylist() for name in table.column_names}
-        for name, names in classes.items():
-            examples[name] = [names[each] for each in examples[name]]
-        try:
-            columns = encode(examples, vocabularies)
-        except ExampleError as error:
-            row = number * ROWS + error.row
-            where = data[row]["place"] if "place" in data.column_names else place(row)
-            raise DataError(f"{where}: {error}") from error
-        for name, array in columns.items():
-            table = table.append_column(name, array)
-        yield table
+def with_numbers(
+    table: pa.Table, features: Features, vocabularies: Vocabularies, place: Callable[[int], str]
+) -> pa.Table:
+    """Returns examples with the columns of what a task's type makes of them.
+
+    Args:
+        table: The examples.
+        features: The types of their columns.
+        vocabularies: Of the task.
+        place: Returns where a row stands.
+
+    Raises:
+        DataError: An example cannot be encoded.
+    """
+    examples = {name: table.column(name).to_pylist() for name in table.column_names}
+    for name, feature in features.items():
+        if isinstance(feature, ClassLabel):
+            examples[name] = [feature.names[each] for each in examples[name]]
+    try:
+        columns = encode(examples, vocabularies)
+    except ExampleError as error:
+        raise DataError(f"{place(error.row)}: {error}") from error
+    for name, array in columns.items():
+        table = table.append_column(name, array)
+    return table
 
 
 def _array(values: Sequence[Any]) -> pa.Array:

@@ -25,7 +25,7 @@ from plugformer.model.assembly import assemble
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.requirements import AFTER_TRAINING, ANSWERING, changeable, require_installed, resolve_run
-from plugformer.runs.vocabularies import load_vocabularies
+from plugformer.runs.vocabularies import read_vocabularies
 from plugformer.runs.weights import load_tensors, restore
 
 BATCH_TOKENS = 8192
@@ -290,7 +290,7 @@ def load(
     """
     directory = RunDirectory.open(Path(run))
     resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
-    vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
+    vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry, fresh=False)
     restore(model, load_tensors(directory.model), directory.model)
     return TrainedModel(directory.path, resolved.task, model.eval(), vocabularies, resolved.registry)

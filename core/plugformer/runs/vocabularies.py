@@ -6,7 +6,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_task_type
-from plugformer.data.vocabularies import Vocabularies, create_tokenizers
+from plugformer.data.vocabularies import Vocabularies, load_vocabularies, save_tokenizers
 from plugformer.interfaces import TaskType
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
@@ -16,28 +16,19 @@ _LABELS = TypeAdapter(list[str], config=ConfigDict(strict=True))
 
 
 def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> None:
-    """Writes `tokenizer.json`, or one file for each side, and what the task's type has learned."""
-    if vocabularies.source is vocabularies.target:
-        vocabularies.source.save(directory.tokenizer("shared"))
-    else:
-        vocabularies.source.save(directory.tokenizer("source"))
-        vocabularies.target.save(directory.tokenizer("target"))
+    """Writes one file for all tokenizers, or one for each side, and what the task's type has learned."""
+    save_tokenizers(vocabularies.tokenizers, directory.path)
     write_json(directory.learned, vocabularies.learned)
 
 
-def load_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -> Vocabularies:
+def read_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -> Vocabularies:
     """Reads what `save_vocabularies` wrote.
 
     Raises:
         RunError: A file is missing or damaged.
     """
-    task_type = create_task_type(task, registry)
-    source, target = create_tokenizers(task.tokenizer, task_type.columns, registry)
-    source.load(directory.tokenizer("shared" if source is target else "source"))
-    if target is not source:
-        target.load(directory.tokenizer("target"))
-    task_type.learned = read_learned(directory, task_type)
-    return Vocabularies(source, target, task_type)
+    learned = read_learned(directory, create_task_type(task, registry))
+    return load_vocabularies(task, registry, directory.path, learned)
 
 
 def read_learned(directory: RunDirectory, task_type: TaskType) -> Any:

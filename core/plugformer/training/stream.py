@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 from plugformer.data.blocks import BlockReader, Order, Place
-from plugformer.data.streaming import ReadCount, StreamedExamples
+from plugformer.data.length import ReadCount
+from plugformer.data.streaming import StreamedExamples
 from plugformer.distributed import Processes
 from plugformer.errors import RunError
 from plugformer.interfaces.batch import Batch
@@ -15,16 +15,9 @@ from plugformer.runs.checkpoint import Progress
 Rows = list[int]
 
 
-class Share(NamedTuple):
-    """The part of an update that is one process's.
-
-    Attributes:
-        batches: What it computes.
-        dummy: A batch that counts for nothing, computed where other processes have one more.
-    """
-
-    batches: list[Batch]
-    dummy: list[Batch]
+Share = tuple[list[Batch], list[Batch]]
+"""The batches of an update that a process computes; and where other processes have one more, a dummy batch,
+which counts for nothing."""
 
 
 class BatchStream(ABC):
@@ -88,7 +81,7 @@ class PreparedBatches(BatchStream):
         rows = [(self._rows(progress), progress.epoch) for _ in range(count)]
         own = [self._fetch(*each) for each in processes.share(rows)]
         idle = len(own) * processes.count < len(rows)
-        return Share(own, [self._fetch(*rows[0])] if idle else [])
+        return own, [self._fetch(*rows[0])] if idle else []
 
     def describe(self, row: int) -> str:
         """Returns the example of a row, in words."""
@@ -149,7 +142,7 @@ class StreamedBatches(BatchStream):
         with processes.raise_everywhere():
             batches = [self._next(number, progress) for number in own + dummy]
         progress.epoch = max(reader.place.passes for reader in self._readers.values())
-        return Share(batches[: len(own)], batches[len(own) :])
+        return batches[: len(own)], batches[len(own) :]
 
     def describe(self, row: int) -> str:
         """Returns the example of a row of one of the last batches, in words."""

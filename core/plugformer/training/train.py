@@ -32,7 +32,7 @@ from plugformer.runs.lock import environment, make_lock, refuse_changes
 from plugformer.runs.migration import migrated_lock
 from plugformer.runs.requirements import duration, resolve_run, sized
 from plugformer.runs.training_lock import training_lock
-from plugformer.runs.vocabularies import load_vocabularies, save_vocabularies
+from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
 from plugformer.training.fitting import fit, updates
 from plugformer.training.parallel import precision
 from plugformer.validation import validate
@@ -137,7 +137,7 @@ def resume(
     with training_lock(run, processes):
         with processes.raise_everywhere():
             resolved = resolve_run(directory, registry, duration(overrides))
-            vocabularies = load_vocabularies(directory, resolved.task, resolved.registry)
+            vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
         data = _prepare(resolved, vocabularies, notify, processes)
         with processes.raise_everywhere():
             now = make_lock(resolved.task, resolved.registry, data.hashes)
