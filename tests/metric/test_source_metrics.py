@@ -1,11 +1,14 @@
 """Metrics of outputs beside their sources: length, and the repeats of couplets."""
 
+from unittest.mock import Mock
+
 import pytest
 from datasets import Dataset
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation import measure
-from plugformer.evaluation.evaluator import Answers
+from plugformer.evaluation.evaluator import Evaluator
+from plugformer.evaluation.predictor import Predictor
 from plugformer.interfaces import Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.metric.exact_match import ExactMatch
@@ -61,7 +64,9 @@ def test_every_answer_stands_beside_its_own_source() -> None:
     data = Dataset.from_dict({"text": texts, "encoded_input": [[4]] * len(texts)})
     split = EncodedSplit(data, Classification(), EncoderOnly())
     split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
-    answers = Answers.to(split, [3, 1], [Prediction("wxyz", 0.0), Prediction("u", 0.0)])
-    assert answers == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])
-    assert measure(SameLength(), *answers.columns(SameLength())).score["value"] == 0.5
-    assert measure(ExactMatch(), *answers.columns(ExactMatch())).statistics.tolist() == [[0.0], [0.0]]
+    evaluator = Evaluator(Mock(spec=Predictor), {"length": SameLength(), "exact": ExactMatch()})
+    answers = [Prediction("wxyz", 0.0), Prediction("u", 0.0)]
+    given = evaluator._given(split, [3, 1], answers, None)
+    assert given["length"] == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])
+    assert measure(SameLength(), *given["length"]).score["value"] == 0.5
+    assert measure(ExactMatch(), *given["exact"]).statistics.tolist() == [[0.0], [0.0]]

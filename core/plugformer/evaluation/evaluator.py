@@ -1,8 +1,8 @@
 """Scores of a model on a split: what metrics make of its answers, and of how probable the right ones are."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +15,14 @@ from plugformer.decoding import not_finite
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError
 from plugformer.evaluation.predictor import Predictor
-from plugformer.evaluation.report import Report, Score, in_class_order, scored
+from plugformer.evaluation.report import Report, Score, in_class_order
 from plugformer.interfaces import (
     LikelihoodMetric,
-    Metric,
     OutputMetric,
     Prediction,
     SourceMetric,
     evaluating,
 )
-from plugformer.interfaces.prediction import Value
 
 
 class Measured(NamedTuple):
@@ -34,7 +32,10 @@ class Measured(NamedTuple):
     statistics: Float[ndarray, "examples statistics"]
 
 
-def measure(metric: OutputMetric | SourceMetric | LikelihoodMetric, *given: Any) -> Measured:
+OfFamily = OutputMetric | SourceMetric | LikelihoodMetric
+
+
+def measure(metric: OfFamily, *given: Any) -> Measured:
     """Returns a metric's score, and what it is made of.
 
     Args:
@@ -50,42 +51,13 @@ def measure(metric: OutputMetric | SourceMetric | LikelihoodMetric, *given: Any)
             "check the split and evaluation.limit"
         )
     statistics = np.asarray(metric.statistics(*given))
-    if isinstance(metric, OutputMetric):
-        return Measured(
-            scored(metric, statistics, metric.signature(given[1]), metric.table(*given)), statistics
-        )
-    table = metric.table(*given) if isinstance(metric, SourceMetric) else None
-    return Measured(scored(metric, statistics, table=table), statistics)
-
-
-class Answers(NamedTuple):
-    """Inputs, answers and right answers, example by example; see `SourceMetric.statistics`."""
-
-    sources: list[str]
-    predictions: list[Value]
-    references: list[list[Value]]
-
-    @classmethod
-    def to(cls, split: EncodedSplit, rows: Sequence[int], predictions: Sequence[Prediction]) -> "Answers":
-        """Returns the answers to some examples of a split."""
-        return cls(
-            [split.input(row) for row in rows],
-            [prediction.output for prediction in predictions],
-            [split.references(row) for row in rows],
-        )
-
-    def columns(self, metric: OutputMetric | SourceMetric) -> tuple[list[Any], ...]:
-        """Returns the arguments of a metric's `statistics`."""
-        return tuple(self) if isinstance(metric, SourceMetric) else (self.predictions, self.references)
-
-
-def _in_units(
-    metric: LikelihoodMetric, split: EncodedSplit, right: "SplitLikelihoods"
-) -> tuple[Float[ndarray, " n"], Int[ndarray, " n"] | Float[ndarray, " n"], Int[ndarray, " n"]]:
-    """Returns likelihoods as a metric is given them, with the number of units that it counts as targets."""
-    targets = right.targets if metric.unit == "targets" else split.units(metric.unit, right.targets)
-    correct = np.zeros_like(right.targets) if right.correct is None else right.correct
-    return right.log_probabilities, targets, correct
+    low, high = metric.interval(statistics)
+    score = Score(value=metric.aggregate(statistics), low=low, high=high)
+    if isinstance(metric, OutputMetric) and (signature := metric.signature(given[1])):
+        score["signature"] = signature
+    if not isinstance(metric, LikelihoodMetric) and (table := metric.table(*given)) is not None:
+        score["table"] = asdict(table)
+    return Measured(score, statistics)
 
 
 class SplitLikelihoods(NamedTuple):
@@ -105,6 +77,12 @@ class SplitLikelihoods(NamedTuple):
         """Share of targets that are the most probable output; None where nothing is right or wrong."""
         return None if self.correct is None else float(self.correct.sum() / self.targets.sum())
 
+    def given_to(self, metric: LikelihoodMetric, split: EncodedSplit) -> tuple[ndarray, ndarray, ndarray]:
+        """Returns the arguments of a metric's `statistics`: it counts units of its own as targets."""
+        targets = self.targets if metric.unit == "targets" else split.units(metric.unit, self.targets)
+        correct = np.zeros_like(self.targets) if self.correct is None else self.correct
+        return self.log_probabilities, targets, correct
+
 
 @dataclass(frozen=True)
 class Evaluator:
@@ -118,7 +96,7 @@ class Evaluator:
     """
 
     predictor: Predictor
-    metrics: dict[str, Metric]
+    metrics: Mapping[str, OfFamily]
     classes: Sequence[str] = ()
     processes: Processes = SINGLE_PROCESS
 
@@ -164,27 +142,41 @@ class Evaluator:
             answers: The model's answers to them.
             right: How probable the right answers to all examples are.
         """
-        texts = Answers.to(split, rows, answers)
 
         def aggregates() -> dict[str, float]:
-            statistics = {
-                **{name: each.statistics(*texts.columns(each)) for name, each in self.output_metrics.items()},
-                **{
-                    name: each.statistics(*_in_units(each, split, right))
-                    for name, each in self.likelihood_metrics.items()
-                },
+            given = self._given(split, rows, answers, right)
+            return {
+                name: each.aggregate(each.statistics(*given[name])) for name, each in self.metrics.items()
             }
-            return {name: metric.aggregate(statistics[name]) for name, metric in self.metrics.items()}
 
         return self.processes.on_main(aggregates)
+
+    def _given(
+        self,
+        split: EncodedSplit,
+        rows: Sequence[int],
+        answers: Sequence[Prediction],
+        right: SplitLikelihoods | None,
+    ) -> dict[str, tuple[Any, ...]]:
+        """Returns the arguments of each metric's `statistics`; `right` is None if no metric needs it."""
+        outputs = [answer.output for answer in answers], [split.references(row) for row in rows]
+        whole = [split.input(row) for row in rows], *outputs
+        given: dict[str, tuple[Any, ...]] = {
+            name: whole if isinstance(each, SourceMetric) else outputs
+            for name, each in self.output_metrics.items()
+        }
+        if right is not None:
+            given |= {name: right.given_to(each, split) for name, each in self.likelihood_metrics.items()}
+        return given
 
     def report(self, split: EncodedSplit, run: Path, name: str) -> Report:
         """Returns the scores on a whole split, as a report about a run's split of that name."""
         started = time.perf_counter()
         measured = self.measured(split)
         seconds = time.perf_counter() - started
-        statistics = {score: each.statistics for score, each in measured.items()}
-        return Report(run, name, _scores(measured), len(split), seconds, statistics=statistics)
+        scores = {metric: each.score for metric, each in measured.items()}
+        statistics = {metric: each.statistics for metric, each in measured.items()}
+        return Report(run, name, scores, len(split), seconds, statistics=statistics)
 
     def measured(self, split: EncodedSplit) -> dict[str, Measured]:
         """Returns each metric's score on a whole split, and each example's statistics.
@@ -192,38 +184,23 @@ class Evaluator:
         Raises:
             NotFiniteError: The model's scores are not finite.
         """
-        found = self._measured_outputs(split)
-        if by_likelihood := self.likelihood_metrics:
-            right = self.likelihoods(split)
-            if (broken := np.isnan(right.log_probabilities)).any():
-                raise not_finite(int(broken.argmax()))
-            found |= self.processes.on_main(
-                lambda: {
-                    name: measure(metric, *_in_units(metric, split, right))
-                    for name, metric in by_likelihood.items()
-                }
-            )
-        return {name: found[name] for name in self.metrics}
+        rows = range(len(split) if self.output_metrics else 0)
+        answers = self.answers(split, rows)
+        right = self.likelihoods(split) if self.likelihood_metrics else None
+        if right is not None and (broken := np.isnan(right.log_probabilities)).any():
+            raise not_finite(int(broken.argmax()))
+
+        def scores() -> dict[str, Measured]:
+            given = self._given(split, rows, answers, right)
+            found = {name: measure(metric, *given[name]) for name, metric in self.metrics.items()}
+            return {
+                name: each._replace(score=in_class_order(each.score, self.classes))
+                for name, each in found.items()
+            }
+
+        return self.processes.on_main(scores)
 
     def output_scores(self, split: EncodedSplit) -> dict[str, Score]:
         """Returns the scores of the metrics that need decoding."""
-        return _scores(self._measured_outputs(split))
-
-    def _measured_outputs(self, split: EncodedSplit) -> dict[str, Measured]:
-        if not self.output_metrics:
-            return {}
-        rows = range(len(split))
-        texts = Answers.to(split, rows, self.answers(split, rows))
-        found = self.processes.on_main(
-            lambda: {
-                name: measure(metric, *texts.columns(metric)) for name, metric in self.output_metrics.items()
-            }
-        )
-        return {
-            name: each._replace(score=in_class_order(each.score, self.classes))
-            for name, each in found.items()
-        }
-
-
-def _scores(measured: dict[str, Measured]) -> dict[str, Score]:
-    return {name: each.score for name, each in measured.items()}
+        found = replace(self, metrics=self.output_metrics).measured(split)
+        return {name: each.score for name, each in found.items()}

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
@@ -23,14 +24,13 @@ from plugformer.interfaces import (
 class Predictor(ABC):
     """Answers examples with a model.
 
-    Args:
+    Attributes:
+        model: The model.
         batch_tokens: Positions of a batch, padding included.
     """
 
     model: Model
-
-    def __init__(self, batch_tokens: int) -> None:
-        self.batch_tokens = batch_tokens
+    batch_tokens: int
 
     @abstractmethod
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
@@ -61,10 +61,11 @@ class Predictor(ABC):
             yield split.batch(chosen).to(device)
 
 
+@dataclass(eq=False)
 class Generator(Predictor):
     """Continues sequences.
 
-    Args:
+    Attributes:
         model: The model.
         tokenizer: Of the outputs.
         decoding: How outputs are searched.
@@ -73,21 +74,12 @@ class Generator(Predictor):
         n_best: Outputs for each example.
     """
 
-    def __init__(
-        self,
-        model: Generative,
-        tokenizer: Tokenizer,
-        decoding: Decoding,
-        constraint: Constraint,
-        batch_tokens: int,
-        n_best: int = 1,
-    ) -> None:
-        super().__init__(batch_tokens)
-        self.model: Generative = model
-        self.tokenizer = tokenizer
-        self.decoding = decoding
-        self.constraint = constraint
-        self.n_best = n_best
+    model: Generative
+    tokenizer: Tokenizer
+    decoding: Decoding
+    constraint: Constraint
+    batch_tokens: int
+    n_best: int = 1
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
@@ -113,21 +105,21 @@ class Generator(Predictor):
         return [Prediction.of(answers[at : at + self.n_best]) for at in range(0, len(answers), self.n_best)]
 
 
+@dataclass(eq=False)
 class Reader(Predictor):
     """Predicts from what is read, as the task's type says.
 
-    Args:
+    Attributes:
         model: The model.
         vocabularies: Of the task.
         batch_tokens: Positions of a batch.
         n_best: Answers to each example.
     """
 
-    def __init__(self, model: Model, vocabularies: Vocabularies, batch_tokens: int, n_best: int = 1) -> None:
-        super().__init__(batch_tokens)
-        self.model = model
-        self.vocabularies = vocabularies
-        self.n_best = n_best
+    model: Model
+    vocabularies: Vocabularies
+    batch_tokens: int
+    n_best: int = 1
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each example's best answers.

@@ -1,14 +1,13 @@
 """The results of evaluations and self-checks, as people and scripts read them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from numpy import ndarray
 
 from plugformer.hooks.specification import TOLERANCE, Comparison
-from plugformer.interfaces import Metric, Table
 
 
 class Score(TypedDict):
@@ -22,17 +21,6 @@ class Score(TypedDict):
     high: float
     signature: NotRequired[str]
     table: NotRequired[dict[str, Any]]
-
-
-def scored(metric: Metric, statistics: ndarray, signature: str = "", table: Table | None = None) -> Score:
-    """Returns a metric's score with what stands beside it, empty things left out."""
-    low, high = metric.interval(statistics)
-    score = Score(value=metric.aggregate(statistics), low=low, high=high)
-    if signature:
-        score["signature"] = signature
-    if table is not None:
-        score["table"] = asdict(table)
-    return score
 
 
 def in_class_order(score: Score, classes: Sequence[str]) -> Score:
