@@ -19,7 +19,7 @@ from tests.columns import LABELS
 from plugformer.configuration.task import Task
 from plugformer.data.blocks import BlockReader, Place
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import sampled_version
+from plugformer.data.files import files_version
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import ConfigurationError, DataError, RunError
 from plugformer.registry import Registry
@@ -432,14 +432,14 @@ def test_the_sampled_version_of_files(tmp_path: Path) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"abc")
     large.write_bytes(bytes(20_000_000))
-    before = sampled_version([small, large])
-    assert sampled_version([small, large]) == before
+    before = files_version([small, large], sampled=True)
+    assert files_version([small, large], sampled=True) == before
     small.write_bytes(b"abd")
-    assert sampled_version([small, large]) != before
+    assert files_version([small, large], sampled=True) != before
     small.write_bytes(b"abc")
     with large.open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"x")
-    assert sampled_version([small, large]) != before
+    assert files_version([small, large], sampled=True) != before
     large.write_bytes(bytes(20_000_001))
-    assert sampled_version([small, large]) != before
+    assert files_version([small, large], sampled=True) != before

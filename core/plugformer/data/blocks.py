@@ -4,7 +4,7 @@ What a block holds, and in which order, is a function of the seed and of the pla
 is all that has to be saved: no buffer of examples.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -91,12 +91,12 @@ class BlockReader:
         self._order = order
         self._seed = seed
         self._background = background
-        self._blocks = _Blocks(examples, number, count, place)
+        self._blocks = _blocks(examples, number, count, place)
         self._examples: EncodedSplit
         self._batches: list[list[int]] = []
         if place.content:
             self._return()
-        self._next = background.submit(self._blocks.read)
+        self._next = background.submit(next, self._blocks)
 
     def next(self) -> Batch:
         """Returns the next batch; its rows are numbered through the pass and all shares.
@@ -106,7 +106,7 @@ class BlockReader:
         """
         if self.place.batch == len(self._batches):
             start, examples = self._next.result()
-            self._next = self._background.submit(self._blocks.read)
+            self._next = self._background.submit(next, self._blocks)
             self._turn_to(replace(start, count=self.place.count + start.count), examples)
         rows = self._batches[self.place.batch]
         self.place.batch += 1
@@ -129,7 +129,7 @@ class BlockReader:
         share = f"share {self._number + 1} of {self._count} of the training examples"
         where = f"{share}, pass {self.place.passes + 1}"
         try:
-            start, examples = self._blocks.read()
+            start, examples = next(self._blocks)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RunError(
                 f"{where}: the checkpoint's place is none of these data: {type(error).__name__}: {error}; "
@@ -143,50 +143,33 @@ class BlockReader:
             )
 
 
-class _Blocks:
-    """Cuts a share of the stream into blocks; used by one thread at a time."""
+def _blocks(examples: StreamedExamples, number: int, count: int, place: Place) -> Iterator[Block]:
+    """Yields the blocks of a share of the stream, pass after pass, those with examples that can be used.
 
-    def __init__(self, examples: StreamedExamples, number: int, count: int, place: Place) -> None:
-        self._examples = examples
-        self._number = number
-        self._count = count
-        self._start = replace(place, batch=0, content="", count=ReadCount())
-        self._open()
-
-    def _open(self) -> None:
-        self._stream = self._examples.share(self._number, self._count)
-        if self._start.reader is not None:
-            self._stream.load_state_dict(self._start.reader)
-        self._rows = iter(self._stream)
-
-    def read(self) -> Block:
-        """Returns the next block with examples that can be used.
-
-        Raises:
-            DataError: A row is malformed, or there is no such example in a whole pass.
-        """
-        count = ReadCount()
-        while True:
-            rows, start = list(islice(self._rows, self._examples.buffer)), self._start
-            sound = list(count.sound(rows))
-            examples = self._examples.encode(sound, count) if sound else None
-            used = 0 if examples is None else len(examples)
-            reader = self._stream.state_dict()
-            self._start = replace(start, reader=reader, block=start.block + 1, first=start.first + used)
-            if not rows:
-                self._begin_again(count)
-            elif examples is not None and used:
-                return replace(start, content=self._examples.hash(rows), count=count), examples
-
-    def _begin_again(self, count: ReadCount) -> None:
-        """Begins another pass."""
-        if self._start.first == 0:
-            share = f", share {self._number + 1} of {self._count}" if self._count > 1 else ""
-            faults = "".join(f"\n  {fault}" for fault in count.faults)
+    Raises:
+        DataError: A row is malformed, or there is no such example in a whole pass.
+    """
+    start, read = replace(place, batch=0, content="", count=ReadCount()), ReadCount()
+    while True:
+        stream = examples.share(number, count)
+        if start.reader is not None:
+            stream.load_state_dict(start.reader)
+        remaining = iter(stream)
+        while rows := list(islice(remaining, examples.buffer)):
+            here, sound = start, list(read.sound(rows))
+            found = examples.encode(sound, read) if sound else None
+            used = 0 if found is None else len(found)
+            reader = stream.state_dict()
+            start = replace(here, reader=reader, block=here.block + 1, first=here.first + used)
+            if found is not None and used:
+                yield replace(here, content=examples.hash(rows), count=read), found
+                read = ReadCount()
+        if start.first == 0:
+            share = f", share {number + 1} of {count}" if count > 1 else ""
+            faults = "".join(f"\n  {fault}" for fault in read.faults)
             raise DataError(
-                f"train{share}: none of its {count.rows:,} rows can be used ({count}); check the files, "
+                f"train{share}: none of its {read.rows:,} rows can be used ({read}); check the files, "
                 "raise model.max_length or data.length.max, or, if there are fewer examples than shares, "
                 f"lower training.batches_per_update{faults}"
             )
-        self._start = Place(passes=self._start.passes + 1)
-        self._open()
+        start = Place(passes=start.passes + 1)

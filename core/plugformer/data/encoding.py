@@ -23,7 +23,6 @@ from plugformer.interfaces import (
     Example,
     Level,
     Ragged,
-    Side,
     TaskType,
     as_text,
 )
@@ -86,7 +85,6 @@ class EncodedSplit:
     def batch(
         self,
         rows: Sequence[int],
-        side: Side = "right",
         *,
         outputs: Sequence[Sequence[int]] | None = None,
         epoch: Sequence[int] | None = None,
@@ -96,7 +94,6 @@ class EncodedSplit:
 
         Args:
             rows: Their numbers in the split.
-            side: Where shorter examples are padded.
             outputs: Token numbers to stand in place of the examples' outputs.
             epoch: Seed and number of the epoch in training, which random parts depend on.
             padding: Length that the batch is padded to at least; that of the split's batches if None.
@@ -112,7 +109,7 @@ class EncodedSplit:
         if outputs is not None:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         length = self._padding if padding is None else padding
-        batch = self._architecture.arrange(encoded, self._type.level, side=side, length=length)
+        batch = self._architecture.arrange(encoded, self._type.level, length=length)
         return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows)))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:

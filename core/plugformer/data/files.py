@@ -91,25 +91,14 @@ def fingerprint(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def files_version(files: Iterable[Path]) -> str:
+def files_version(files: Iterable[Path], *, sampled: bool = False) -> str:
     """Returns a hash of the contents of files, in their order.
 
-    Raises:
-        DataError: A file is missing, empty or a directory.
-    """
-    digest = hashlib.sha256()
-    for file in files:
-        check_file(file)
-        with file.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
-
-
-def sampled_version(files: Iterable[Path]) -> str:
-    """Returns a hash of the sizes of files and of samples of their contents, in their order.
-
-    It takes as long for files of any size. A change of the size is always seen, one of the content in small
-    files always, in large ones only if a sample has it.
+    Args:
+        files: Their names.
+        sampled: Take their sizes and samples of their contents, which takes as long for files of any size. A
+            change of the size is always seen, one of the content in small files always, in large ones only if
+            a sample has it.
 
     Raises:
         DataError: A file is missing, empty or a directory.
@@ -117,9 +106,12 @@ def sampled_version(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for file in files:
         check_file(file)
-        size = file.stat().st_size
-        digest.update(f"{size} ".encode())
         with file.open("rb") as stream:
+            if not sampled:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+                continue
+            size = file.stat().st_size
+            digest.update(f"{size} ".encode())
             for number in range(SAMPLES):
                 stream.seek(max(size - SAMPLE, 0) * number // (SAMPLES - 1))
                 digest.update(stream.read(SAMPLE))

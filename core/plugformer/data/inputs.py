@@ -69,10 +69,10 @@ class Inputs:
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):
+            if fault := _not_unicode(text):
+                faults[row] = fault
             try:
-                questions.append(task_type.question(text if _is_unicode(text) else ""))
-                if not _is_unicode(text):
-                    faults[row] = _not_unicode(text)
+                questions.append(task_type.question("" if fault else text))
             except PlugformerError as error:
                 faults[row] = error
                 questions.append({})
@@ -136,24 +136,20 @@ def _strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether a text is free of the surrogates that Python puts where bytes were not UTF-8."""
+def _not_unicode(text: str) -> DataError | None:
+    """Returns the fault of a text with surrogates, which Python puts where bytes were not UTF-8."""
     try:
         text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _not_unicode(text: str) -> DataError:
-    place, found = next((place, each) for place, each in enumerate(text) if "\ud800" <= each <= "\udfff")
-    byte = ord(found) - 0xDC00
-    shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(found)
-    beginning = text[:40].encode(errors="replace").decode()
-    return DataError(
-        f"{beginning!r} is not UTF-8: {shown} at character {place + 1}; convert it, for example with "
-        "`iconv -f latin1 -t utf-8`"
-    )
+    except UnicodeEncodeError as error:
+        found = text[error.start]
+        byte = ord(found) - 0xDC00
+        shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(found)
+        beginning = text[:40].encode(errors="replace").decode()
+        return DataError(
+            f"{beginning!r} is not UTF-8: {shown} at character {error.start + 1}; convert it, for example "
+            "with `iconv -f latin1 -t utf-8`"
+        )
+    return None
 
 
 def _too_long(text: str, tokens: int, limit: int) -> LengthError:

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 from pydantic import ConfigDict, Field
 
-from plugformer.configuration.task import Length, Task
+from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit, token_columns
 from plugformer.data.vocabularies import SubwordSampling, Vocabularies
 from plugformer.errors import DataError
@@ -124,45 +124,25 @@ def limited(
     room = architecture.limits(max_length, task_type.level)
     most = Limits(min(room.input, longest), min(room.output, longest), room.together)
     limits = {name: getattr(most, name) for name in columns}
-    kept, count = _limit(lengths, limits, room.together, block.length, place)
-    padding = None if block.padding == "batch" else block.padding
-    sampling = SubwordSampling(vocabularies, most, truncate=block.length.over == "truncate")
+    too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
+    cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
+    # Where each side fits by itself: cutting at the limits does not help.
+    beyond = (cut > room.together) & (len(lengths) > 1)
+    over = block.length.over
+    if over == "refuse" and (too_long | beyond).any():
+        raise DataError(_refusal(lengths, limits, room.together, too_long | beyond, place))
+    dropped = too_long | beyond if over == "drop" else beyond
+    sampling = SubwordSampling(vocabularies, most, truncate=over == "truncate")
     split = EncodedSplit(
         data,
         task_type,
         architecture,
-        rows=kept,
+        rows=np.flatnonzero(~dropped),
         limits=limits,
-        padding=padding,
+        padding=None if block.padding == "batch" else block.padding,
         sampling=sampling if sampling.active else None,
     )
-    return split, count
-
-
-def _limit(
-    lengths: Mapping[str, Int[ndarray, " rows"]],
-    limits: Mapping[str, int],
-    together: int,
-    policy: Length,
-    place: Callable[[int], str],
-) -> tuple[Int[ndarray, " kept"], ReadCount]:
-    """Returns the rows that stay, and what was counted.
-
-    Args:
-        lengths: Tokens of each side of each row, special tokens not counted.
-        limits: The most that each side may have.
-        together: The most that both sides may have, where there are both.
-        policy: What the task wants done with rows beyond a limit.
-        place: Returns where a row stands.
-    """
-    too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
-    cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
-    # Where each side fits by itself: cutting at the limits does not help.
-    beyond = (cut > together) & (len(lengths) > 1)
-    if policy.over == "refuse" and (too_long | beyond).any():
-        raise DataError(_refusal(lengths, limits, together, too_long | beyond, place))
-    dropped = too_long | beyond if policy.over == "drop" else beyond
-    return np.flatnonzero(~dropped), ReadCount(
+    return split, ReadCount(
         rows=len(too_long),
         dropped=int(dropped.sum()),
         truncated=int((too_long & ~dropped).sum()),

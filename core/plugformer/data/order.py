@@ -24,7 +24,7 @@ def token_batches(
         seed: Of the run.
         epoch: Counted from 0.
     """
-    generator = _generator(seed, epoch)
+    generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(lengths))
     # lexsort is stable: rows of equal lengths stay shuffled.
     by_length = shuffled[np.lexsort(lengths[shuffled].T[::-1])]
@@ -34,7 +34,7 @@ def token_batches(
 
 def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[Rows]:
     """Returns one epoch's batches of `size` shuffled examples each; the last one has what remains."""
-    shuffled = _generator(seed, epoch).permutation(examples).tolist()
+    shuffled = np.random.default_rng([seed, epoch]).permutation(examples).tolist()
     return [shuffled[start : start + size] for start in range(0, examples, size)]
 
 
@@ -51,10 +51,6 @@ def evaluation_order(
     chosen = np.asarray(rows, dtype=np.int64)
     by_length = chosen[np.lexsort(lengths[chosen].T[::-1])[::-1]]
     return _cut(by_length, lengths, tokens)
-
-
-def _generator(seed: int, epoch: int) -> np.random.Generator:
-    return np.random.default_rng([seed, epoch])
 
 
 def _cut(rows: Int[ndarray, " rows"], lengths: Int[ndarray, "examples sides"], tokens: int) -> list[Rows]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import datasets
 from datasets import Dataset, DatasetDict, IterableDataset
@@ -94,18 +93,8 @@ def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = 
     return replace(prepared, streamed=streamed, hashes={**prepared.hashes, "train": version()})
 
 
-class _Texts(NamedTuple):
-    """Examples as text.
-
-    Attributes:
-        splits: What is to be prepared.
-        train: Returns what tokenizers learn from.
-        notices: What people should know about them.
-    """
-
-    splits: DatasetDict
-    train: Callable[[], Dataset]
-    notices: Sequence[str]
+_Texts = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
+"""Examples as text: what is to be prepared, what returns those that tokenizers learn from, and notices."""
 
 
 def _entry(
@@ -130,16 +119,16 @@ def _entry(
         except (DataError, RunError) as error:
             notices.append(str(error))
             remove(each)
-    texts = read()
+    splits, train, said = read()
     if version() != before:
         raise DataError(
             f"data {task.data.name!r} changed while they were read; start again when they are complete"
         )
     if given is not None:
-        columns, first = given.task_type.columns, next(iter(texts.splits.values()))
+        columns, first = given.task_type.columns, next(iter(splits.values()))
         refuse_other_order(first.features, columns, given.classes)
-    vocabularies = given or learn_vocabularies(task, registry, texts.train())
-    entry = PreparedEntry.make(keys[-1], texts.splits, vocabularies, texts.notices)
+    vocabularies = given or learn_vocabularies(task, registry, train())
+    entry = PreparedEntry.make(keys[-1], splits, vocabularies, said)
     return entry, vocabularies, notices
 
 
@@ -165,7 +154,7 @@ def _read_streams(streams: Mapping[str, IterableDataset], columns: Sequence[Colu
     streaming = task.data.streaming or Streaming()
     splits, notices = stored(streams, columns, task.data.name)
     first = partial(first_examples, streams["train"], streaming.tokenizer_examples, columns, task.data.name)
-    return _Texts(splits, first, notices)
+    return splits, first, notices
 
 
 def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
@@ -187,7 +176,7 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
             )
     splits = split(examples, task.data.split, columns)
     refuse_other_classes({name: data.features for name, data in splits.items()}, columns)
-    return _Texts(splits, lambda: splits["train"], component.notices())
+    return splits, lambda: splits["train"], component.notices()
 
 
 def _limited(

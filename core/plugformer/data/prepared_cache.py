@@ -24,8 +24,8 @@ from plugformer.cache import cache_folder, scratch_folder
 from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.creation import create_task_type
 from plugformer.data.arrow import PLACE
-from plugformer.data.files import content_hash, files_version, fingerprint, sampled_version
-from plugformer.data.vocabularies import Vocabularies, encode_to_file, has_one, learned_by, save_tokenizers
+from plugformer.data.files import content_hash, files_version, fingerprint
+from plugformer.data.vocabularies import Vocabularies, encode_to_file, has_one, save_tokenizers
 from plugformer.errors import DataError
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
@@ -201,6 +201,8 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
     """
     one = has_one(task.tokenizer, create_task_type(task, registry).columns)
     tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
+    # Of a run that is gone there are none: the task's own run has a copy of them.
+    taken = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
     parts = {
         "core": _core(),
         "python": platform.python_version(),
@@ -210,21 +212,10 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
         "data": _made_of(Kind.DATA, task.data, registry),
         "version": version,
         "tokenizers": [_made_of(Kind.TOKENIZER, block, registry) for block in tokenizers],
-        "run": _of_run(task),
+        "run": files_version(taken),
         "files": [files_version(_files(Kind.TOKENIZER, block, registry)) for block in tokenizers],
     }
     return fingerprint(json.dumps(parts, sort_keys=True, default=str))
-
-
-def _of_run(task: Task) -> list[str]:
-    """Returns hashes of the tokenizer files of the run that a task takes its tokenizers from.
-
-    Empty if that run is gone: a run that has a copy of the tokenizers no longer needs it.
-    """
-    if task.tokenizer.run is None:
-        return []
-    files = [learned_by(Path(task.tokenizer.run), side) for side in ("source", "target")]
-    return [files_version([file]) for file in files if file.exists()]
 
 
 def data_version(data: Data, block: DataBlock, registry: Registry) -> str:
@@ -237,8 +228,8 @@ def data_version(data: Data, block: DataBlock, registry: Registry) -> str:
         block: Its name and options.
         registry: Knows its class.
     """
-    version = files_version if block.streaming is None else sampled_version
-    return fingerprint(version(_files(Kind.DATA, block, registry)), data.version())
+    files = _files(Kind.DATA, block, registry)
+    return fingerprint(files_version(files, sampled=block.streaming is not None), data.version())
 
 
 def _core() -> dict[str, str]:

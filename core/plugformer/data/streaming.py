@@ -107,7 +107,10 @@ class StreamedExamples:
         data = Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features)
 
         def place(row: int) -> str:
-            return str(rows[row].get("place") or _shown(rows[row]))
+            said = rows[row]
+            return str(
+                said.get("place") or f"train, an example that begins with {next(iter(said.values()))[:40]!r}"
+            )
 
         table = with_numbers(data.data.table, features, self.vocabularies, place)
         split, limit = limited(Dataset(table), self.task, self.vocabularies, self.architecture, place)
@@ -157,7 +160,3 @@ def _features(stream: IterableDataset, columns: Sequence[Column]) -> dict[str, o
         for column in columns
         if column.name in given or not column.optional
     }
-
-
-def _shown(row: Row) -> str:
-    return f"train, an example that begins with {next(iter(row.values()))[:40]!r}"

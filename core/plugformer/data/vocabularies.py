@@ -295,10 +295,7 @@ def with_numbers(
 def _array(values: Sequence[Any]) -> pa.Array:
     """Returns numbers, or lists of them, as narrow as tokens allow."""
     found = pa.array(values)
-    if pa.types.is_null(found.type) or (
-        pa.types.is_list(found.type) and pa.types.is_null(found.type.value_type)
-    ):
-        return found.cast(pa.list_(pa.int32()))  # no tokens at all
-    if pa.types.is_list(found.type) and pa.types.is_integer(found.type.value_type):
-        return found.cast(pa.list_(pa.int32()))
-    return found
+    lists = pa.types.is_list(found.type)
+    each = found.type.value_type if lists else found.type
+    no_tokens = pa.types.is_null(each)
+    return found.cast(pa.list_(pa.int32())) if no_tokens or (lists and pa.types.is_integer(each)) else found

@@ -3,17 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 
 from plugformer.data.blocks import BlockReader, Order, Place
 from plugformer.data.length import ReadCount
+from plugformer.data.order import Rows
 from plugformer.data.streaming import StreamedExamples
 from plugformer.distributed import Processes
 from plugformer.errors import RunError
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import Progress
-
-Rows = list[int]
-
 
 Share = tuple[list[Batch], list[Batch]]
 """The batches of an update that a process computes; and where other processes have one more, a dummy batch,
@@ -41,12 +40,10 @@ class BatchStream(ABC):
     def describe(self, row: int) -> str:
         """Returns the example of a row of one of the last batches, in words."""
 
-    @abstractmethod
-    def complete(self, progress: Progress, processes: Processes) -> None:
+    def complete(self, progress: Progress, processes: Processes) -> None:  # noqa: B027 (a default)
         """Brings the places of all processes into the progress that is to be saved; a collective."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (a default)
         """Ends what goes on in the background."""
 
     def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:  # noqa: ARG002 (for others)
@@ -70,11 +67,9 @@ class PreparedBatches(BatchStream):
         fetch: Callable[[Rows, int], Batch],
         describe: Callable[[int], str],
     ) -> None:
-        self._order = order
+        self._order = lru_cache(maxsize=1)(order)
         self._fetch = fetch
         self._describe = describe
-        self._epoch = -1
-        self._batches: list[Rows] = []
 
     def next(self, progress: Progress, count: int, processes: Processes) -> Share:
         """Returns this process's batches of the next update."""
@@ -87,26 +82,13 @@ class PreparedBatches(BatchStream):
         """Returns the example of a row, in words."""
         return self._describe(row)
 
-    def complete(self, progress: Progress, processes: Processes) -> None:
-        """Does nothing: all processes are at the same place."""
-
-    def close(self) -> None:
-        """Does nothing: there is no background."""
-
     def _rows(self, progress: Progress) -> Rows:
         """Returns the next batch's rows."""
-        if self._epoch != progress.epoch:
-            self._load(progress.epoch)
-        if progress.batch == len(self._batches):
+        if progress.batch == len(self._order(progress.epoch)):
             progress.epoch += 1
             progress.batch = 0
-            self._load(progress.epoch)
         progress.batch += 1
-        return self._batches[progress.batch - 1]
-
-    def _load(self, epoch: int) -> None:
-        self._epoch = epoch
-        self._batches = self._order(epoch)
+        return self._order(progress.epoch)[progress.batch - 1]
 
 
 class StreamedBatches(BatchStream):
