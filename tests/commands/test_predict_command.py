@@ -93,7 +93,7 @@ def test_several_outputs_for_each_text(run):
 def test_what_makes_no_difference_to_an_answer_cannot_be_set(run, setting):
     outcome = run("predict", "runs/a", "one", "--set", setting)
     assert outcome.status == 2
-    key = setting.partition(".")[0]
+    key = setting.partition("=")[0]
     assert f"{key}: cannot be changed here, only decoding.*" in outcome.err
 
 

@@ -106,7 +106,7 @@ def test_parallel_files_are_two(registry, write, tmp_path):
     files = [write("new.a", "a b", "b"), write("new.b", "c", "cc")]
     split, count, _ = read_files(files, task, registry, known)
     assert [(split.input(row), split.references(row)) for row in range(2)] == [("a b", ["c"]), ("b", ["cc"])]
-    assert count.examples == 2
+    assert count.rows == 2
     with pytest.raises(ConfigurationError, match=r"cannot read 1 file as a split: .*new\.a; parallel files"):
         read_files(files[:1], task, registry, known)
 

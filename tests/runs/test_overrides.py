@@ -40,9 +40,9 @@ def test_other_metrics_whatever_the_training_watched(train_tiny, tmp_path):
     [
         (
             "model.width=8",
-            r"^--set model.width=8  model: cannot be changed here, only data.* or decoding.* or evaluation",
+            r"^--set model.width=8  model.width: cannot be changed here, only data.* or decoding.* or eval",
         ),
-        ("training.seed=2", "training: cannot be changed here"),
+        ("training.seed=2", r"training\.seed: cannot be changed here"),
         ("decoding.name=bream", r"unknown decoding 'bream' \(did you mean 'beam'\?\)"),
         ("decoding.size=2", "decoding.size: unknown"),  # greedy has none
         ("decoding.pattern='_'", "decoding.pattern: the vocabulary cannot spell"),

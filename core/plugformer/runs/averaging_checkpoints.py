@@ -1,32 +1,32 @@
 """Checkpoints for averaging: the parameters at evaluations that may become part of the average."""
 
 import math
-import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
 
 from plugformer.configuration.task import Average
 from plugformer.errors import RunError
-from plugformer.runs.files import RESTORE, replacing
+from plugformer.runs.files import RESTORE, remove_folder, replacing
 from plugformer.runs.weights import load_note, own_tensors, write_tensors
 
 
+@dataclass(frozen=True)
 class AveragingCheckpoints:
     """The last evaluations, or the best, with a file of parameters each.
 
     Which files there are is all that is known, so that a crash at any moment loses nothing.
 
-    Args:
+    Attributes:
         folder: Where they lie; it is there only while there are some.
         average: What will be averaged; nothing is kept if None.
         higher_is_better: Direction of the monitored figure.
     """
 
-    def __init__(self, folder: Path, average: Average | None, *, higher_is_better: bool) -> None:
-        self._folder = folder
-        self._average = average
-        self._higher_is_better = higher_is_better
+    folder: Path
+    average: Average | None
+    higher_is_better: bool
 
     def keep(self, step: int, value: float, loss: float, model: nn.Module) -> None:
         """Keeps the parameters of an evaluation, and drops those that can no longer be needed.
@@ -40,9 +40,9 @@ class AveragingCheckpoints:
         Raises:
             RunError: The disk is full or the place cannot be written.
         """
-        if self._average is None:
+        if self.average is None:
             return
-        with replacing(self._folder / f"step-{step:08d}.safetensors") as temporary:
+        with replacing(self.folder / f"step-{step:08d}.safetensors") as temporary:
             temporary.parent.mkdir(exist_ok=True)
             write_tensors(own_tensors(model), temporary, note=f"{value!r} {loss!r}")
         chosen = self.chosen()
@@ -57,11 +57,11 @@ class AveragingCheckpoints:
             RunError: One is damaged.
         """
         files = self._all()
-        if self._average is None:
+        if self.average is None:
             return []
-        if self._average.of == "best":
-            files = sorted(sorted(files, key=self._rank)[: self._average.checkpoints])
-        return files[-self._average.checkpoints :]
+        if self.average.of == "best":
+            files = sorted(sorted(files, key=self._rank)[: self.average.checkpoints])
+        return files[-self.average.checkpoints :]
 
     def rewind(self, step: int, *, needed: bool) -> None:
         """Drops checkpoints of evaluations after `step`, which are made again.
@@ -73,9 +73,9 @@ class AveragingCheckpoints:
         Raises:
             RunError: They are gone although some are needed: the average would be another.
         """
-        if needed and self._average and not self._folder.exists():
+        if needed and self.average and not self.folder.exists():
             raise RunError(
-                f"{self._folder} has none of the parameters that were to be averaged: they go when a run "
+                f"{self.folder} has none of the parameters that were to be averaged: they go when a run "
                 f"has ended, and this one is back at update {step}. Take it from a backup, or train again"
             )
         for path in self._all():
@@ -84,28 +84,18 @@ class AveragingCheckpoints:
 
     def remove(self) -> None:
         """Removes all, in one step: a part of them would make another average."""
-        leaving = self._folder.with_name(f".{self._folder.name}")
-        if self._folder.exists():
-            shutil.rmtree(leaving, ignore_errors=True)
-            self._folder.rename(leaving)
-        shutil.rmtree(leaving, ignore_errors=True)
+        remove_folder(self.folder)
 
     def _all(self) -> list[Path]:
-        return sorted(self._folder.glob("step-*.safetensors"))
+        return sorted(self.folder.glob("step-*.safetensors"))
 
     def _rank(self, path: Path) -> tuple[bool, float, float]:
         """Returns a key that sorts the best first; of equals the lower loss, then the earlier."""
-        value, loss = _figures(path)
-        return math.isnan(value), -value if self._higher_is_better else value, loss
-
-
-def _figures(candidate: Path) -> tuple[float, float]:
-    """Returns the monitored figure and the loss; older versions noted no loss."""
-    try:
-        value, loss, *_ = (*map(float, load_note(candidate).split()), math.inf)
-    except ValueError as error:
-        raise RunError(f"{candidate} is damaged: {error}; {RESTORE}") from error
-    return value, loss
+        try:
+            value, loss, *_ = (*map(float, load_note(path).split()), math.inf)  # once no loss was noted
+        except ValueError as error:
+            raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
+        return math.isnan(value), -value if self.higher_is_better else value, loss
 
 
 def step_of(candidate: Path) -> int:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from plugformer.data.blocks import Place
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.generators import generator_states, restore_generators
-from plugformer.runs.files import read_json, replacing, verify_checksums, write_checksums
+from plugformer.runs.files import read_json, remove_folder, replacing, verify_checksums, write_checksums
 from plugformer.runs.weights import (
     join_tensors,
     load_tensors,
@@ -163,7 +164,8 @@ def newest_step(folder: Path) -> int:
 def drop_old(folder: Path, keep: int) -> None:
     """Removes all checkpoints in `folder` but the newest `keep`."""
     for old in sorted(folder.glob("step-*"))[:-keep]:
-        _remove(old)
+        with suppress(OSError):  # what cannot be removed now is removed after the next one
+            remove_folder(old)
 
 
 def load_checkpoint(
@@ -271,13 +273,3 @@ def _set_aside(path: Path) -> Path:
         raise RunError(
             f"{path} is damaged and cannot be renamed: {error.strerror or error}; make {path.parent} writable"
         ) from error
-
-
-def _remove(path: Path) -> None:
-    """Removes a checkpoint under another name, so that a crash leaves no part of it that looks whole."""
-    leaving = path.with_name(f".{path.name}")
-    try:
-        path.rename(leaving)
-    except OSError:
-        return  # what cannot be removed now is removed after the next one
-    shutil.rmtree(leaving, ignore_errors=True)

@@ -64,10 +64,26 @@ class RunDirectory:
 
     Attributes:
         path: The directory.
+        task: The task, fully resolved.
+        model: The best parameters so far; at the end their average, if the task asks for one.
+        initial: Initial values that came from another run, if the task says so.
+        metrics: What was measured while training, a line of JSON for each time.
+        checkpoints: What training resumes from.
+        averaging_checkpoints: The parameters that will be averaged; gone when the training has ended.
+        learned: What the task's type has learned, such as the names of the classes.
+        labels: The names of the classes in runs of earlier versions.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.task = path / "task.yaml"
+        self.model = path / "model.safetensors"
+        self.initial = path / "initial.safetensors"
+        self.metrics = path / "metrics.jsonl"
+        self.checkpoints = path / "checkpoints"
+        self.averaging_checkpoints = path / "candidates"
+        self.learned = path / "learned.json"
+        self.labels = path / "labels.json"
 
     @classmethod
     @contextmanager
@@ -139,50 +155,6 @@ class RunDirectory:
                 f"install {version} or newer"
             )
         return run
-
-    @property
-    def task(self) -> Path:
-        """The task, fully resolved."""
-        return self.path / "task.yaml"
-
-    @property
-    def model(self) -> Path:
-        """The best parameters so far; at the end their average, if the task asks for one."""
-        return self.path / "model.safetensors"
-
-    @property
-    def initial(self) -> Path:
-        """Initial values that came from another run, if the task says so."""
-        return self.path / "initial.safetensors"
-
-    @property
-    def metrics(self) -> Path:
-        """What was measured while training, a line of JSON for each time."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """What training resumes from."""
-        return self.path / "checkpoints"
-
-    @property
-    def averaging_checkpoints(self) -> Path:
-        """The parameters that will be averaged; gone when the training has ended."""
-        return self.path / "candidates"
-
-    def tokenizer(self, side: str) -> Path:
-        """The vocabulary of one side: `source`, `target`, or `shared`."""
-        return self.path / f"tokenizer-{side}.json"
-
-    @property
-    def learned(self) -> Path:
-        """What the task's type has learned, such as the names of the classes."""
-        return self.path / "learned.json"
-
-    @property
-    def labels(self) -> Path:
-        """The names of the classes in runs of earlier versions."""
-        return self.path / "labels.json"
 
     def lock(self) -> dict[str, Any]:
         """What the run is made of: `versions`, `components` and `data`.

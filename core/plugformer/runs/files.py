@@ -42,15 +42,17 @@ def replacing(path: Path) -> Iterator[Path]:
             _flush(file)
         temporary.replace(path)
         _flush(path.parent)
-    except OSError as error:
-        _remove(temporary)
+    except BaseException as error:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise RunError(
             f"{path} cannot be written: {error.strerror or error}; what was there before is kept. "
             "Make room or choose another place with --out, then go on with --resume"
         ) from error
-    except BaseException:
-        _remove(temporary)
-        raise
 
 
 def temporary_name(path: Path) -> Path:
@@ -170,11 +172,17 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+def remove_folder(path: Path) -> None:
+    """Removes a folder, if it is there, under another name: a crash leaves no part of it that looks whole.
+
+    Raises:
+        OSError: It cannot be renamed.
+    """
+    leaving = path.with_name(f".{path.name}")
+    shutil.rmtree(leaving, ignore_errors=True)
+    if path.exists():
+        path.rename(leaving)
+        shutil.rmtree(leaving, ignore_errors=True)
 
 
 def write_checksums(folder: Path) -> None:

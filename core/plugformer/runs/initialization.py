@@ -24,7 +24,7 @@ from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
 from plugformer.runs.vocabularies import read_learned
-from plugformer.runs.weights import checksum, load_tensors, own_tensors, save_tensors
+from plugformer.runs.weights import checksum, load_tensors, own_tensors
 
 EMBEDDING, HEAD = "embedding", "head"
 
@@ -76,13 +76,8 @@ def take_over(resolved: ResolvedTask, model: Model, vocabularies: Vocabularies) 
     found += _other_vocabularies(own, settings, directory, vocabularies)
     resolved.raise_for(found)
     taken = {name: tensor for name, tensor in theirs.items() if part_of(name) in settings.parts}
-    give(model, taken)
-    return taken
-
-
-def give(model: Model, taken: dict[str, Tensor]) -> None:
-    """Copies values into a model whose parameters they have names and shapes of."""
     model.load_state_dict(taken, strict=False)
+    return taken
 
 
 def origin(task: Task, taken: Mapping[str, Tensor] | None = None) -> dict[str, Any]:
@@ -101,24 +96,15 @@ def origin(task: Task, taken: Mapping[str, Tensor] | None = None) -> dict[str, A
         values = {name: tensor for name, tensor in theirs.items() if part_of(name) in settings.parts}
         found["parameters"] = {**settings.model_dump(), "sha256": checksum(values)}
     if (run := task.tokenizer.run) is not None:
-        found["tokenizers"] = {"run": run, **_content_hashes(Path(run))}
+        files = sorted(Path(run).glob("tokenizer-*.json"))
+        found["tokenizers"] = {"run": run, **{file.stem: files_version([file]) for file in files}}
     return {"other_runs": found} if found else {}
 
 
-def keep(directory: RunDirectory, taken: dict[str, Tensor]) -> None:
-    """Writes values into a new run, which then needs the other one no more."""
-    if taken:
-        save_tensors(taken, directory.initial)
-
-
-def give_again(directory: RunDirectory, model: Model) -> None:
-    """Gives the model of a run the values that `keep` wrote, if it wrote any."""
+def take_again(directory: RunDirectory, model: Model) -> None:
+    """Gives the model of a run the values that it has taken over, if it has taken any."""
     if directory.initial.exists():
-        give(model, load_tensors(directory.initial))
-
-
-def _content_hashes(run: Path) -> dict[str, str]:
-    return {file.stem: files_version([file]) for file in sorted(run.glob("tokenizer-*.json"))}
+        model.load_state_dict(load_tensors(directory.initial), strict=False)
 
 
 def _unknown_parts(model: Model, settings: InitializeFrom) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import platform
-from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -64,18 +63,39 @@ def _scripts(task: Task, registry: Registry) -> dict[str, dict[str, str]]:
 
 def components(task: Task) -> set[tuple[Kind, str]]:
     """Returns kind and name of every component that a task uses."""
-    return {(kind, block.name) for kind, block in _blocks(task)}
+    model, training = task.model, task.training
+    blocks: list[tuple[Kind, Component]] = [
+        (Kind.TASK_TYPE, task.type),
+        (Kind.ARCHITECTURE, model.architecture),
+        (Kind.DATA, task.data),
+        (Kind.TOKENIZER, task.tokenizer.source),
+        (Kind.TOKENIZER, task.tokenizer.target),
+        (Kind.OPTIMIZER, training.optimizer),
+        (Kind.SCHEDULE, training.schedule),
+        (Kind.DECODING, task.decoding),
+        (Kind.HEAD, model.head),
+        (Kind.INITIALIZATION, model.initialization),
+        (Kind.POSITION, model.decoder.cross_attention.position or NO_POSITION),
+        *((Kind.METRIC, block) for block in task.evaluation.metrics),
+        *((Kind.HOOK, block) for block in training.hooks),
+    ]
+    stacks = (model, model.encoder, model.decoder, model.decoder.cross_attention)
+    layers = (*model.encoder.per_layer.values(), *model.decoder.per_layer.values())
+    for place in (*stacks, *layers):
+        for kind in (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL):
+            if (block := getattr(place, kind, None)) is not None:
+                blocks.append((kind, block))
+    return {(kind, block.name) for kind, block in blocks}
 
 
-def differences(old: dict[str, Any], new: dict[str, Any], *parts: str) -> list[str]:
-    """Returns the changes between parts of two locks, one line each; all but versions if none is given."""
-    lines = []
-    for part in parts or ("components", "data"):
-        before, now = old.get(part, {}), new.get(part, {})
-        for name in sorted(before.keys() | now.keys()):
-            if before.get(name) != now.get(name):
-                lines.append(f"{name}: {_show(before.get(name))} -> {_show(now.get(name))}")
-    return lines
+def differences(old: dict[str, Any], new: dict[str, Any], part: str) -> list[str]:
+    """Returns the changes between a part of two locks, one line each."""
+    before, now = old.get(part, {}), new.get(part, {})
+    return [
+        f"{name}: {_show(before.get(name))} -> {_show(now.get(name))}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
 
 
 def refuse_changes(old: dict[str, Any], new: dict[str, Any], *, allow: bool = False) -> list[str]:
@@ -103,30 +123,6 @@ def refuse_changes(old: dict[str, Any], new: dict[str, Any], *, allow: bool = Fa
         advice += "; --allow-changes goes on all the same"
     lines = ["the run was begun with other components or data:", *(f"  {line}" for line in (*parts, *data))]
     raise RunError("\n".join([*lines, advice]))
-
-
-def _blocks(task: Task) -> Iterator[tuple[Kind, Component]]:
-    """Yields every component block of a task."""
-    model = task.model
-    yield Kind.TASK_TYPE, task.type
-    yield Kind.ARCHITECTURE, model.architecture
-    yield Kind.DATA, task.data
-    yield Kind.TOKENIZER, task.tokenizer.source
-    yield Kind.TOKENIZER, task.tokenizer.target
-    yield Kind.OPTIMIZER, task.training.optimizer
-    yield Kind.SCHEDULE, task.training.schedule
-    yield Kind.DECODING, task.decoding
-    yield Kind.HEAD, model.head
-    yield Kind.INITIALIZATION, model.initialization
-    yield Kind.POSITION, model.decoder.cross_attention.position or NO_POSITION
-    yield from ((Kind.METRIC, block) for block in task.evaluation.metrics)
-    yield from ((Kind.HOOK, block) for block in task.training.hooks)
-    stacks = (model, model.encoder, model.decoder, model.decoder.cross_attention)
-    layers = (*model.encoder.per_layer.values(), *model.decoder.per_layer.values())
-    for place in (*stacks, *layers):
-        for kind in (Kind.POSITION, Kind.ATTENTION, Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL):
-            if (block := getattr(place, kind, None)) is not None:
-                yield kind, block
 
 
 def _show(value: object) -> str:

@@ -57,17 +57,11 @@ def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
         ConfigurationError: A setting is of another block: the parameters were trained under it, or it is of
             no use here.
     """
-    tree = read_overrides(overrides)
     expected = " or ".join(f"{block}.*" for block in blocks)
-    problems = [
-        Problem(node.origin, (key,), f"cannot be changed here, only {expected}", "train again to change it")
-        for key, node in tree.items.items()
-        if key not in blocks
-    ]
-    if problems:
-        raise ConfigurationError(report(problems))
+    allowed = [(block,) for block in blocks]
+    _refuse_others(overrides, allowed, f"cannot be changed here, only {expected}", "train again to change it")
     # Training is over: what it watched need not be among the metrics any more.
-    watched = ["training.monitor=loss"] if "evaluation" in tree.items else []
+    watched = ["training.monitor=loss"] if "evaluation" in read_overrides(overrides).items else []
     return [*overrides, *watched]
 
 
@@ -82,14 +76,21 @@ def duration(overrides: Sequence[str]) -> list[str]:
     """
     expected = " or ".join(map(dotted, DURATION))
     reason = "the updates so far were made with the run's own; begin a new run to change it"
+    _refuse_others(overrides, DURATION, f"cannot be changed with --resume, only {expected}", reason)
+    return list(overrides)
+
+
+def _refuse_others(
+    overrides: Sequence[str], allowed: Sequence[tuple[Key, ...]], message: str, advice: str
+) -> None:
+    """Refuses settings whose keys begin with none of those that are allowed."""
     problems = [
-        Problem(origin, path, f"cannot be changed with --resume, only {expected}", reason)
+        Problem(origin, path, message, advice)
         for path, origin in _leaves(read_overrides(overrides), ())
-        if path not in DURATION
+        if not any(path[: len(each)] == each for each in allowed)
     ]
     if problems:
         raise ConfigurationError(report(problems))
-    return list(overrides)
 
 
 def _leaves(node: Node, path: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Origin]]:

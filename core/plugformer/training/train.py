@@ -26,13 +26,14 @@ from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import refuse_links
-from plugformer.runs.initialization import give_again, keep, origin, take_over
+from plugformer.runs.initialization import origin, take_again, take_over
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import environment, make_lock, refuse_changes
 from plugformer.runs.migration import migrated_lock
 from plugformer.runs.requirements import duration, resolve_run, sized
 from plugformer.runs.training_lock import training_lock
 from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
+from plugformer.runs.weights import save_tensors
 from plugformer.training.fitting import fit, updates
 from plugformer.training.parallel import precision
 from plugformer.validation import validate
@@ -75,7 +76,7 @@ def train(
     """
     started = time.perf_counter()
     processes = Processes.join()
-    notify = notify if processes.main else _say_nothing
+    notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
         resolved = validate(resolve(task, overrides, registry))
         resolved = _round_up_batches(sized(resolved, DEFAULT_BATCH_TOKENS), processes, notify)
@@ -130,7 +131,7 @@ def resume(
     """
     started = time.perf_counter()
     processes = Processes.join()
-    notify = notify if processes.main else _say_nothing
+    notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
         directory = RunDirectory.open(run)
         refuse_links(run)
@@ -150,7 +151,7 @@ def resume(
         if changed:
             processes.on_main(lambda: _record(directory, resolved.task, {**before, **now}, changed))
         model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
-        give_again(directory, model)
+        take_again(directory, model)
         trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
         report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
@@ -196,10 +197,6 @@ def _record(directory: RunDirectory, task: Task, lock: dict[str, Any], changed: 
     directory.write_task(dump(task))
 
 
-def _say_nothing(_: str) -> None:
-    """Stands for `notify` in all processes but the main one."""
-
-
 def _round_up_batches(resolved: ResolvedTask, processes: Processes, notify: Notify) -> ResolvedTask:
     """Returns the task with a multiple of the processes as its batches of an update, so that none is idle."""
     training = resolved.task.training
@@ -236,7 +233,8 @@ def _make_directory(
         lock = make_lock(resolved.task, resolved.registry, data.hashes)
         directory.write_lock({**lock, **origin(resolved.task, taken), "environment": where})
         save_vocabularies(vocabularies, directory)
-        keep(directory, taken)
+        if taken:  # the run then needs the other one no more
+            save_tensors(taken, directory.initial)
 
 
 def _prepare(
