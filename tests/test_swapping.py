@@ -14,7 +14,7 @@ from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState
-from plugformer.training.parallel import Replicated
+from plugformer.training.parallel import Parallel
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 from plugformer.validation import validate_model
@@ -48,7 +48,7 @@ def losses(registry, tmp_path):
         seen = Losses()
         Trainer(
             run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
-            parallel=Replicated(model, task.training),
+            parallel=Parallel(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(fetch=lambda rows, epoch: batch, describe=str, order=lambda epoch: [[0]]),

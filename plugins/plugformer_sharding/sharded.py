@@ -1,6 +1,6 @@
 """Fully sharded data parallelism: each process keeps a part of every parameter, gradient and moment."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
@@ -57,10 +57,6 @@ class Sharded(Parallel):
         for layer in layers:  # after torch's own hooks
             layer.register_forward_pre_hook(_leaving_no_gradient_out)
         self.model.register_forward_pre_hook(_agreeing_on_buffers)
-
-    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
-        """Returns this process's parts of the parameters."""
-        return self.model.named_parameters()
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """Returns the prepared optimizer, which saves and loads its whole state from now on.

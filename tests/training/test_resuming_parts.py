@@ -13,7 +13,7 @@ from plugformer.interfaces import Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
-from plugformer.training.parallel import Replicated
+from plugformer.training.parallel import Parallel
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 from plugformer.validation import validate_model
@@ -54,7 +54,7 @@ def assert_exact(registry, tmp_path):
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         return Trainer(
             run=Run(folder, task, model, STEPS, epoch_steps=100),
-            parallel=Replicated(model, task.training),
+            parallel=Parallel(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(

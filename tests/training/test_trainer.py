@@ -14,7 +14,7 @@ from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import load_tensors
-from plugformer.training.parallel import Replicated
+from plugformer.training.parallel import Parallel
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -61,7 +61,7 @@ def trainer(registry, tiny_task, tmp_path):
 
         made = Trainer(
             run=Run(directory.path, task, model, steps, epoch_steps=1000),
-            parallel=Replicated(model, task.training),
+            parallel=Parallel(model, task.training),
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(

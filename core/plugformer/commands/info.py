@@ -99,13 +99,13 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: b
     resolved = validate_model(resolved)
     from plugformer.training.preview import preview  # imports torch, for which a mistake need not wait
 
-    model = preview(resolved)
+    rows, example = preview(resolved)
     if as_json:
         record = {
             "task": name,
             "description": resolved.task.description,
-            "example": model.example,
-            "modules": [asdict(row) for row in model.rows],
+            "example": example,
+            "modules": [asdict(row) for row in rows],
         }
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
         return
@@ -113,9 +113,9 @@ def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: b
     if resolved.task.description:
         print_text(resolved.task.description)
     typer.echo()
-    print_text(f"shapes and operations for {model.example}")
+    print_text(f"shapes and operations for {example}")
     typer.echo()
-    print_model(model.rows)
+    print_model(rows)
 
 
 def _refuse_component(name: str, registry: Registry) -> None:

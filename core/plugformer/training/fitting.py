@@ -15,7 +15,7 @@ from plugformer.evaluation.validation import Validation
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import Run
-from plugformer.interfaces import Batch, Metric, Model
+from plugformer.interfaces import Batch, Model
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
@@ -23,7 +23,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
 from plugformer.training.metrics_log import MetricsLog
-from plugformer.training.parallel import Parallel, Replicated
+from plugformer.training.parallel import Parallel
 from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -133,12 +133,12 @@ def parallel_of(
     if processes.count == 1:
         if settings.shard:
             notify("training.shard: one process alone trains, and has the whole model")
-        return Replicated(model, settings)
+        return Parallel(model, settings)
     hooks = HookManager(load_observers(registry.hooks(), notify), notify)
     found: Parallel | None = hooks.first("parallel", model=model, settings=settings, processes=processes)
     if found is None and settings.shard:
         raise ConfigurationError("training.shard: no installed plugin shares models out")
-    return found or Replicated(model, settings)
+    return found or Parallel(model, settings)
 
 
 def _trainer(
@@ -151,6 +151,7 @@ def _trainer(
     parallel: Parallel,
 ) -> Trainer:
     registry, settings = trained.registry, trained.task.training
+    watched = settings.monitor
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
     return Trainer(
         run=run,
@@ -163,7 +164,9 @@ def _trainer(
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         stream=stream,
         evaluate=validation.evaluate,
-        monitor=_monitor(settings.monitor, validation.evaluator.metrics),
+        monitor=Monitor(
+            watched, watched != "loss" and validation.evaluator.metrics[watched].higher_is_better
+        ),
         hooks=hooks,
         processes=processes,
     )
@@ -200,8 +203,3 @@ def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Cal
         return lambda epoch: sized_batches(len(lengths), size=size, seed=settings.seed, epoch=epoch)
     tokens = settings.batch_tokens or DEFAULT_BATCH_TOKENS
     return lambda epoch: token_batches(lengths, tokens=tokens, seed=settings.seed, epoch=epoch)
-
-
-def _monitor(name: str, metrics: dict[str, Metric]) -> Monitor:
-    """Returns the criterion for the best evaluation: the loss, or one of the task's metrics."""
-    return Monitor(name, higher_is_better=name != "loss" and metrics[name].higher_is_better)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -111,27 +111,21 @@ def _tensors(value: object) -> Iterator[Tensor]:
         yield from (tensor for field in fields(value) for tensor in _tensors(getattr(value, field.name)))
 
 
+@dataclass(frozen=True)
 class NotFiniteGuard:
     """Looks at every update before it is made, and at the parameters before they are saved.
 
-    Args:
+    Attributes:
         run: What is trained.
         state: Its model and progress.
         describe: Returns the example of a row of the training split, in words.
         processes: Those that train together.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        state: TrainingState,
-        describe: Callable[[int], str],
-        processes: Processes = SINGLE_PROCESS,
-    ) -> None:
-        self._run = run
-        self._state = state
-        self._describe = describe
-        self._processes = processes
+    run: Run
+    state: TrainingState
+    describe: Callable[[int], str]
+    processes: Processes = SINGLE_PROCESS
 
     def allows(
         self,
@@ -153,19 +147,19 @@ class NotFiniteGuard:
         Raises:
             NotFiniteError: It cannot be made, and the task says stop or too many before were left out.
         """
-        progress = self._state.progress
+        progress = self.state.progress
         if math.isfinite(loss) and math.isfinite(norm):
             progress.skipped_in_a_row = 0
             return True
         progress.skipped += 1
         progress.skipped_in_a_row += 1
         restore_generators(generators)
-        if self._run.task.training.not_finite == "skip" and progress.skipped_in_a_row < MOST_IN_A_ROW:
+        if self.run.task.training.not_finite == "skip" and progress.skipped_in_a_row < MOST_IN_A_ROW:
             return False
         with whole() as model:
             cause, batch = find_cause(model, batches)
         examples = self._examples(batches if batch is None else [batch])
-        causes = self._processes.gather((batch is None, cause, examples))
+        causes = self.processes.gather((batch is None, cause, examples))
         _, cause, examples = min(causes, key=lambda found: found[0])  # of the first process that found one
         return self._end(
             f"update {progress.step}: {_figures(loss, norm)}{self._count()}",
@@ -178,10 +172,10 @@ class NotFiniteGuard:
         Raises:
             NotFiniteError: Some are not.
         """
-        if not all(is_finite(parameter) for parameter in self._state.model.parameters()):
+        if not all(is_finite(parameter) for parameter in self.state.model.parameters()):
             self._end(
-                f"update {self._state.progress.step} left parameters that are not finite",
-                [_parameters(self._state.model)],
+                f"update {self.state.progress.step} left parameters that are not finite",
+                [_parameters(self.state.model)],
             )
 
     def evaluated(self, evaluate: Callable[[], T]) -> T:
@@ -197,35 +191,33 @@ class NotFiniteGuard:
         try:
             return evaluate()
         except NotFiniteError as error:
-            details = [_parameters(self._state.model)]
-            if (
-                self._processes.count == 1
-            ):  # of several, another one may have no error, and not evaluate again
-                details.insert(0, first_not_finite(self._state.model, evaluate))
+            details = [_parameters(self.state.model)]
+            if self.processes.count == 1:  # of several, another one may have no error, and not evaluate again
+                details.insert(0, first_not_finite(self.state.model, evaluate))
             self._end(str(error), details)
 
     def _count(self) -> str:
-        if self._run.task.training.not_finite == "stop":
+        if self.run.task.training.not_finite == "stop":
             return ""
-        return f"; {self._state.progress.skipped_in_a_row} updates in a row had to be left out"
+        return f"; {self.state.progress.skipped_in_a_row} updates in a row had to be left out"
 
     def _examples(self, batches: Sequence[Batch]) -> str:
         rows = [row for batch in batches for row in batch.rows]
-        lines = [f"  row {row}: {self._describe(row)}" for row in rows[:_SHOWN]]
+        lines = [f"  row {row}: {self.describe(row)}" for row in rows[:_SHOWN]]
         if others := rows[_SHOWN:]:
             lines.append(f"  and rows {', '.join(map(str, others))}")
         return "\n  ".join(["examples of the batch, by their rows in the split train (from 0):", *lines])
 
     def _end(self, problem: str, details: Sequence[str]) -> NoReturn:
-        directory = RunDirectory(self._run.directory)
+        directory = RunDirectory(self.run.directory)
         saved = sorted(directory.checkpoints.glob("step-*"))
         last = (
             f"the last good checkpoint is {saved[-1]}; go on from it with "
-            f"`plugformer train --resume --out {directory.path}{self._run.arguments}`"
+            f"`plugformer train --resume --out {directory.path}{self.run.arguments}`"
             if saved
             else "no checkpoint has been saved yet: train again"
         )
-        self._processes.abort(NotFiniteError("\n  ".join([problem, *details, _ADVICE, last])))
+        self.processes.abort(NotFiniteError("\n  ".join([problem, *details, _ADVICE, last])))
 
 
 def _figures(loss: float, norm: float) -> str:

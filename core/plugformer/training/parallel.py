@@ -1,7 +1,6 @@
 """How processes hold the model that they train, here each the whole, and which numbers they compute with."""
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -50,10 +49,14 @@ def accelerator(settings: Training, **options: Any) -> Accelerator:
         return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
 
 
-class Parallel(ABC):
-    """A model as the processes that train it hold it.
+class Parallel:
+    """A model as the processes that train it hold it: each the whole, unless a plugin derives another way.
 
     Methods are collectives: all processes call them in the same order, and equally often.
+
+    Args:
+        model: The whole model.
+        settings: Of its training.
 
     Attributes:
         accelerator: Knows this process's device and number formats.
@@ -63,61 +66,6 @@ class Parallel(ABC):
     accelerator: Accelerator
     model: nn.Module
 
-    @abstractmethod
-    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
-        """Returns the parameters that an optimizer updates, by the names that the model gives."""
-
-    def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Returns the optimizer prepared to make steps on `named_parameters`."""
-        prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
-        return prepared
-
-    @property
-    @abstractmethod
-    def trained(self) -> Model:
-        """The model whose parameters are updated."""
-
-    @abstractmethod
-    def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
-        """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
-
-    def sharing_out(self, hook: Hook) -> Stateful:
-        """Returns a hook's `Stateful`, whose saved state covers the whole model."""
-        return hook
-
-    @abstractmethod
-    def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns a context for losses and gradients; these become the mean over the processes.
-
-        Args:
-            last: Whether no other batch of the update follows.
-        """
-
-    @abstractmethod
-    def reduce_norm(self, norm: Tensor) -> Tensor:
-        """Returns the norm of all gradients, from that of `model`'s."""
-
-    @abstractmethod
-    def unshard(self) -> None:
-        """Copies the parameters of all processes into the full model."""
-
-    @abstractmethod
-    def shard_from_full(self) -> None:
-        """Takes the parameters over from the full model, which has been given others."""
-
-    @abstractmethod
-    def full_model(self) -> AbstractContextManager[Model]:
-        """Returns a context in which each process has the full model, up to date and on its device."""
-
-
-class Replicated(Parallel):
-    """Each process has all parameters.
-
-    Args:
-        model: The model.
-        settings: Of its training.
-    """
-
     def __init__(self, model: Model, settings: Training) -> None:
         # Experts that no token was sent to have no gradients, in one process or in all.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
@@ -125,35 +73,48 @@ class Replicated(Parallel):
         self.model = self.accelerator.prepare(model)
         self._whole = model
 
-    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
-        """Returns the model's parameters."""
-        return self._whole.named_parameters()
-
     @property
     def trained(self) -> Model:
-        """The model."""
+        """The model whose parameters are updated."""
         return self._whole
 
+    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
+        """Returns the parameters that an optimizer updates, by the names that the model gives."""
+        return self.trained.named_parameters()
+
+    def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """Returns the optimizer prepared to make steps on `named_parameters`."""
+        prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
+        return prepared
+
     def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
-        """Returns the loss of a batch."""
+        """Returns the loss of a batch of this process; as the model gives it, or by another objective."""
         loss: Loss = self.model(batch) if objective is None else self.model(batch, objective=objective)
         return loss
 
+    def sharing_out(self, hook: Hook) -> Stateful:
+        """Returns a hook's `Stateful`, whose saved state covers the whole model."""
+        return hook
+
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
-        """Returns a context in which gradients add up, to be exchanged with those of the last batch."""
+        """Returns a context for losses and gradients; these become the mean over the processes.
+
+        Args:
+            last: Whether no other batch of the update follows; gradients add up until then.
+        """
         return nullcontext() if last else self.accelerator.no_sync(self.model)
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
-        """Returns the norm as it is."""
+        """Returns the norm of all gradients, from that of `model`'s."""
         return norm
 
     def unshard(self) -> None:
-        """Does nothing: the whole model is the one that is trained."""
+        """Copies the parameters of all processes into the full model."""
 
     def shard_from_full(self) -> None:
-        """Does nothing: the whole model is the one that is trained."""
+        """Takes the parameters over from the full model, which has been given others."""
 
     @contextmanager
     def full_model(self) -> Iterator[Model]:
-        """Yields the model."""
+        """Inside, each process has the full model, up to date and on its device."""
         yield self._whole

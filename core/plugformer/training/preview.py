@@ -1,6 +1,6 @@
 """What a task's model will look like, before any training."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,42 +18,27 @@ ASSUMED = Sizes(source=8000, outputs=8000)
 ASSUMED_LENGTH = 32
 
 
-@dataclass(frozen=True)
-class Preview:
-    """A model that nobody has trained.
-
-    Attributes:
-        rows: Its modules; shapes and operations are those of a single example.
-        example: Words about that example and the vocabularies: measured, or assumed.
-    """
-
-    rows: list[Row]
-    example: str
-
-
-def preview(resolved: ResolvedTask) -> Preview:
-    """Returns the model of a task and its costs for an example of median length.
-
-    Where the task's data cannot be read, vocabularies and lengths are assumed, and `example` says so.
+def preview(resolved: ResolvedTask) -> tuple[list[Row], str]:
+    """Returns the modules of a task's model, which nobody has trained, with costs for one example.
 
     Args:
         resolved: A validated task.
+
+    Returns:
+        The modules; and words about the example and the vocabularies: of median length, or assumed where the
+        task's data cannot be read.
     """
     try:
-        sizes, batch, origin = _measured(resolved)
+        data = prepare(resolved.task, resolved.registry)
+        name, batch = median_example(data)
+        sizes, origin = data.vocabularies.sizes, f"of the split {name}"
     except DataError as error:
         sizes, batch = ASSUMED, _assumed(resolved)
         origin = f"assumed, because the data cannot be read ({str(error).splitlines()[0]})"
     model = assemble(resolved.task, sizes, resolved.registry)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
     words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
-    return Preview(summarize(model, batch), words)
-
-
-def _measured(resolved: ResolvedTask) -> tuple[Sizes, Batch, str]:
-    data = prepare(resolved.task, resolved.registry)
-    name, batch = median_example(data)
-    return data.vocabularies.sizes, batch, f"of the split {name}"
+    return summarize(model, batch), words
 
 
 def median_example(data: PreparedData) -> tuple[str, Batch]:

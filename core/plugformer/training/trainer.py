@@ -55,10 +55,11 @@ class Monitor:
         return evaluation.loss if self.name == "loss" else evaluation.metrics[self.name]
 
 
+@dataclass(kw_only=True, eq=False)
 class Trainer:
     """Updates a model's parameters until its steps are made, it stops improving, or somebody interrupts.
 
-    Args:
+    Attributes:
         run: What is trained, where and how long.
         parallel: The model as the processes hold it while they train.
         state: The whole model, the optimizer of `parallel`'s parameters, and progress; restored from a
@@ -71,40 +72,29 @@ class Trainer:
         processes: Those that train together; each has a part of every update's batches.
     """
 
-    def __init__(
-        self,
-        *,
-        run: Run,
-        parallel: Parallel,
-        state: TrainingState,
-        schedule: Schedule,
-        stream: BatchStream,
-        evaluate: Callable[[int], Evaluation],
-        monitor: Monitor,
-        hooks: HookManager,
-        processes: Processes = SINGLE_PROCESS,
-    ) -> None:
-        self.run = run
-        self.settings = run.task.training
-        self.parallel = parallel
-        self.state = state
-        self.schedule = schedule
-        self.stream = stream
-        self.evaluate = evaluate
-        self.monitor = monitor
-        self.hooks = hooks
-        self.processes = processes
-        self.directory = RunDirectory(run.directory)
+    run: Run
+    parallel: Parallel
+    state: TrainingState
+    schedule: Schedule
+    stream: BatchStream
+    evaluate: Callable[[int], Evaluation]
+    monitor: Monitor
+    hooks: HookManager
+    processes: Processes = SINGLE_PROCESS
+
+    def __post_init__(self) -> None:
+        self.settings = self.run.task.training
+        self.directory = RunDirectory(self.run.directory)
         self.averaging = AveragingCheckpoints(
             self.directory.averaging_checkpoints,
             self.settings.average,
-            higher_is_better=monitor.higher_is_better,
+            higher_is_better=self.monitor.higher_is_better,
         )
-        self.guard = NotFiniteGuard(run, state, stream.describe, processes)
-        self.accelerator = parallel.accelerator
-        self.model = parallel.model
-        self.optimizer: torch.optim.Optimizer = parallel.prepare(state.optimizer)
-        self.objective = self._objective if hooks.changes("training_loss") else None
+        self.guard = NotFiniteGuard(self.run, self.state, self.stream.describe, self.processes)
+        self.accelerator = self.parallel.accelerator
+        self.model = self.parallel.model
+        self.optimizer = self.parallel.prepare(self.state.optimizer)
+        self.objective = self._objective if self.hooks.changes("training_loss") else None
 
     @property
     def progress(self) -> Progress:
