@@ -218,14 +218,18 @@ class Progress:
     ) -> None:
         self._automaton = automaton
         self._states = torch.zeros_like(least)
-        self._least, self._most = _possible(automaton.lengths, least, most)
+        lengths = automaton.lengths
+        distance = (least[:, None] - lengths).clamp(min=0) + (lengths - most[:, None]).clamp(min=0)
+        gap, nearest = distance.min(dim=1)
+        self._least, self._most = (torch.where(gap > 0, lengths[nearest], bound) for bound in (least, most))
 
     def mask(self, log_probabilities: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
         """Returns minus infinity for tokens that may not follow, and the others' values as they are."""
         # A class at a time: what is computed for each row and token is one addition.
         penalties = torch.where(self._allowed, 0.0, -torch.inf)
         masked = log_probabilities + penalties.index_select(1, self._automaton.classes)
-        masked[:, END] = log_probabilities[:, END].masked_fill(~self._may_end, -torch.inf)
+        may_end = self._automaton.accepting[self._states] & (self._least <= 0)
+        masked[:, END] = log_probabilities[:, END].masked_fill(~may_end, -torch.inf)
         return masked
 
     @property
@@ -253,16 +257,3 @@ class Progress:
             bound.clamp(min=0, max=shorter.shape[1] - 1)[:, None] for bound in (self._least - 1, self._most)
         )
         return shorter[following, up_to] > shorter[following, below]
-
-    @property
-    def _may_end(self) -> Bool[Tensor, " rows"]:
-        return self._automaton.accepting[self._states] & (self._least <= 0)
-
-
-def _possible(
-    lengths: Int[Tensor, " possible"], least: Int[Tensor, " rows"], most: Int[Tensor, " rows"]
-) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Returns the ranges, those that hold none of the possible lengths replaced by the nearest of these."""
-    distance = (least[:, None] - lengths).clamp(min=0) + (lengths - most[:, None]).clamp(min=0)
-    gap, nearest = distance.min(dim=1)
-    return torch.where(gap > 0, lengths[nearest], least), torch.where(gap > 0, lengths[nearest], most)
