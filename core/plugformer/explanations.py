@@ -109,9 +109,9 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     return _model_in(annotation)
 
 
-def keys_of(model: type[BaseModel]) -> dict[str, str]:
-    """Returns the key that stands in a file for each of a model's fields."""
-    return {name: field.alias or name for name, field in model.model_fields.items()}
+def keys_of(model: type[BaseModel]) -> frozenset[str]:
+    """Returns the keys that stand in a file for a model's fields."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items())
 
 
 def _problems(
@@ -123,7 +123,7 @@ def _problems(
         yield Problem(None, path, "is missing")
     elif kinds & _UNKNOWN_KEY:
         inner = model_at(model, path[:-1])
-        known = sorted({*(() if inner is None else keys_of(inner).values()), *also})
+        known = sorted({*(() if inner is None else keys_of(inner)), *also})
         message = f"unknown key {path[-1]!r}{nearest(str(path[-1]), known)}"
         if now := getattr(inner, "renamed", {}).get(path[-1]):
             message = f"unknown key {path[-1]!r}: it is called {now!r} now"

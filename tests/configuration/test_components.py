@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import ResolvedTask, check_components, resolve
+from plugformer.configuration import ResolvedTask, check_components, origin_of, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.validation import validate
@@ -136,7 +136,7 @@ def test_text_that_is_no_path_stays_as_it_is(base, registry) -> None:
 
 
 def test_origins_survive(base, registry) -> None:
-    assert str(checked(registry).origin(("data", "train"))) == "base.yaml:2:28"
+    assert str(origin_of(checked(registry).tree, ("data", "train"))) == "base.yaml:2:28"
 
 
 def test_what_does_not_fit_is_located_where_it_was_written(base, registry, monkeypatch) -> None:

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plugformer.configuration import dump, resolve
+from plugformer.configuration import dump, origin_of, resolve
 from plugformer.configuration.task import Model, Task
 from plugformer.errors import ConfigurationError, PlugformerError
 
@@ -251,11 +251,11 @@ def test_nothing_is_imported_to_check_structure_and_names(base) -> None:
 
 def test_origins_and_problems_are_located(base, registry) -> None:
     resolved = resolve("base.yaml", ["model.heads=2"], registry)
-    assert str(resolved.origin(("model", "attention", "kv_heads"))) == "base.yaml:7:36"
-    assert str(resolved.origin(("model", "attention", "bias"))) == "base.yaml:7:14"
-    assert str(resolved.origin(("model", "heads"))) == "--set model.heads=2"
-    assert str(resolved.origin(("tokenizer", "source", "name"))) == "base.yaml:3:19"
-    assert str(resolved.origin(("model", "norm", "name"))) == "base.yaml:5:3"
+    assert str(origin_of(resolved.tree, ("model", "attention", "kv_heads"))) == "base.yaml:7:36"
+    assert str(origin_of(resolved.tree, ("model", "attention", "bias"))) == "base.yaml:7:14"
+    assert str(origin_of(resolved.tree, ("model", "heads"))) == "--set model.heads=2"
+    assert str(origin_of(resolved.tree, ("tokenizer", "source", "name"))) == "base.yaml:3:19"
+    assert str(origin_of(resolved.tree, ("model", "norm", "name"))) == "base.yaml:5:3"
     problem = resolved.problem(("model", "width"), "is odd", "make it even")
     assert str(problem) == "base.yaml:6:10  model.width: is odd\n  make it even"
 

@@ -9,7 +9,7 @@ from plugformer.configuration.task import Component, Task, Tokenizers
 from plugformer.documents import Mapping, Node, Scalar, Sequence
 from plugformer.explanations import keys_of, model_at
 from plugformer.kinds import Kind
-from plugformer.problems import Key, Origin
+from plugformer.problems import KeyPath, Origin
 
 _KINDS = {kind.value: kind for kind in Kind} | {
     "metrics": Kind.METRIC,
@@ -31,7 +31,7 @@ class Block:
         core: Keys of the mapping that belong to the core, not to the component.
     """
 
-    path: tuple[Key, ...]
+    path: KeyPath
     kind: Kind
     node: Node
     core: frozenset[str]
@@ -43,7 +43,7 @@ class Block:
         return node if isinstance(node, Scalar) and isinstance(node.value, str) else None
 
     @property
-    def name_path(self) -> tuple[Key, ...]:
+    def name_path(self) -> KeyPath:
         """The keys that lead to the name."""
         return (*self.path, "name") if isinstance(self.node, Mapping) else self.path
 
@@ -56,7 +56,7 @@ class Block:
         return Mapping(own, self.node.keys, self.node.origin)
 
 
-def blocks(tree: Node, path: tuple[Key, ...] = ()) -> Iterator[Block]:
+def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
     """Yields every component of a task's tree, or of the part of it at a path."""
     model = model_at(Task, path)
     if is_block(model, tree):
@@ -85,11 +85,11 @@ def names_sides(node: Mapping) -> bool:
 
 def core_keys(model: type[BaseModel] | None) -> frozenset[str]:
     """Returns the keys of a component's block that belong to the core: `split` and others for data."""
-    keys = set() if model is None else set(keys_of(model).values())
-    return frozenset(keys - {"name", "source", "target"})
+    keys = frozenset() if model is None else keys_of(model)
+    return keys - {"name", "source", "target"}
 
 
-def kind_at(path: tuple[Key, ...]) -> Kind:
+def kind_at(path: KeyPath) -> Kind:
     """Returns the kind of the component at a path: its last key that names one."""
     return next(_KINDS[key] for key in reversed(path) if isinstance(key, str) and key in _KINDS)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from plugformer.documents import MAX_DEPTH, Mapping, Node, Scalar, read_text
 from plugformer.errors import ConfigurationError
-from plugformer.problems import Key, Origin, Problem, dotted, report
+from plugformer.problems import Key, KeyPath, Origin, Problem, dotted, report
 
 _DIGITS = 9
 """Of the longest number that a key may be: Python refuses to read those of thousands."""
@@ -20,7 +20,7 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
             into a value that is not a mapping; all of them together.
     """
     problems: list[Problem] = []
-    settings: list[tuple[tuple[Key, ...], Node]] = []
+    settings: list[tuple[KeyPath, Node]] = []
     messages: list[str] = []
     for argument in arguments:
         origin = Origin.of_argument("--set", argument)
@@ -36,7 +36,7 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
     return root
 
 
-def read_setting(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
+def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Node]:
     """Reads `KEY=VALUE`; returns the keys that lead to the value, and the value.
 
     Raises:
@@ -52,7 +52,7 @@ def read_setting(argument: str, origin: Origin) -> tuple[tuple[Key, ...], Node]:
     return path, Scalar(None, origin) if node is None else node
 
 
-def keys(dotted: str) -> tuple[Key, ...]:
+def keys(dotted: str) -> KeyPath:
     """Returns the keys that `model.encoder.per_layer.0` stands for."""
     return tuple(map(_key, dotted.split(".")))
 
@@ -74,7 +74,7 @@ def _key(part: str) -> Key:
     return int(part) if part.isdecimal() and len(part) <= _DIGITS else part
 
 
-def _insert(root: Mapping, path: tuple[Key, ...], node: Node) -> list[Problem]:
+def _insert(root: Mapping, path: KeyPath, node: Node) -> list[Problem]:
     """Puts a value into the tree, making mappings on its way; a component's short form becomes a block."""
     inner = root
     for depth, key in enumerate(path[:-1], start=1):

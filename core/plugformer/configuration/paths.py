@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from plugformer.configuration.blocks import names_sides
 from plugformer.documents import Mapping, Node, Scalar, Sequence, read_file
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
-from plugformer.problems import Key, Origin, Problem
+from plugformer.problems import Key, KeyPath, Origin, Problem
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
-_RUNS: tuple[tuple[Key, ...], ...] = (("tokenizer", "run"), ("model", "initialize_from", "run"))
+_RUNS: tuple[KeyPath, ...] = (("tokenizer", "run"), ("model", "initialize_from", "run"))
 """Keys of the core whose values are run directories."""
 
 
@@ -35,7 +35,7 @@ def expand(text: str, origin: Origin) -> Path:
     return Path(os.path.normpath(origin.folder.absolute() / path))
 
 
-def resolve_paths(node: Node, value: object, path: tuple[Key, ...]) -> tuple[Node, list[Problem]]:
+def resolve_paths(node: Node, value: object, path: KeyPath) -> tuple[Node, list[Problem]]:
     """Makes paths absolute.
 
     Args:
@@ -63,7 +63,7 @@ def resolve_paths(node: Node, value: object, path: tuple[Key, ...]) -> tuple[Nod
     return node, []
 
 
-def _mapping(node: Mapping, value: object, path: tuple[Key, ...]) -> tuple[Mapping, list[Problem]]:
+def _mapping(node: Mapping, value: object, path: KeyPath) -> tuple[Mapping, list[Problem]]:
     part = _parts(value)
     pairs = {key: resolve_paths(item, part(key), (*path, key)) for key, item in node.items.items()}
     items = {key: item for key, (item, _) in pairs.items()}
@@ -94,11 +94,13 @@ def with_other_runs(tree: Mapping) -> Mapping:
         ConfigurationError: A path means none, or there is no run whose tokenizers could be read.
     """
     for path in _RUNS:
-        try:
-            tree = _changed(tree, path)
-        except PlugformerError as error:
-            node = _at(tree, path)
-            raise Problem(None if node is None else node.origin, path, str(error)).error from error
+        node = _at(tree, path)
+        if isinstance(node, Scalar) and isinstance(node.value, str):
+            try:
+                absolute = replace(node, value=str(expand(node.value, node.origin)))
+            except PlugformerError as error:
+                raise Problem(node.origin, path, str(error)).error from error
+            tree = _with(tree, path, absolute)
     tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUNS[0])
     if not (isinstance(tokenizer, Mapping) and isinstance(run, Scalar) and isinstance(run.value, str)):
         return tree
@@ -109,7 +111,7 @@ def with_other_runs(tree: Mapping) -> Mapping:
     except PlugformerError as error:
         raise Problem(run.origin, _RUNS[0], str(error)).error from error
     both = replace(theirs, items=theirs.items | tokenizer.items, keys=theirs.keys | tokenizer.keys)
-    return replace(tree, items=tree.items | {"tokenizer": both})
+    return _with(tree, ("tokenizer",), both)
 
 
 def tokenizer_of(run: Path) -> Mapping:
@@ -128,7 +130,7 @@ def tokenizer_of(run: Path) -> Mapping:
     return node
 
 
-def _at(tree: Node, path: tuple[Key, ...]) -> Node | None:
+def _at(tree: Node, path: KeyPath) -> Node | None:
     for key in path:
         if not isinstance(tree, Mapping) or key not in tree.items:
             return None
@@ -136,13 +138,9 @@ def _at(tree: Node, path: tuple[Key, ...]) -> Node | None:
     return tree
 
 
-def _changed(tree: Mapping, path: tuple[Key, ...]) -> Mapping:
-    """Returns a tree in which the path at `path`, if one is written there, is absolute."""
+def _with(tree: Mapping, path: KeyPath, node: Node) -> Mapping:
+    """Returns a tree with another node at a path, at which there is one."""
     key, *rest = path
-    node = tree.items.get(key)
-    if rest and isinstance(node, Mapping):
-        return replace(tree, items=tree.items | {key: _changed(node, tuple(rest))})
-    if rest or not (isinstance(node, Scalar) and isinstance(node.value, str)):
-        return tree
-    absolute = replace(node, value=str(expand(node.value, node.origin)))
-    return replace(tree, items=tree.items | {key: absolute})
+    inner = tree.items.get(key)
+    changed = _with(inner, tuple(rest), node) if rest and isinstance(inner, Mapping) else node
+    return replace(tree, items=tree.items | {key: changed})

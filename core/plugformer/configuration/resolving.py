@@ -16,7 +16,7 @@ from plugformer.documents import Mapping, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain
 from plugformer.kinds import Kind
-from plugformer.problems import Key, Origin, Problem, report
+from plugformer.problems import Finding, KeyPath, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model
 
@@ -37,15 +37,11 @@ class ResolvedTask:
     notices: list[str]
     tree: Mapping
 
-    def origin(self, path: tuple[Key, ...]) -> Origin | None:
-        """Returns the origin of the value at a path, or else of the mapping that it is missing from."""
-        return origin_of(self.tree, path)
-
-    def problem(self, path: tuple[Key, ...], message: str, hint: str = "") -> Problem:
+    def problem(self, path: KeyPath, message: str, hint: str = "") -> Problem:
         """Returns a problem with the value at a path, located where it was written."""
-        return Problem(self.origin(path), path, message, hint)
+        return Problem(origin_of(self.tree, path), path, message, hint)
 
-    def raise_for(self, found: Iterable[tuple[tuple[Key, ...], str]]) -> Self:
+    def raise_for(self, found: Iterable[Finding]) -> Self:
         """Returns this task if nothing is found to be wrong with it.
 
         Args:
@@ -63,7 +59,6 @@ def resolve(
     name_or_file: str,
     overrides: Sequence[str] = (),
     registry: Registry | None = None,
-    kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
     """Reads a task with everything that it extends, and checks its structure and names; imports no component.
 
@@ -71,20 +66,18 @@ def resolve(
         name_or_file: A registered task, or a file: a value with a slash or ending in `.yaml`.
         overrides: Settings as `KEY=VALUE`, applied last.
         registry: What is installed; discovered if None.
-        kinds: Those of the components that must be known.
 
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
     """
-    return resolve_changed(name_or_file, [read_overrides(overrides)], registry, kinds)
+    return resolve_changed(name_or_file, [read_overrides(overrides)], registry)
 
 
 def resolve_changed(
     name_or_file: str,
     changes: Iterable[Mapping],
     registry: Registry | None = None,
-    kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
 
@@ -92,19 +85,23 @@ def resolve_changed(
         name_or_file: As of `resolve`.
         changes: Trees like those of task files.
         registry: What is installed; discovered if None.
-        kinds: Those of the components that must be known.
 
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or a change is wrong; all problems together, each with its place.
     """
-    return resolve_layers(read_layers(name_or_file, registry or Registry.discover()), changes, kinds)
+    return resolve_layers(read_layers(name_or_file, registry or Registry.discover()), changes)
 
 
 def resolve_layers(
     layers: Layers, changes: Iterable[Mapping] = (), kinds: Container[str] = tuple(Kind)
 ) -> ResolvedTask:
     """Does what `resolve_changed` does, with the files of a task that have been read already.
+
+    Args:
+        layers: The files, and what is installed.
+        changes: Trees like those of task files.
+        kinds: Those of the components that must be known.
 
     Raises:
         ConfigurationError: As of `resolve_changed`.
@@ -182,7 +179,7 @@ def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, **complete, **core}
 
 
-def _put(tree: Any, path: tuple[Key, ...], value: object) -> None:
+def _put(tree: Any, path: KeyPath, value: object) -> None:
     for key in path[:-1]:
         tree = tree[key]
     tree[path[-1]] = value

@@ -12,7 +12,7 @@ from plugformer.documents import Mapping, Node, Sequence, plain
 from plugformer.errors import ConfigurationError, RegistryError, nearest
 from plugformer.explanations import explain
 from plugformer.kinds import Kind
-from plugformer.problems import Finding, Key, Origin, Problem, report
+from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
 
 S = TypeVar("S", bound=Settings)
@@ -156,7 +156,7 @@ def _monitor(task: Task) -> Iterator[Finding]:
         )
 
 
-def origin_of(tree: Mapping, path: tuple[Key, ...], *, key: bool = False) -> Origin | None:
+def origin_of(tree: Mapping, path: KeyPath, *, key: bool = False) -> Origin | None:
     """Returns the origin of the value at a path, or of the innermost mapping around it that was written.
 
     Args:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from plugformer.documents import Mapping, Scalar, Sequence, read_mapping
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.kinds import Kind
-from plugformer.problems import Key, Problem
+from plugformer.problems import Key, KeyPath, Problem
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -139,7 +139,7 @@ class _Checker:
         return Manifest(requires, tuple(entries), tuple(map(str, self.problems)))
 
     def _entries(
-        self, parent: Mapping, path: tuple[Key, ...], target_key: str, kind: Kind | EntryKind
+        self, parent: Mapping, path: KeyPath, target_key: str, kind: Kind | EntryKind
     ) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
         block = self._mapping(parent, path[:-1], path[-1])
@@ -160,7 +160,7 @@ class _Checker:
                 found.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
         return found
 
-    def _expected_failures(self, entry: Mapping, path: tuple[Key, ...]) -> tuple[tuple[str, str], ...]:
+    def _expected_failures(self, entry: Mapping, path: KeyPath) -> tuple[tuple[str, str], ...]:
         """Reads `expected_failures: {check: reason}`; each needs its reason."""
         path = (*path, "expected_failures")
         reasons = self._mapping(entry, path[:-1], "expected_failures")
@@ -170,7 +170,7 @@ class _Checker:
                 self.problems.append(Problem(reasons.origin, (*path, name), "expected the reason, as text"))
         return tuple(found.items())
 
-    def _target(self, entry: Mapping, path: tuple[Key, ...], key: str) -> str:
+    def _target(self, entry: Mapping, path: KeyPath, key: str) -> str:
         if key not in entry.items:
             self.problems.append(Problem(entry.origin, path, f"{key!r} is missing"))
             return ""
@@ -192,7 +192,7 @@ class _Checker:
             self.problems.append(Problem(node.origin, ("hooks",), "expected a list of module names"))
         return [Entry(EntryKind.HOOKS, name, name) for name in names]
 
-    def _mapping(self, parent: Mapping, path: tuple[Key, ...], key: Key) -> Mapping:
+    def _mapping(self, parent: Mapping, path: KeyPath, key: Key) -> Mapping:
         """Returns the mapping under a key; an empty one if there is nothing."""
         node = parent.items.get(key)
         if isinstance(node, Mapping):
@@ -201,7 +201,7 @@ class _Checker:
             self.problems.append(Problem(node.origin, (*path, key), "expected a mapping of keys to values"))
         return Mapping({}, {}, parent.origin if node is None else node.origin)
 
-    def _text(self, parent: Mapping, path: tuple[Key, ...], key: str) -> str:
+    def _text(self, parent: Mapping, path: KeyPath, key: str) -> str:
         node = parent.items.get(key)
         if node is None:
             return ""
@@ -211,9 +211,7 @@ class _Checker:
         self.problems.append(Problem(node.origin, (*path, key), f"expected text, found {shown}"))
         return ""
 
-    def _known(
-        self, block: Mapping, path: tuple[Key, ...], known: Collection[str], what: str = "key"
-    ) -> None:
+    def _known(self, block: Mapping, path: KeyPath, known: Collection[str], what: str = "key") -> None:
         for key in block.items:
             if key not in known:
                 message = f"unknown {what} {key!r}{nearest(str(key), known)}"
