@@ -70,6 +70,7 @@ def test_what_cannot_be_constructed_otherwise_than_it_should_is_broken(load):
     [
         ("import os; os._exit(7)", "ended the process with status 7"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended the process by SIGSEGV"),
+        ("import os; os.kill(os.getpid(), 40)", "ended the process by signal 40"),
         (
             "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)",
             "did not finish in 6 s",

@@ -148,9 +148,10 @@ def _try(entries: list[Entry], said: Connection, construct: bool) -> None:
 
 
 def _exit_reason(status: int) -> str:
-    if status < 0:
-        return f"ended the process by {signal.Signals(-status).name}"
-    return f"ended the process with status {status}"
+    if status >= 0:
+        return f"ended the process with status {status}"
+    names = {each.value: each.name for each in signal.Signals}  # those of real time have none
+    return f"ended the process by {names.get(-status, f'signal {-status}')}"
 
 
 def _misplaced(entry: Entry, registry: Registry) -> str:
