@@ -134,6 +134,13 @@ def test_columns_that_are_wider_than_the_terminal_are_numbered(capsys, monkeypat
     ]
 
 
+def test_a_table_may_have_no_rows(capsys, monkeypatch):
+    monkeypatch.setattr(printing, "terminal_width", lambda: 50)
+    score = {**MANY["macro_f1"], "table": {**TABLE, "rows": {}}}
+    print_report(Report(Path("runs/a"), "test", {"confusions": score}, 20, 2.0), as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["Sports", "Science", "and", "technology"]
+
+
 def test_json_keeps_signature_and_table(capsys):
     print_report(Report(Path("runs/a"), "test", MANY, 20, 2.0), as_json=True)
     assert json.loads(capsys.readouterr().out)["metrics"] == MANY

@@ -78,7 +78,7 @@ def _scores(report: "Report") -> "Iterator[tuple[str, Score]]":
         yield f"{name}, without constraints", score
 
 
-def print_self_check(check: "SelfCheck", run: Path, arguments: str = "") -> None:
+def print_self_check(check: "SelfCheck", run: Path, arguments: str) -> None:
     """Prints whether the ways to compute a model's answers agree, and if not, what is probably wrong.
 
     Args:
@@ -114,16 +114,14 @@ def _print_numbers(table: Mapping[str, Any]) -> None:
     """Prints a table; columns whose names are too wide together for the terminal are numbered."""
     columns, rows = table["columns"], table["rows"]
     width = terminal_width()
-    if (
-        width is not None
-        and max(map(display_width, rows)) + sum(display_width(name) + 2 for name in columns) > width
-    ):
+    needed = max(map(display_width, rows), default=0) + sum(display_width(name) + 2 for name in columns)
+    if width is not None and needed > width:
         columns = [str(number) for number in range(1, len(columns) + 1)]
         rows = {f"{number} {name}": row for number, (name, row) in enumerate(rows.items(), start=1)}
     print_table(("", *columns), [(name, *map(str, row)) for name, row in rows.items()], right=columns)
 
 
-def print_next_steps(run: Path, arguments: str = "") -> None:
+def print_next_steps(run: Path, arguments: str) -> None:
     """Prints where a run lies and what can be done with it.
 
     Args:
