@@ -239,6 +239,9 @@ def test_settings_of_a_layer_that_is_none_are_refused(parts, folder):
 
 
 def test_an_architecture_that_cannot_build_is_found_before_data_are_read(parts, folder):
-    message = r"model.architecture: architecture 'broken': building the model failed: AttributeError: 'Sizes'"
+    message = (
+        r"model.architecture: architecture 'broken' \(local\): building the model failed: "
+        "AttributeError: 'Sizes'"
+    )
     with pytest.raises(ConfigurationError, match=message):
         repeated(parts, folder, "model.architecture=broken")

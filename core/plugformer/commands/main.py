@@ -15,7 +15,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -28,7 +27,7 @@ from plugformer.errors import ConfigurationError, InterruptedRunError, Plugforme
 from plugformer.faults import explained, unexpected
 from plugformer.registry import Entry, Registry, State
 from plugformer.registry.discovery import BUILT_IN
-from plugformer.registry.loading import LOADED, advice, guarded, label, load_attribute
+from plugformer.registry.loading import LOADED, guarded, label, load_attribute
 from plugformer.terminal import clipped, printable
 
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -116,7 +115,7 @@ def _ready(ctx: Any) -> list[Entry]:
 
 def _loaded(entry: Entry) -> Any:
     """Imports a command; the examples of a function's --help are the `EXAMPLES` of its module."""
-    function = load_attribute(entry.target, label(entry), advice(entry))
+    function = load_attribute(entry)
     if not callable(function):
         raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
     LOADED[entry.target] = entry
@@ -127,7 +126,7 @@ def _loaded(entry: Entry) -> Any:
         lines = getattr(sys.modules[entry.target.partition(":")[0]], "EXAMPLES", ())
         epilog = examples(lines) if lines else None
         app.command(entry.name, help=function.__doc__ or entry.summary, epilog=epilog)(function)
-    command: Any = guarded(label(entry), "reading its parameters", lambda: typer.main.get_command(app))
+    command: Any = guarded(entry, "reading its parameters", lambda: typer.main.get_command(app))
     return command.commands[entry.name] if isinstance(function, typer.Typer) else command
 
 
@@ -171,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: What follows the program's name; those of this process if None.
     """
-    _prepare_streams()
+    _prepare_output()
     try:
         app(arguments, prog_name="plugformer")
     except PlugformerError as error:
@@ -188,11 +187,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(2, unexpected(error))
 
 
-def _prepare_streams() -> None:
-    """Makes standard output and standard error ones that anything can be written to."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this process
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 (stays open)
+def _prepare_output() -> None:
+    """Makes standard output one that any text can be written to."""
     codecs.register_error("json", _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="json")

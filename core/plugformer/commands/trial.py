@@ -16,14 +16,7 @@ from plugformer.hooks.manager import HookManager
 from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, EntryKind
-from plugformer.registry.loading import (
-    advice,
-    guarded,
-    label,
-    load_attribute,
-    load_component,
-    load_module,
-)
+from plugformer.registry.loading import guarded, load_attribute, load_component, load_module
 from plugformer.registry.options import checked_options, options_model
 
 _SIZES: dict[str, Any] = {"width": 24, "heads": 4, "ffn_width": 20, "max_length": 16}
@@ -58,9 +51,9 @@ def try_entries(entries: Iterable[Entry], results: Connection, *, construct: boo
 def _cause(entry: Entry, *, construct: bool) -> str:
     try:
         if entry.kind is EntryKind.HOOKS:
-            HookManager([load_module(entry.target, label(entry), advice(entry))], warn=lambda _: None)
+            HookManager([load_module(entry)], warn=lambda _: None)
         elif entry.kind not in list(Kind):
-            load_attribute(entry.target, label(entry), advice(entry))
+            load_attribute(entry)
         elif construct:
             _construct(entry, Kind(entry.kind))
         else:
@@ -82,7 +75,7 @@ def _construct(entry: Entry, kind: Kind) -> None:
     options = checked_options(component, {}, entry.name)
     for context in _contexts(kind):
         try:
-            guarded(label(entry), "constructing it", partial(component, *context, **options), advice(entry))
+            guarded(entry, "constructing it", partial(component, *context, **options))
         except ConfigurationError:  # it serves other places, or refuses the sizes, in the way it should
             continue
         except RegistryError:

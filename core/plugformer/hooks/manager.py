@@ -26,7 +26,7 @@ from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Registry, State
-from plugformer.registry.loading import LOADED, advice, label, load_module
+from plugformer.registry.loading import LOADED, load_module
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of the hooks that observers implement, in the order of a run's life."""
@@ -245,7 +245,7 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
         if entry.state is State.QUARANTINED:
             continue
         try:
-            module = load_module(entry.target, label(entry), advice(entry))
+            module = load_module(entry)
         except PlugformerError as error:  # the run goes on without it
             warn(f"left out: {'; '.join(str(error).splitlines())}")
         else:

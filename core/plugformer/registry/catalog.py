@@ -20,7 +20,7 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-from plugformer.registry.loading import advice, guarded, label, load_component
+from plugformer.registry.loading import guarded, label, load_component
 from plugformer.registry.manifest import Entry, EntryKind, Owner, State
 
 CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
@@ -182,7 +182,7 @@ class Registry:
         entry = self.find(kind, name)
         component = load_component(entry, _kind(kind))
         values = checked_options(component, options, label(entry))
-        return guarded(label(entry), "constructing it", lambda: component(*context, **values), advice(entry))
+        return guarded(entry, "constructing it", lambda: component(*context, **values))
 
     def known(self, kind: Kind | EntryKind) -> str:
         """Returns all usable names of a kind, by distribution: `gqa, mha (plugformer 0.1.0); ...`."""

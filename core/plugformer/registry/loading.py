@@ -3,8 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from threading import Timer
@@ -14,15 +13,13 @@ from typing import Any, ClassVar, get_origin
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry.discovery import import_folder
-from plugformer.registry.manifest import Entry, Owner
+from plugformer.registry.manifest import Entry
 
 LOADED: dict[type | str, Entry] = {}
 """The entries of classes of components; and, by their targets, of commands and modules with hooks."""
 
 PATIENCE = 10.0
 """Seconds before an import that takes long is named, so that who waits knows for whom."""
-
-_REPAIR = "update, repair or uninstall that distribution; everything else works without it"
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
@@ -33,7 +30,7 @@ def load_component(entry: Entry, kind: Kind) -> type:
             class; the class is not, or only partly, an implementation of the kind's interface.
     """
     interface = interface_of(kind)
-    loaded = load_attribute(entry.target, label(entry), advice(entry))
+    loaded = load_attribute(entry)
     if not (isinstance(loaded, type) and issubclass(loaded, interface)):
         raise RegistryError(
             f"{label(entry)}: {entry.target} is not a {interface.__name__}\n"
@@ -50,7 +47,8 @@ def load_component(entry: Entry, kind: Kind) -> type:
 
 def interface_of(kind: Kind) -> type:
     """Returns the interface that the components of a kind implement."""
-    interface: type = load_attribute(INTERFACES[kind], f"the interface of {kind}")
+    module, _, name = INTERFACES[kind].partition(":")
+    interface: type = getattr(_imported(module, f"the interface of {kind}"), name)
     return interface
 
 
@@ -61,79 +59,67 @@ def _unset(loaded: type, interface: type) -> list[str]:
     return [name for name, kind in asked.items() if get_origin(kind) is ClassVar and name not in given]
 
 
-def load_attribute(target: str, what: str, advice: str = _REPAIR) -> Any:
-    """Imports `module:name`.
-
-    Args:
-        target: The two.
-        what: How messages begin.
-        advice: How they end.
+def load_attribute(entry: Entry) -> Any:
+    """Imports the class or function that an entry names.
 
     Raises:
         RegistryError: Importing fails in any way, or the module has no such name.
     """
-    module_name, _, name = target.partition(":")
-    module = load_module(module_name, what, advice)
+    module, (module_name, _, name) = load_module(entry), entry.target.partition(":")
     absent = object()
-    found = guarded(what, f"looking {name} up", lambda: getattr(module, name, absent))
+    found = guarded(entry, f"looking {name} up", lambda: getattr(module, name, absent))
     if found is absent:
         public = [known for known in vars(module) if not known.startswith("_")]
         raise RegistryError(
-            f"{what}: module {module_name} has no {name!r}{nearest(name, public)}\ncorrect the manifest"
+            f"{label(entry)}: module {module_name} has no {name!r}{nearest(name, public)}\n"
+            "correct the manifest"
         )
     return found
 
 
-def load_module(name: str, what: str, advice: str = _REPAIR) -> ModuleType:
-    """Imports a module; if that takes long, a line on standard error says for whom one waits.
-
-    Args:
-        name: Its dotted name.
-        what: How messages begin.
-        advice: How they end.
+def load_module(entry: Entry) -> ModuleType:
+    """Imports the module that an entry names.
 
     Raises:
         RegistryError: Importing fails in any way.
     """
-    if isinstance(loaded := sys.modules.get(name), ModuleType):
-        return loaded
-    with _named_when_slow(name, what):
-        try:
-            module: ModuleType = guarded(what, f"importing {name}", lambda: import_module(name), advice)
-        except RegistryError:
-            raise
-        except PlugformerError as error:  # such as of a column that cannot be
-            raise RegistryError(f"{what}: importing {name} failed: {error}\n{advice}") from error
+    name = entry.target.partition(":")[0]
+    try:
+        module: ModuleType = guarded(entry, f"importing {name}", lambda: _imported(name, label(entry)))
+    except RegistryError:
+        raise
+    except PlugformerError as error:  # such as of a column that cannot be
+        raise RegistryError(f"{label(entry)}: importing {name} failed: {error}\n{_advice(entry)}") from error
     return module
 
 
-@contextmanager
-def _named_when_slow(module: str, what: str) -> Iterator[None]:
-    """Inside, a module is imported; one that is not done in time gets a line on standard error.
+def _imported(name: str, what: str) -> ModuleType:
+    """Imports a module; if that takes long, a line on standard error says for whom one waits.
 
     Args:
-        module: Its name.
+        name: Its dotted name.
         what: What needs it, with its distribution.
     """
-    line = f"still importing {module} after {PATIENCE:g} s, for {what}"
+    if isinstance(loaded := sys.modules.get(name), ModuleType):
+        return loaded
+    line = f"still importing {name} after {PATIENCE:g} s, for {what}"
     timer = Timer(PATIENCE, print, [line], {"file": sys.stderr, "flush": True})
     timer.daemon = True  # it keeps no process from ending
     timer.start()
     try:
-        yield
+        return import_module(name)
     finally:
         timer.cancel()
         timer.join()  # what comes next may fork, which a thread must not see
 
 
-def guarded(what: str, doing: str, action: Callable[[], Any], advice: str = _REPAIR) -> Any:
-    """Runs code of a plugin; a standard stream that it takes away is given back.
+def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
+    """Runs code of what an entry names; a standard stream that it takes away is given back.
 
     Args:
-        what: How messages begin.
+        entry: Whose code it is: messages begin with its name, and end with what to do about it.
         doing: What the code does.
         action: The code.
-        advice: How messages end.
 
     Raises:
         PlugformerError: The code raised one: it passes through.
@@ -148,16 +134,18 @@ def guarded(what: str, doing: str, action: Callable[[], Any], advice: str = _REP
     except BaseException as error:
         if out_of_memory(error):
             raise
-        raise RegistryError(f"{what}: {doing} failed: {described(error)}\n{advice}") from error
+        raise RegistryError(
+            f"{label(entry)}: {doing} failed: {described(error)}\n{_advice(entry)}"
+        ) from error
     finally:
         if sys.stdout is None or sys.stderr is None:
             sys.stdout, sys.stderr = streams
 
 
-def advice(entry: Entry) -> str:
+def _advice(entry: Entry) -> str:
     """Returns advice for an entry whose code fails: reinstall its distribution, or correct its file."""
     if not entry.file:
-        return _REPAIR
+        return "update, repair or uninstall that distribution; everything else works without it"
     file, module = Path(entry.file), re.split("[.:]", entry.target)[0]
     return (
         f"correct it, or {entry.file}, which names it; "
@@ -167,4 +155,4 @@ def advice(entry: Entry) -> str:
 
 def label(entry: Entry) -> str:
     """Returns an entry's name for messages: `attention 'gqa' (plugformer 0.1.0)`."""
-    return f"{entry.kind} {entry.name!r} ({Owner(entry.distribution, entry.version)})"
+    return f"{entry.kind} {entry.name!r} ({entry.owner})"

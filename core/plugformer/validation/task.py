@@ -96,7 +96,7 @@ def data_problems(task: Task, registry: Registry) -> list[Finding]:
         return [(("data", *path), message) for path, message in data.problems(columns)]
 
     try:
-        return list(guarded(f"data {block.name!r}", "looking for problems", found))
+        return list(guarded(registry.find(Kind.DATA, block.name), "looking for problems", found))
     except PlugformerError as error:
         return [(("data",), str(error))]
 
@@ -168,6 +168,7 @@ def _try_places(registry: Registry, choices: list[tuple[Choice, ModelContext]]) 
 def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Finding]:
     """Lets the architecture build its model, without memory for parameters; yields what it refuses."""
     architecture = create_architecture(task, registry)
+    entry = registry.find(Kind.ARCHITECTURE, task.model.architecture.name)
     level = create_task_type(task, registry).level
 
     def build() -> None:
@@ -176,7 +177,7 @@ def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Finding
 
     def attempt() -> None:
         try:
-            guarded(f"architecture {task.model.architecture.name!r}", "building the model", build)
+            guarded(entry, "building the model", build)
         except RegistryError as error:
             if not needs_values(error.__cause__):
                 raise

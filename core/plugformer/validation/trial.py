@@ -36,7 +36,7 @@ from plugformer.model.layer import WithDropout
 from plugformer.model.watching import unlike
 from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
-from plugformer.registry.loading import guarded, label
+from plugformer.registry.loading import guarded
 from plugformer.registry.options import options_model
 
 _NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
@@ -85,7 +85,7 @@ class Trial:
         """Returns a part of the model without memory for its parameters."""
         with torch.device("meta"):
             component: nn.Module = self.create()
-        guarded(label(self.entry), "listing its parameters", lambda: refuse_hidden_values(component))
+        guarded(self.entry, "listing its parameters", lambda: refuse_hidden_values(component))
         return component
 
     def built(self) -> Any:
@@ -102,7 +102,7 @@ class Trial:
         shapes_only = any(each.is_meta for module in modules for each in module.parameters())
         try:
             with torch.device("meta" if shapes_only else "cpu"), torch.no_grad():
-                return guarded(label(self.entry), "trying it", action)
+                return guarded(self.entry, "trying it", action)
         except RegistryError as error:
             cause = error.__cause__
             if shapes_only and needs_values(cause):
