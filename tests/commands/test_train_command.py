@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -165,7 +166,10 @@ def test_evaluate_measures_the_split_that_is_asked_for(run, monkeypatch):
     assert (json.loads(outcome.out)["split"], outcome.err) == ("train", "read\n")
     files = ["--data", "new.en", "--data", "new.fr"]
     assert json.loads(run("evaluate", "runs/a", *files, "--json").out)["split"] == "new.en, new.fr"
-    assert "--data excludes --split" in run("evaluate", "runs/a", *files, "--split", "test").err
+    ways = (files, ["--split", "test"], ["--self-check"])
+    for one, other in combinations(ways, 2):
+        refused = "Error: --split, --data and --self-check exclude each other: give one\n"
+        assert run("evaluate", "runs/a", *one, *other).err == refused
 
 
 def test_a_directory_that_is_no_run_is_an_error(run, tmp_path):

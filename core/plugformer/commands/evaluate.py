@@ -53,8 +53,8 @@ def command(
     from plugformer.runs.loading import load
     from plugformer.runs.requirements import ANSWERING, EVALUATING
 
-    if data and (split or self_check):
-        raise ConfigurationError("--data excludes --split and --self-check: give one")
+    if sum(map(bool, (split, data, self_check))) > 1:
+        raise ConfigurationError("--split, --data and --self-check exclude each other: give one")
     kinds = ANSWERING if self_check else EVALUATING
     model = load(run, installed(ctx, registry), overrides=settings or [], kinds=kinds)
     if self_check:
