@@ -56,11 +56,12 @@ class _Core:
 class HookManager:
     """Calls hooks on the observers of a run, and on the components that take part in it.
 
+    With PLUGFORMER_TRACE=1 every call is printed to standard error.
+
     Args:
         observers: Objects or modules with hook implementations.
         warn: Receives one line about each observer that is switched off.
         components: Those that take part, by unique names, in the order of the task.
-        trace: Print every call to standard error, as PLUGFORMER_TRACE=1 asks.
 
     Raises:
         RegistryError: One of them implements a hook that does not exist, or that is not for it.
@@ -71,12 +72,10 @@ class HookManager:
         observers: Iterable[object],
         warn: Callable[[str], None],
         components: Mapping[str, Hook] | None = None,
-        *,
-        trace: bool | None = None,
     ) -> None:
         self.components = dict(components or {})
         self._warn = warn
-        self._trace = os.environ.get("PLUGFORMER_TRACE") == "1" if trace is None else trace
+        self._trace = os.environ.get("PLUGFORMER_TRACE") == "1"
         self._manager = pluggy.PluginManager("plugformer")
         self._manager.add_hookspecs(Hooks)
         self._manager.add_hookspecs(TrainingHooks)
