@@ -35,39 +35,31 @@ def expand(text: str, origin: Origin) -> Path:
     return Path(os.path.normpath(origin.folder.absolute() / path))
 
 
-def resolve_paths(node: Node, value: object, path: KeyPath) -> tuple[Node, list[Problem]]:
-    """Makes paths absolute.
+def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Problem]) -> Node:
+    """Returns what was written, with absolute paths.
 
     Args:
         node: What was written.
         value: The same after validation; where it holds a `pathlib.Path`, a path is meant.
         path: The keys that lead to it.
-
-    Returns:
-        The node with absolute paths, and the paths that cannot be resolved.
+        problems: Paths that cannot be resolved are added to it.
     """
     if isinstance(value, Path) and isinstance(node, Scalar):
         try:
-            return replace(node, value=str(expand(str(node.value), node.origin))), []
+            return replace(node, value=str(expand(str(node.value), node.origin)))
         except ConfigurationError as error:
-            return node, [Problem(node.origin, path, str(error))]
-    if isinstance(node, Mapping):
-        return _mapping(node, value, path)
-    if isinstance(node, Sequence) and isinstance(value, Iterable):
-        pairs = [
-            resolve_paths(item, part, (*path, index))
-            for index, (item, part) in enumerate(zip(node.items, value, strict=False))
-        ]
-        items = tuple(item for item, _ in pairs)
-        return replace(node, items=items), [problem for _, problems in pairs for problem in problems]
-    return node, []
-
-
-def _mapping(node: Mapping, value: object, path: KeyPath) -> tuple[Mapping, list[Problem]]:
-    part = _parts(value)
-    pairs = {key: resolve_paths(item, part(key), (*path, key)) for key, item in node.items.items()}
-    items = {key: item for key, (item, _) in pairs.items()}
-    return replace(node, items=items), [problem for _, problems in pairs.values() for problem in problems]
+            problems.append(Problem(node.origin, path, str(error)))
+    elif isinstance(node, Mapping):
+        part = _parts(value)
+        items = {
+            key: resolve_paths(item, part(key), (*path, key), problems) for key, item in node.items.items()
+        }
+        return replace(node, items=items)
+    elif isinstance(node, Sequence) and isinstance(value, Iterable):
+        pairs = enumerate(zip(node.items, value, strict=False))
+        found = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
+        return replace(node, items=tuple(found))
+    return node
 
 
 def _parts(value: object) -> Callable[[Key], object]:

@@ -153,7 +153,8 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
         found = explain(error, model, plain(block.options), also=("name", *block.core))
         placed = [replace(problem, path=(*block.path, *problem.path)) for problem in found]
         return {}, [located(problem, resolved.tree) for problem in placed]
-    options, problems = resolve_paths(block.options, checked, block.path)
+    problems: list[Problem] = []
+    options = resolve_paths(block.options, checked, block.path, problems)
     complete = model.model_validate(plain(options))
     return complete.model_dump(mode="json", warnings=False), problems
 
