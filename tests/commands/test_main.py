@@ -164,6 +164,16 @@ def test_escape_sequences_of_others_do_not_reach_the_terminal(run, manifest):
         assert any(each in outcome.out + outcome.err for each in ("\\x1b", "\\x9b"))
 
 
+def test_nor_do_those_of_a_component_that_is_shown(run, manifest):
+    code = (
+        "from plugformer.interfaces import Schedule\n\n"
+        "class Flat(Schedule):\n    def factor(self, step, *, steps, width): return 1.0\n"
+    )
+    entry = '{class: "local_flat:Flat", source: "x\\e[2J"}'
+    file = manifest(f"components: {{schedule: {{flat: {entry}}}}}", local_flat=code)
+    assert "source        x\\x1b[2J" in run("info", "schedule/flat", "--registry", str(file)).out
+
+
 def test_no_message_is_endless(run):
     for arguments in (["info", "x" * 100_000], ["list", "x" * 100_000], ["validate", f"./{'x' * 100_000}"]):
         outcome = run(*arguments)

@@ -188,7 +188,7 @@ def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
 
 
 AGREES = Comparison("cached = uncached", 2e-6, "May 1", "an attention")
-DIFFERS = Comparison("batch = single", 0.5, "May 2", "padding that is read")
+DIFFERS = Comparison("batch = single", 0.5, "May \x1b[2J2", "padding that is read")
 RAISES = Comparison("saved = loaded", float("nan"), "", "what is not saved", "RunError: it is gone")
 
 
@@ -211,7 +211,7 @@ def test_a_model_that_is_not_sound_is_shown_with_the_likely_cause(run, calls, mo
     )
     assert outcome.out.splitlines()[first + 1 : first + 7] == [
         "  batch = single: log-probabilities differ by 0.5, more than 0.001",
-        "    input   May 2",
+        "    input   May \\x1b[2J2",
         "    likely  padding that is read",
         "  saved = loaded: RunError: it is gone",
         "    likely  what is not saved",

@@ -14,6 +14,7 @@ from plugformer.commands.printing import print_table, print_text
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
+from plugformer.terminal import printable
 
 if TYPE_CHECKING:
     from plugformer.model.summary import Row
@@ -66,7 +67,8 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
     print_text(entry.summary)
-    typer.echo(f"\nsource        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
+    origin = f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}"
+    typer.echo(f"\n{printable(origin)}")
     never = f"never; run `plugformer check {entry.kind}/{entry.name}`"
     typer.echo(f"last check    {last_check(entry) or never}\n")
     typer.echo("options:" if options else "no options of its own")

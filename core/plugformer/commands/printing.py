@@ -63,11 +63,11 @@ def print_report(report: "Report", *, as_json: bool) -> None:
     print_table(("split", "metric", "value", "95 % interval"), rows, right=("value",))
     signed = {(metric, score["signature"]) for _, metric, score in found if "signature" in score}
     for number, (metric, signature) in enumerate(sorted(signed)):
-        line = typer.style(f"{metric}  {signature}", dim=terminal_width() is not None)
+        line = typer.style(printable(f"{metric}  {signature}"), dim=terminal_width() is not None)
         typer.echo(line if number else f"\n{line}")
     for each, metric, score in found:
         if table := score.get("table"):
-            typer.echo(f"\n{metric} on {each.split}: {table['title']}")
+            typer.echo(printable(f"\n{metric} on {each.split}: {table['title']}"))
             _print_numbers(table)
 
 
@@ -93,9 +93,9 @@ def print_self_check(check: "SelfCheck", run: Path, arguments: str) -> None:
         "SELF-CHECK FAILED: answers of this model depend on how they are computed", fg="red", bold=True
     )
     for each in check.failed:
-        typer.secho(f"  {each}", fg="red")
+        typer.secho(printable(f"  {each}"), fg="red")
         if each.example:
-            typer.echo(f"    input   {each.example}")
+            typer.echo(printable(f"    input   {each.example}"))
         typer.echo(f"    likely  {each.likely}")
     typer.echo(f"  again   plugformer evaluate {shlex.quote(str(run))} --self-check{arguments}")
 
