@@ -5,9 +5,8 @@ from itertools import groupby
 
 from generators.markdown import code, first_sentence, prose, table
 from plugformer.commands.info import Option, describe_options
-from plugformer.kinds import INTERFACES, Kind
-from plugformer.registry import Entry, Registry
-from plugformer.registry.loading import load_attribute
+from plugformer.kinds import Kind
+from plugformer.registry import Entry, Registry, interface_of
 
 
 def component_table(registry: Registry) -> str:
@@ -30,7 +29,7 @@ def _by_kind(registry: Registry) -> dict[str, list[Entry]]:
 
 
 def _kind(kind: str, entries: list[Entry], registry: Registry) -> str:
-    interface = load_attribute(INTERFACES[Kind(kind)], kind)
+    interface = interface_of(Kind(kind))
     parts = [f"## {kind}", first_sentence(interface.__doc__)]
     return "\n\n".join([*parts, *(_component(entry, registry) for entry in entries)])
 

@@ -28,8 +28,8 @@ from generators.markdown import (
     table,
 )
 from plugformer import interfaces
-from plugformer.kinds import INTERFACES
-from plugformer.registry.loading import load_attribute
+from plugformer.kinds import Kind
+from plugformer.registry import interface_of
 
 _TOPICS = {
     "Task types and heads": ("prediction", "task_type", "batch", "model", "head"),
@@ -97,7 +97,7 @@ def collaborators() -> str:
 
 
 def _interfaces() -> dict[str, type]:
-    return {str(kind): load_attribute(target, str(kind)) for kind, target in INTERFACES.items()}
+    return {str(kind): interface_of(kind) for kind in Kind}
 
 
 def _families(interface: type) -> list[type]:
