@@ -4,6 +4,7 @@ PlugformerError
 ├── ConfigurationError   what the user wrote: task files, --set, component options
 ├── RegistryError        components and plugins: unknown, in conflict, quarantined, not what they claim
 ├── DataError            examples: missing, empty, malformed or unreadable files
+│   └── ExampleError     an example that cannot be encoded, by its number
 ├── LengthError          a sequence longer than a component or a model can take
 ├── RunError             run directories: existing, damaged, incomplete, from another version
 ├── InterruptedRunError  training that was stopped from outside and has saved what it had

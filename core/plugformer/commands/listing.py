@@ -96,10 +96,8 @@ def _chosen(registry: Registry, kind: str | None) -> list[Entry]:
     if kind is not None and kind not in KINDS:
         raise RegistryError(f"unknown kind {kind!r}{nearest(kind, KINDS)}\nknown: {', '.join(KINDS)}")
     components = (entry for entry in registry.entries() if entry.kind is not EntryKind.PLUGIN)
-    rest = (registry.tasks(), registry.commands(), registry.hooks(), registry.plugins())
-    everything = [*components, *chain(*rest)]
-    ordered = sorted(everything, key=lambda entry: KINDS.index(entry.kind))
-    return [entry for entry in ordered if kind in (None, entry.kind)]
+    others = (registry.tasks(), registry.commands(), registry.hooks(), registry.plugins())
+    return [entry for entry in chain(components, *others) if kind in (None, entry.kind)]
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:

@@ -69,6 +69,15 @@ def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
             yield from blocks(child, (*path, index))
 
 
+def block_of(node: Node) -> Mapping | None:
+    """Returns a component's block; a name alone counts as a block with a name."""
+    if isinstance(node, Mapping):
+        return node
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        return Mapping({"name": node}, {"name": node.origin}, node.origin)
+    return None
+
+
 def is_block(model: type[BaseModel] | None, node: Node) -> bool:
     """Whether a component stands here; a tokenizer may be one, or one for each side."""
     if model is None or (isinstance(node, Scalar) and node.value is None):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from plugformer.configuration.blocks import DEFAULT, core_keys, names_sides
+from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.paths import expand
 from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
 from plugformer.documents import Mapping, Node, Scalar, read_file
@@ -166,16 +166,14 @@ class _Merger:
         return merged
 
     def _component(self, base: Node, over: Node, path: KeyPath) -> Node:
-        replacing = isinstance(over, Scalar) or (isinstance(over, Mapping) and "name" in over.items)
-        below = block_of(base)
-        if below is None or (isinstance(over, Scalar) and not isinstance(over.value, str)):
+        below, block = block_of(base), block_of(over)
+        if below is None or block is None:
             return over
-        if replacing:
+        if names_all(over):
             below = _only(below, core_keys(model_at(Task, path)))
             if isinstance(over, Scalar) and not below.items:
                 return over
-        block = block_of(over)
-        return over if block is None else self.mappings(below, block, path)
+        return self.mappings(below, block, path)
 
     def _tokenizers(self, base: Node, over: Node, path: KeyPath) -> Node:
         """Merges tokenizers; one for both sides, extended on one side, becomes one for each."""
@@ -228,15 +226,6 @@ class _Merger:
 def names_all(node: Node) -> bool:
     """Whether the node says which component (or how many layers) there shall be, not just an option more."""
     return not isinstance(node, Mapping) or "name" in node.items
-
-
-def block_of(node: Node) -> Mapping | None:
-    """Returns a component's block; a name alone counts as a block with a name."""
-    if isinstance(node, Mapping):
-        return node
-    if isinstance(node, Scalar) and isinstance(node.value, str):
-        return Mapping({"name": node}, {"name": node.origin}, node.origin)
-    return None
 
 
 def _outermost(base: Mapping, over: Mapping) -> Origin:

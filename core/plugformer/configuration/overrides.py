@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from plugformer.configuration.blocks import block_of
 from plugformer.documents import MAX_DEPTH, Mapping, Node, Scalar, read_text
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, KeyPath, Origin, Problem, dotted, report
@@ -78,13 +79,10 @@ def _insert(root: Mapping, path: KeyPath, node: Node) -> list[Problem]:
     """Puts a value into the tree, making mappings on its way; a component's short form becomes a block."""
     inner = root
     for depth, key in enumerate(path[:-1], start=1):
-        child = inner.items.get(key)
-        if isinstance(child, Scalar) and isinstance(child.value, str):
-            child = Mapping({"name": child}, {"name": child.origin}, child.origin)
+        given = inner.items.get(key, Mapping({}, {}, node.origin))
+        child = block_of(given)
         if child is None:
-            child = Mapping({}, {}, node.origin)
-        if not isinstance(child, Mapping):
-            message = f"cannot be set: {dotted(path[:depth])} is given a value by {child.origin}"
+            message = f"cannot be set: {dotted(path[:depth])} is given a value by {given.origin}"
             return [Problem(node.origin, path, message)]
         inner.items[key] = child
         inner.keys.setdefault(key, node.origin)
