@@ -33,6 +33,8 @@ def test_mistakes_as_json_have_their_hints_with_them(run):
 
 def test_a_sound_task_as_json(run):
     assert json.loads(run("validate", "dates", "--json").out) == {"valid": True, "problems": []}
+    [unknown] = json.loads(run("validate", "datse", "--json").out)["problems"]
+    assert unknown.startswith("unknown task 'datse' (did you mean 'dates'?)\n  known: ")
 
 
 def test_a_length_of_training_that_nobody_gave_is_said(run):

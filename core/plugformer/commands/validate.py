@@ -8,7 +8,7 @@ import typer
 
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, TaskName, installed
 from plugformer.commands.printing import print_text
-from plugformer.errors import PlugformerError
+from plugformer.errors import ConfigurationError, PlugformerError
 
 if TYPE_CHECKING:
     from plugformer.configuration import ResolvedTask, Task
@@ -40,7 +40,7 @@ def command(
     except PlugformerError as error:
         if not as_json:
             raise
-        typer.echo(json.dumps({"valid": False, "problems": _blocks(str(error))}, ensure_ascii=False))
+        typer.echo(json.dumps({"valid": False, "problems": _problems(error)}, ensure_ascii=False))
         raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps({"valid": True, "problems": []}))
@@ -61,10 +61,12 @@ def _hints(task: "Task") -> Iterator[str]:
         )
 
 
-def _blocks(message: str) -> list[str]:
-    """Returns the problems of a message: each begins at the margin, its hints are indented."""
+def _problems(error: PlugformerError) -> list[str]:
+    """Returns the problems of an error: in a task's each begins at the margin, its hints are indented."""
+    if not isinstance(error, ConfigurationError):
+        return [str(error).replace("\n", "\n  ")]
     blocks: list[str] = []
-    for line in message.splitlines():
+    for line in str(error).splitlines():
         if blocks and line.startswith(" "):
             blocks[-1] += f"\n{line}"
         else:
