@@ -1,6 +1,7 @@
 """Starting from another run: its tokenizers and parts of its model, and what does not fit."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.weights import load_tensors, save_tensors
 from plugformer.training.train import resume
 from plugformer.validation import validate
 
@@ -136,11 +137,11 @@ TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32
         ),
         (
             ["model.initialize_from={run: RUN, parts: [encoder]}", "model.ffn_width=24"],
-            r"'encoder' of .* does not fit: encoder\.layers.*\(24, 16\) in the model, \(32, 16\) in the run",
+            r"'encoder' of .* does not fit: encoder\.layers.*\(32, 16\), the model expects \(24, 16\)",
         ),
         (
             ["model.initialize_from={run: RUN, parts: [encoder]}", "model.layers=2"],
-            r"encoder\.layers\.1\..* is in the model, not in the run; .*and \d+ more",
+            r"encoder\.layers\.1\..* is missing; .*and \d+ more",
         ),
         (["model.initialize_from={run: RUN, parts: []}"], "at least 1 items"),
         (
@@ -154,6 +155,18 @@ def test_what_validate_sees(trained, settings, words):
     shapes = [each for each in TINY if each.partition("=")[0] not in {one.partition("=")[0] for one in given}]
     with pytest.raises(ConfigurationError, match=words):
         validate(resolve("dates", [*shapes, *given]))
+
+
+def test_numbers_of_another_type_are_refused(trained, tmp_path):
+    """They would be rounded, and the values would no longer be those of the other run."""
+    other = shutil.copytree(trained.directory, tmp_path / "other")
+    tensors = load_tensors(other / "model.safetensors")
+    name = next(each for each in tensors if each.startswith("encoder.layers."))
+    save_tensors({**tensors, name: tensors[name].double()}, other / "model.safetensors")
+    setting = f"model.initialize_from={{run: {other}, parts: [encoder]}}"
+    words = rf"'encoder' of .* does not fit: {re.escape(name)} has the type torch\.float64, the model expects"
+    with pytest.raises(ConfigurationError, match=words):
+        validate(resolve("dates", [*TINY, setting]))
 
 
 def test_vocabularies_must_be_equal(train_tiny, trained, tmp_path):

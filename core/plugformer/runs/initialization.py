@@ -24,7 +24,7 @@ from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
 from plugformer.runs.vocabularies import read_learned
-from plugformer.runs.weights import checksum, load_tensors, own_tensors
+from plugformer.runs.weights import checksum, load_tensors, mismatches, own_tensors
 
 EMBEDDING, HEAD = "embedding", "head"
 
@@ -126,20 +126,11 @@ def _differences(
             {name: each for name, each in tensors.items() if part_of(name) == part}
             for tensors in (own, theirs)
         )
-        if not mine:
-            continue
-        lines = [f"{name} is in the model, not in the run" for name in mine if name not in yours]
-        lines += [f"{name} is in the run, not in the model" for name in yours if name not in mine]
-        lines += [
-            f"{name} has shape {tuple(mine[name].shape)} in the model, {tuple(yours[name].shape)} in the run"
-            for name in mine
-            if name in yours and mine[name].shape != yours[name].shape
-        ]
-        if lines:
-            more = f"; and {len(lines) - 3} more" if len(lines) > 3 else ""
+        if mine and (found := mismatches(mine, yours)):
+            more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
             yield (
                 (*_HERE, "parts", index),
-                f"{part!r} of {settings.run} does not fit: {'; '.join(lines[:3])}{more}",
+                f"{part!r} of {settings.run} does not fit: {'; '.join(found[:3])}{more}",
             )
 
 

@@ -126,28 +126,28 @@ def mean_tensors(paths: Sequence[Path]) -> dict[str, Tensor]:
     return last | {name: (total / len(paths)).to(last[name].dtype) for name, total in totals.items()}
 
 
+def mismatches(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:
+    """Returns how saved tensors differ from a model's in names, shapes and types, sorted."""
+    found = [f"{name} is missing" for name in own.keys() - tensors.keys()]
+    found += [f"{name} is not part of the model" for name in tensors.keys() - own.keys()]
+    for name in own.keys() & tensors.keys():
+        theirs, mine = tensors[name], own[name]
+        if theirs.shape != mine.shape:
+            found.append(f"{name} has shape {tuple(theirs.shape)}, the model expects {tuple(mine.shape)}")
+        if theirs.dtype != mine.dtype:
+            found.append(f"{name} has the type {theirs.dtype}, the model expects {mine.dtype}")
+    return sorted(found)
+
+
 def restore(model: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:
     """Copies tensors into a model whose parts have exactly these names, shapes and types.
 
     Raises:
         RunError: A tensor is missing, left over, or of another shape or type.
     """
-    own = own_tensors(model)
-    differences = [f"{name} is missing" for name in own.keys() - tensors.keys()]
-    differences += [f"{name} is not part of the model" for name in tensors.keys() - own.keys()]
-    differences += [
-        f"{name} has shape {tuple(tensors[name].shape)}, the model expects {tuple(own[name].shape)}"
-        for name in own.keys() & tensors.keys()
-        if tensors[name].shape != own[name].shape
-    ]
-    differences += [
-        f"{name} has the type {tensors[name].dtype}, the model expects {own[name].dtype}"
-        for name in own.keys() & tensors.keys()
-        if tensors[name].dtype != own[name].dtype
-    ]
-    if differences:
+    if found := mismatches(own_tensors(model), tensors):
         raise RunError(
-            f"{source} does not fit the model that its task describes: {'; '.join(sorted(differences)[:5])}. "
+            f"{source} does not fit the model that its task describes: {'; '.join(found[:5])}. "
             "The file, the task or a component has changed since"
         )
     model.load_state_dict(tensors, strict=False)
