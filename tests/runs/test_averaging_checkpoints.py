@@ -68,6 +68,7 @@ NAN = float("nan")
         ("best", True, [0.1, 0.1, 0.1], [1, 2]),
         ("best", False, [NAN, 9.0, NAN, 8.0], [2, 4]),
         ("best", True, [NAN, 9.0, NAN, 8.0], [2, 4]),
+        ("best", True, [(NAN, 3.0), (NAN, 1.0), (NAN, 2.0)], [2, 3]),  # the lower loss here, too
     ],
 )
 def test_only_what_can_still_be_needed_is_kept(keep, tmp_path, of, higher, values, expected):

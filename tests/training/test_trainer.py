@@ -11,7 +11,7 @@ from plugformer.hooks.specification import Evaluation, Run, hookimpl
 from plugformer.interfaces import Batch
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
-from plugformer.runs.checkpoint import TrainingState
+from plugformer.runs.checkpoint import Progress, TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import load_tensors
 from plugformer.training.parallel import Parallel
@@ -224,11 +224,11 @@ def test_recent_checkpoints_are_kept(trainer, keep):
 def test_evaluations_say_whether_they_are_the_best():
     evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
     lower, higher = Monitor("loss", higher_is_better=False), Monitor("exact_match", higher_is_better=True)
-    assert lower.improves(evaluation, None, None)
-    assert lower.improves(evaluation, 2.1, 2.1)
-    assert not lower.improves(evaluation, 2.0, 2.0)
-    assert higher.improves(evaluation, 0.4, 1.0)
-    assert not higher.improves(evaluation, 0.6, 3.0)
+    assert lower.improves(evaluation, Progress())
+    assert lower.improves(evaluation, Progress(best=2.1, best_loss=2.1))
+    assert not lower.improves(evaluation, Progress(best=2.0, best_loss=2.0))
+    assert higher.improves(evaluation, Progress(best=0.4, best_loss=1.0))
+    assert not higher.improves(evaluation, Progress(best=0.6, best_loss=3.0))
 
 
 def test_a_value_that_is_no_number_is_beaten_by_any_number():
@@ -236,20 +236,21 @@ def test_a_value_that_is_no_number_is_beaten_by_any_number():
     none = Evaluation(1, 2.0, 0.0, {"exact_match": math.nan}, [], best=False, seconds=0.0)
     for higher in (True, False):
         monitor = Monitor("exact_match", higher_is_better=higher)
-        assert monitor.improves(none, None, None)  # something must be saved
-        assert monitor.improves(evaluation, math.nan, 1.0)
-        assert not monitor.improves(none, 0.5, 3.0)
-        assert monitor.improves(none, math.nan, 2.1)
-        assert not monitor.improves(none, math.nan, 2.0)
+        assert monitor.improves(none, Progress())  # something must be saved
+        assert monitor.improves(evaluation, Progress(best=math.nan, best_loss=1.0))
+        assert not monitor.improves(none, Progress(best=0.5, best_loss=3.0))
+        assert monitor.improves(none, Progress(best=math.nan, best_loss=2.1))
+        assert not monitor.improves(none, Progress(best=math.nan, best_loss=2.0))
 
 
 def test_of_equal_values_that_with_the_lower_loss_is_the_best():
     evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
     monitor = Monitor("exact_match", higher_is_better=True)
-    assert monitor.improves(evaluation, 0.5, 2.1)
-    assert not monitor.improves(evaluation, 0.5, 2.0)
-    assert not monitor.improves(evaluation, 0.5, 1.9)
-    assert not monitor.improves(evaluation, 0.5, None)  # of a checkpoint of an older version
+    assert monitor.improves(evaluation, Progress(best=0.5, best_loss=2.1))
+    assert not monitor.improves(evaluation, Progress(best=0.5, best_loss=2.0))
+    assert not monitor.improves(evaluation, Progress(best=0.5, best_loss=1.9))
+    older = Progress(best=0.5, best_loss=None)  # of a checkpoint of an older version
+    assert not monitor.improves(evaluation, older)
 
 
 def test_ties_are_broken_as_training_goes_on(trainer):

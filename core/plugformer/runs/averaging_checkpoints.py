@@ -90,12 +90,24 @@ class AveragingCheckpoints:
         return sorted(self.folder.glob("step-*.safetensors"))
 
     def _rank(self, path: Path) -> tuple[bool, float, float]:
-        """Returns a key that sorts the best first; of equals the lower loss, then the earlier."""
         try:
             value, loss, *_ = (*map(float, load_note(path).split()), math.inf)  # once no loss was noted
         except ValueError as error:
             raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
-        return math.isnan(value), -value if self.higher_is_better else value, loss
+        return rank(value, loss, higher_is_better=self.higher_is_better)
+
+
+def rank(value: float, loss: float, *, higher_is_better: bool) -> tuple[bool, float, float]:
+    """Returns a key that sorts evaluations, the best first; of equals that with the lower loss.
+
+    Args:
+        value: The monitored figure; what is no number comes last.
+        loss: The validation loss.
+        higher_is_better: Direction of the figure.
+    """
+    if math.isnan(value):
+        return True, 0.0, loss
+    return False, -value if higher_is_better else value, loss
 
 
 def step_of(candidate: Path) -> int:

@@ -81,8 +81,7 @@ def fit(
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
             _advise(trainer, notify)
-            with parallel.full_model():
-                samples = trainer.guard.evaluated(validation.samples)
+            samples = trainer.guard.evaluated(validation.samples)
             hooks.call("samples_shown", run=trainer.run, samples=samples)
         trainer.fit()
     except BaseException as error:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -18,6 +18,7 @@ from plugformer.interfaces.model import Model
 from plugformer.model.watching import watched
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
+from plugformer.training.parallel import Parallel
 
 T = TypeVar("T")
 
@@ -118,12 +119,14 @@ class NotFiniteGuard:
     Attributes:
         run: What is trained.
         state: Its model and progress.
+        parallel: The model as the processes hold it while they train.
         describe: Returns the example of a row of the training split, in words.
         processes: Those that train together.
     """
 
     run: Run
     state: TrainingState
+    parallel: Parallel
     describe: Callable[[int], str]
     processes: Processes = SINGLE_PROCESS
 
@@ -131,7 +134,6 @@ class NotFiniteGuard:
         self,
         loss: float,
         norm: float,
-        whole: Callable[[], AbstractContextManager[Model]],
         batches: Sequence[Batch],
         generators: Mapping[str, Tensor],
     ) -> bool:
@@ -140,7 +142,6 @@ class NotFiniteGuard:
         Args:
             loss: Of the update.
             norm: Of its gradients, of any kind; as the loss, the same in all processes.
-            whole: Returns where the whole model is at hand; that of all processes.
             batches: Those of the update that this process has.
             generators: The states of all random generators before it; they are put back if it is left out.
 
@@ -156,7 +157,7 @@ class NotFiniteGuard:
         restore_generators(generators)
         if self.run.task.training.not_finite == "skip" and progress.skipped_in_a_row < MOST_IN_A_ROW:
             return False
-        with whole() as model:
+        with self.parallel.full_model() as model:
             cause, batch = find_cause(model, batches)
         examples = self._examples(batches if batch is None else [batch])
         causes = self.processes.gather((batch is None, cause, examples))
@@ -182,19 +183,22 @@ class NotFiniteGuard:
         """Returns the result of an evaluation; no checkpoint may hold a model for which it is not finite.
 
         Args:
-            evaluate: Computes losses or answers with the model.
+            evaluate: Computes losses or answers with the full model.
 
         Raises:
             NotFiniteError: The loss on the validation split, a score or a parameter is not finite.
         """
-        self.check_parameters()
-        try:
-            return evaluate()
-        except NotFiniteError as error:
-            details = [_parameters(self.state.model)]
-            if self.processes.count == 1:  # of several, another one may have no error, and not evaluate again
-                details.insert(0, first_not_finite(self.state.model, evaluate))
-            self._end(str(error), details)
+        with self.parallel.full_model() as model:
+            self.check_parameters()
+            try:
+                return evaluate()
+            except NotFiniteError as error:
+                details = [_parameters(model)]
+                if (
+                    self.processes.count == 1
+                ):  # of several, another one may have no error, and not evaluate again
+                    details.insert(0, first_not_finite(model, evaluate))
+                self._end(str(error), details)
 
     def _count(self) -> str:
         if self.run.task.training.not_finite == "stop":

@@ -17,7 +17,7 @@ from plugformer.generators import generator_states
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.interfaces import Batch, Loss, Model, Schedule, evaluating
-from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, step_of
+from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, rank, step_of
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
@@ -39,16 +39,13 @@ class Monitor:
     name: str
     higher_is_better: bool
 
-    def improves(self, evaluation: Evaluation, best: float | None, best_loss: float | None) -> bool:
+    def improves(self, evaluation: Evaluation, progress: Progress) -> bool:
         """Returns whether an evaluation beats the best value so far, or equals it at a lower loss."""
-        value = self.value(evaluation)
-        if best is None:
+        if progress.best is None:
             return True
-        if math.isnan(best) and not math.isnan(value):  # nothing compares with what is no number
-            return True
-        if value == best or math.isnan(best):
-            return best_loss is not None and evaluation.loss < best_loss
-        return value > best if self.higher_is_better else value < best
+        best_loss = -math.inf if progress.best_loss is None else progress.best_loss  # none is lower
+        new = rank(self.value(evaluation), evaluation.loss, higher_is_better=self.higher_is_better)
+        return new < rank(progress.best, best_loss, higher_is_better=self.higher_is_better)
 
     def value(self, evaluation: Evaluation) -> float:
         """Returns the monitored figure of an evaluation."""
@@ -90,7 +87,7 @@ class Trainer:
             self.settings.average,
             higher_is_better=self.monitor.higher_is_better,
         )
-        self.guard = NotFiniteGuard(self.run, self.state, self.stream.describe, self.processes)
+        self.guard = NotFiniteGuard(self.run, self.state, self.parallel, self.stream.describe, self.processes)
         self.accelerator = self.parallel.accelerator
         self.model = self.parallel.model
         self.optimizer = self.parallel.prepare(self.state.optimizer)
@@ -153,7 +150,7 @@ class Trainer:
         norm = self._clip()
         totals = torch.stack([each.total for each in losses]).tolist() if losses else []
         loss = float(self.processes.total([sum(totals)])[0]) / targets
-        if allowed := self.guard.allows(loss, norm, self.parallel.full_model, batches, generators):
+        if allowed := self.guard.allows(loss, norm, batches, generators):
             self.hooks.seed(self.settings.replicate_seed, "optimizer_step", self.progress.step)
             self._ask("optimizer_step", optimizer=self.optimizer, step=self.progress.step)
         self.optimizer.zero_grad()
@@ -238,9 +235,8 @@ class Trainer:
 
     def _evaluate(self) -> None:
         with self._evaluated_parameters():
-            with self.parallel.full_model():
-                evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
-            improved = self._improves(evaluation)
+            evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
+            improved = self.monitor.improves(evaluation, self.progress)
             value = self.monitor.value(evaluation)
             if improved:
                 self.progress.best, self.progress.best_loss = value, evaluation.loss
@@ -276,23 +272,19 @@ class Trainer:
             _assign(parameters, kept)
         self.parallel.unshard()  # where all have come this far: it is a collective
 
-    def _improves(self, evaluation: Evaluation) -> bool:
-        return self.monitor.improves(evaluation, self.progress.best, self.progress.best_loss)
-
     def _average(self) -> None:
         """Ends with the mean of the checkpoints kept for it; none are unless the task asks for an average."""
         if chosen := self.processes.on_main(self.averaging.chosen):
             tensors = mean_tensors(chosen)
             restore(self.state.model, tensors, self.directory.averaging_checkpoints)
             self.parallel.shard_from_full()
-            with self.parallel.full_model():
-                evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
+            evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
             self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
             self._tell(
                 "average_evaluated",
                 complete=False,
                 steps=[step_of(path) for path in chosen],
-                evaluation=replace(evaluation, best=self._improves(evaluation)),
+                evaluation=replace(evaluation, best=self.monitor.improves(evaluation, self.progress)),
                 single_best=self.progress.best,
             )
         self.processes.on_main(self.averaging.remove)
