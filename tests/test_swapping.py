@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.batches import split_of
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
@@ -51,7 +52,7 @@ def losses(registry, tmp_path):
             parallel=Parallel(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
-            stream=PreparedBatches(fetch=lambda rows, epoch: batch, describe=str, order=lambda epoch: [[0]]),
+            stream=PreparedBatches(split_of([batch]), lambda _: lambda epoch: [[0]], task.training),
             evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([seen], pytest.fail),

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from tests import batches
+from tests.batches import split_of
 
 from plugformer.configuration import resolve
 from plugformer.generators import seed_generators
@@ -58,9 +59,9 @@ def assert_exact(registry, tmp_path):
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
-                fetch=lambda rows, epoch: batches[rows[0]],
-                describe=str,
-                order=lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
+                split_of(batches),
+                lambda _: lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
+                task.training,
             ),
             evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
             monitor=Monitor("loss", higher_is_better=False),

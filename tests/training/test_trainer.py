@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from tests.batches import pairs
+from tests.batches import pairs, split_of
 
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
@@ -65,9 +65,9 @@ def trainer(registry, tiny_task, tmp_path):
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
-                fetch=lambda rows, epoch: batches[rows[0]],
-                describe=str,
-                order=order or (lambda epoch: [[index] for index in range(len(batches))]),
+                split_of(batches),
+                lambda _: order or (lambda epoch: [[index] for index in range(len(batches))]),
+                task.training,
             ),
             evaluate=evaluate,
             monitor=Monitor(monitor, higher_is_better=higher),

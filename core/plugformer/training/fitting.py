@@ -15,7 +15,7 @@ from plugformer.evaluation.validation import Validation
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import Run
-from plugformer.interfaces import Batch, Model
+from plugformer.interfaces import Model
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
@@ -64,14 +64,13 @@ def fit(
         limit=settings.limit,
         samples=settings.samples,
     )
-    stream, epoch_steps = _stream(trained.task.training, data)
-    steps = _planned(trained.task.training, epoch_steps)
+    steps, epoch_steps = updates(trained.task.training, data)
     arguments = trained.registry.arguments
     run = Run(trained.directory, trained.task, trained.model, steps, epoch_steps, arguments)
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
     parallel = parallel_of(trained.model, trained.task.training, trained.registry, notify, processes)
-    trainer = _trainer(trained, run, stream, validation, hooks, processes, parallel)
+    trainer = _trainer(trained, data, run, validation, hooks, processes, parallel)
     directory = RunDirectory(trained.directory)
     seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
     _restore_checkpoint(trainer, directory, notify, processes)
@@ -89,7 +88,7 @@ def fit(
         raise
     finally:
         trainer.stream.close()
-    for notice in trainer.stream.notices(trainer.progress, processes):
+    for notice in trainer.stream.notices(trainer.progress):
         notify(notice)
     hooks.call("run_ended", run=trainer.run)
     restore(trained.model, load_tensors(directory.model), directory.model)
@@ -142,8 +141,8 @@ def parallel_of(
 
 def _trainer(
     trained: TrainedModel,
+    data: PreparedData,
     run: Run,
-    stream: BatchStream,
     validation: Validation,
     hooks: HookManager,
     processes: Processes,
@@ -161,7 +160,7 @@ def _trainer(
             hooks={name: parallel.sharing_out(each) for name, each in hooks.components.items()},
         ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
-        stream=stream,
+        stream=_stream(settings, data, processes),
         evaluate=validation.evaluate,
         monitor=Monitor(
             watched, watched != "loss" and validation.evaluator.metrics[watched].higher_is_better
@@ -171,28 +170,21 @@ def _trainer(
     )
 
 
-def updates(settings: Training, data: PreparedData) -> int:
-    """Returns the number of updates of a training that nothing ends earlier."""
-    return settings.steps or _planned(settings, _stream(settings, data)[1])
+def updates(settings: Training, data: PreparedData) -> tuple[int, int]:
+    """Returns the number of updates of a training that nothing ends earlier, and those that make an epoch."""
+    epoch_steps = STREAMED_EPOCH
+    if data.streamed is None:
+        batches = len(order_of(settings, data.splits["train"].lengths)(0))
+        epoch_steps = -(-batches // settings.batches_per_update)  # rounded up
+    return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps, epoch_steps
 
 
-def _planned(settings: Training, epoch_steps: int) -> int:
-    return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps
-
-
-def _stream(settings: Training, data: PreparedData) -> tuple[BatchStream, int]:
-    """Returns the training batches, and the updates that count as an epoch."""
+def _stream(settings: Training, data: PreparedData, processes: Processes) -> BatchStream:
+    """Returns the training batches."""
+    order = partial(order_of, settings)
     if data.streamed is not None:
-        streamed = StreamedBatches(data.streamed, order=partial(order_of, settings), seed=settings.seed)
-        return streamed, STREAMED_EPOCH
-    train = data.splits["train"]
-    order = order_of(settings, train.lengths)
-
-    def fetch(rows: Rows, epoch: int) -> Batch:
-        return train.batch(rows, epoch=(settings.seed, epoch))
-
-    stream = PreparedBatches(order=order, fetch=fetch, describe=train.described)
-    return stream, -(-len(order(0)) // settings.batches_per_update)  # rounded up
+        return StreamedBatches(data.streamed, order, settings, processes)
+    return PreparedBatches(data.splits["train"], order, settings, processes)
 
 
 def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Callable[[int], list[Rows]]:

@@ -1,15 +1,17 @@
 """Where training batches come from, without end: a function of seed and place, so that resuming is exact."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
+from plugformer.configuration.task import Training
 from plugformer.data.blocks import BlockReader, Order, Place
+from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import ReadCount
 from plugformer.data.order import Rows
 from plugformer.data.streaming import StreamedExamples
-from plugformer.distributed import Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.interfaces.batch import Batch
 from plugformer.runs.checkpoint import Progress
@@ -23,31 +25,45 @@ class BatchStream(ABC):
     """Yields the batches of one update after the other.
 
     The batches of an update depend on their number, on the seed and on the place in the stream, not on how
-    many processes share them.
+    many processes share them. All methods but `describe` and `close` are collectives.
+
+    Args:
+        settings: Of the training.
+        processes: Those that train.
     """
 
-    @abstractmethod
-    def next(self, progress: Progress, count: int, processes: Processes) -> Share:
-        """Returns this process's batches of the next update; a collective.
+    def __init__(self, settings: Training, processes: Processes) -> None:
+        self._count = settings.batches_per_update
+        self._seed = settings.seed
+        self._processes = processes
+
+    def next(self, progress: Progress) -> Share:
+        """Returns this process's batches of the next update.
 
         Args:
             progress: Holds the place in the stream, which moves on.
-            count: Batches of an update, of all processes together.
-            processes: Those that train.
         """
+        own = list(self._processes.share(range(self._count)))
+        dummy = [0] if len(own) * self._processes.count < self._count else []
+        batches = self._batches([*own, *dummy], progress)
+        return batches[: len(own)], batches[len(own) :]
+
+    @abstractmethod
+    def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
+        """Returns the batches of the next update that have these numbers, counted from 0."""
 
     @abstractmethod
     def describe(self, row: int) -> str:
         """Returns the example of a row of one of the last batches, in words."""
 
-    def complete(self, progress: Progress, processes: Processes) -> None:  # noqa: B027 (a default)
-        """Brings the places of all processes into the progress that is to be saved; a collective."""
+    def complete(self, progress: Progress) -> None:  # noqa: B027 (a default)
+        """Brings the places of all processes into the progress that is to be saved."""
 
     def close(self) -> None:  # noqa: B027 (a default)
         """Ends what goes on in the background."""
 
-    def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:  # noqa: ARG002 (for others)
-        """Returns notices about what was read, none by default; a collective."""
+    def notices(self, progress: Progress) -> Sequence[str]:  # noqa: ARG002 (for others)
+        """Returns notices about what was read, none by default."""
         return ()
 
 
@@ -55,32 +71,27 @@ class PreparedBatches(BatchStream):
     """Goes through prepared examples, epoch after epoch.
 
     Args:
-        order: Returns an epoch's batches, as rows of the training split.
-        fetch: Returns the batch of some rows in an epoch.
-        describe: Returns the example of a row, in words.
+        examples: The training split.
+        order: Makes batches of it.
+        settings: Of the training.
+        processes: Those that train.
     """
 
     def __init__(
-        self,
-        *,
-        order: Callable[[int], list[Rows]],
-        fetch: Callable[[Rows, int], Batch],
-        describe: Callable[[int], str],
+        self, examples: EncodedSplit, order: Order, settings: Training, processes: Processes = SINGLE_PROCESS
     ) -> None:
-        self._order = lru_cache(maxsize=1)(order)
-        self._fetch = fetch
-        self._describe = describe
+        super().__init__(settings, processes)
+        self._examples = examples
+        self._order = lru_cache(maxsize=1)(order(examples.lengths))
 
-    def next(self, progress: Progress, count: int, processes: Processes) -> Share:
-        """Returns this process's batches of the next update."""
-        rows = [(self._rows(progress), progress.epoch) for _ in range(count)]
-        own = [self._fetch(*each) for each in processes.share(rows)]
-        idle = len(own) * processes.count < len(rows)
-        return own, [self._fetch(*rows[0])] if idle else []
+    def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
+        places = [(self._rows(progress), progress.epoch) for _ in range(self._count)]
+        own = [places[number] for number in numbers]
+        return [self._examples.batch(rows, epoch=(self._seed, epoch)) for rows, epoch in own]
 
     def describe(self, row: int) -> str:
         """Returns the example of a row, in words."""
-        return self._describe(row)
+        return self._examples.described(row)
 
     def _rows(self, progress: Progress) -> Rows:
         """Returns the next batch's rows."""
@@ -100,39 +111,36 @@ class StreamedBatches(BatchStream):
     Args:
         examples: The stream.
         order: Makes batches of a block of them.
-        seed: Of what is drawn for examples anew in each pass.
+        settings: Of the training.
+        processes: Those that train.
+
+    Raises:
+        DataError: By `next`: a row is malformed, or no example can be used.
+        RunError: By `next`: the place in the stream belongs to other data or to another number of batches.
     """
 
-    def __init__(self, examples: StreamedExamples, *, order: Order, seed: int) -> None:
+    def __init__(
+        self, examples: StreamedExamples, order: Order, settings: Training, processes: Processes
+    ) -> None:
+        super().__init__(settings, processes)
         self._examples = examples
         self._order = order
-        self._seed = seed
         self._readers: dict[int, BlockReader] = {}
-        self._count = 0
         self._background = ThreadPoolExecutor(max_workers=1)  # tokenizers use several cores by themselves
 
-    def next(self, progress: Progress, count: int, processes: Processes) -> Share:
-        """Returns this process's batches of the next update.
-
-        Raises:
-            DataError: A row is malformed, or no example can be used.
-            RunError: The place in the stream belongs to other data or to another number of batches.
-        """
-        self._count = count
-        own = list(processes.share(range(count)))
-        dummy = [0] if len(own) * processes.count < count else []
-        with processes.raise_everywhere():
-            batches = [self._next(number, progress) for number in own + dummy]
+    def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
+        with self._processes.raise_everywhere():
+            batches = [self._next(number, progress) for number in numbers]
         progress.epoch = max(reader.place.passes for reader in self._readers.values())
-        return batches[: len(own)], batches[len(own) :]
+        return batches
 
     def describe(self, row: int) -> str:
         """Returns the example of a row of one of the last batches, in words."""
         return self._readers[row % self._count].describe(row)
 
-    def complete(self, progress: Progress, processes: Processes) -> None:
+    def complete(self, progress: Progress) -> None:
         """Brings the places of all processes into the progress."""
-        for places in processes.gather({number: each.place for number, each in self._readers.items()}):
+        for places in self._processes.gather({number: each.place for number, each in self._readers.items()}):
             for number, place in places.items():
                 progress.places[number] = place
 
@@ -140,9 +148,9 @@ class StreamedBatches(BatchStream):
         """Reads no more."""
         self._background.shutdown(wait=False, cancel_futures=True)
 
-    def notices(self, progress: Progress, processes: Processes) -> Sequence[str]:
+    def notices(self, progress: Progress) -> Sequence[str]:
         """Returns the counts of what was read and left out so far."""
-        self.complete(progress, processes)
+        self.complete(progress)
         total = sum((place.count for place in progress.places), ReadCount())
         return [f"train: read {total}", *total.notices("train")]
 

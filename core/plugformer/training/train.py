@@ -168,7 +168,7 @@ def _other_duration(
     """
     before = resolve_run(directory, resolved.registry).task.training
     settings, made = resolved.task.training, newest_step(directory.checkpoints)
-    old, new = updates(before, data), updates(settings, data)
+    (old, _), (new, _) = updates(before, data), updates(settings, data)
     if new < made:
         raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
     if before.average and made >= old and not directory.averaging_checkpoints.exists():

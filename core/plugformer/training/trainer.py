@@ -131,7 +131,7 @@ class Trainer:
         """Makes one update from `batches_per_update` batches; its loss is the mean over all their targets."""
         started = time.perf_counter()
         generators = generator_states()
-        batches, dummy = self.stream.next(self.progress, self.settings.batches_per_update, self.processes)
+        batches, dummy = self.stream.next(self.progress)
         self.progress.step += 1
         passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *dummy])]
         batches = passes[: len(batches)]
@@ -306,7 +306,7 @@ class Trainer:
 
     def _write_checkpoint(self) -> Path:
         keep = self.settings.keep_checkpoints
-        self.stream.complete(self.progress, self.processes)
+        self.stream.complete(self.progress)
         return save_checkpoint(self.directory.checkpoints, self.state, keep, self.processes)
 
     def _save_checkpoint(self) -> None:
