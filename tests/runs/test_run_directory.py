@@ -226,3 +226,20 @@ def test_nothing_is_unpickled(run_copy, monkeypatch):
 def test_a_run_may_move(run_copy, tmp_path):
     moved = shutil.move(run_copy, tmp_path / "elsewhere")
     assert load(moved).predict(["May 1, 2001"])
+
+
+def test_a_run_without_checkpoints_or_log(tmp_path):
+    directory = RunDirectory(tmp_path)
+    with pytest.raises(RunError, match=r"state\.json is missing"):
+        directory.seconds()
+    with pytest.raises(RunError, match=r"metrics\.jsonl is missing"):
+        directory.logged()
+
+
+@pytest.mark.parametrize("state", ["{}", '{"progress": {"seconds": "long"}}'])
+def test_a_damaged_state_has_no_seconds(tmp_path, state):
+    folder = tmp_path / "checkpoints" / "step-00000004"
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(state)
+    with pytest.raises(RunError, match=r"state\.json is damaged: progress"):
+        RunDirectory(tmp_path).seconds()

@@ -55,8 +55,17 @@ class _Scores(_Record):
     metrics: dict[str, _Score]
 
 
+class _Progress(_Record):
+    seconds: float
+
+
+class _State(_Record):
+    progress: _Progress
+
+
 _LOCK = TypeAdapter(_Lock)
 _EVALUATIONS = TypeAdapter(dict[str, _Scores])
+_STATE = TypeAdapter(_State)
 
 
 class RunDirectory:
@@ -211,19 +220,32 @@ class RunDirectory:
         as does what is no line of ours.
         """
         if self.metrics.exists():
-            lines = read_file(self.metrics).decode(errors="replace").splitlines(keepends=True)
             stale = ["average"] if self.averaging_checkpoints.exists() else []
             kept = [
-                line
-                for line in lines
-                if (record := _logged(line)) and record["step"] <= step and record.get("event") not in stale
+                f"{line}\n"
+                for line, record in self._log()
+                if record["step"] <= step and record.get("event") not in stale
             ]
             write_text(self.metrics, "".join(kept))
 
     def logged(self) -> list[dict[str, Any]]:
-        """Returns the lines of `metrics.jsonl`; what is no line of ours is passed over."""
-        lines = self.metrics.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        return [record for line in lines if (record := _logged(line))]
+        """Returns the lines of `metrics.jsonl`; what is no line of ours is passed over.
+
+        Raises:
+            RunError: The file is missing or cannot be read.
+        """
+        return [record for _, record in self._log()]
+
+    def _log(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields the lines of `metrics.jsonl` that are ours, each with its record."""
+        *lines, _ = read_file(self.metrics).decode(errors="replace").split("\n")  # half a line may come last
+        for line in lines:
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict) and isinstance(record.get("step"), int):
+                yield line, record
 
     def seconds(self) -> float:
         """Returns the wall time of all updates up to the newest checkpoint.
@@ -231,8 +253,8 @@ class RunDirectory:
         Raises:
             RunError: It is missing or damaged.
         """
-        newest = max(self.checkpoints.glob("step-*"))
-        return float(read_json(newest / "state.json")["progress"]["seconds"])
+        newest = max(self.checkpoints.glob("step-*"), default=self.checkpoints / "step-00000000")
+        return float(read_json(newest / "state.json", _STATE)["progress"]["seconds"])
 
     def log(self, record: dict[str, Any]) -> None:
         """Appends a line to `metrics.jsonl`.
@@ -248,12 +270,3 @@ class RunDirectory:
                 f"{self.metrics} cannot be written: {error.strerror or error}; "
                 "make room, then go on with --resume"
             ) from error
-
-
-def _logged(line: str) -> dict[str, Any] | None:
-    """Returns the record in a line of the log, or None if a crash left the line incomplete."""
-    try:
-        record = json.loads(line) if line.endswith("\n") else None
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
