@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from plugformer.configuration import resolve
+from plugformer.configuration import Mapping, Node, read_overrides, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.validation import validate
@@ -139,10 +139,18 @@ def _short(overrides: Sequence[str], steps: int) -> list[str]:
         "training.evaluate_every": max(1, steps // _EVALUATIONS),
         "evaluation.limit": 8,
     }
-    given = {override.partition("=")[0].strip() for override in overrides}
-    if "training.steps" in given or "training.epochs" in given:
+    settings = read_overrides(overrides)
+    if _says(settings, "training.steps") or _says(settings, "training.epochs"):
         raise ConfigurationError("--set training.steps is not for a verification: give --steps instead")
-    return [*overrides, *(f"{key}={value}" for key, value in short.items() if key not in given)]
+    return [*overrides, *(f"{key}={value}" for key, value in short.items() if not _says(settings, key))]
+
+
+def _says(settings: Node, key: str) -> bool:
+    """Returns whether settings hold a key, be it written as `training.steps=5` or `training={steps: 5}`."""
+    found: Node | None = settings
+    for name in key.split("."):
+        found = found.items.get(name) if isinstance(found, Mapping) else None
+    return found is not None
 
 
 def first_difference(expected: Path, found: Path) -> Difference | None:

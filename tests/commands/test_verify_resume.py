@@ -179,8 +179,15 @@ def test_more_kills_than_updates(verify):
     )
 
 
-def test_the_number_of_updates_has_an_option(verify):
-    outcome = verify("training.steps=5")
+def test_settings_of_the_user_go_first_however_they_are_written(verify):
+    outcome = verify("training={evaluate_every: 3}", kills=9)
+    assert outcome.status == 2
+    assert "9 kills do not fit into updates 4 to 6" in outcome.err
+
+
+@pytest.mark.parametrize("setting", ["training.steps=5", "training={steps: 5}"])
+def test_the_number_of_updates_has_an_option(verify, setting):
+    outcome = verify(setting)
     assert outcome.status == 2
     assert "training.steps is not for a verification: give --steps instead" in outcome.err
 
