@@ -49,7 +49,7 @@ class Sharded(Parallel):
         _refuse(model, self.accelerator)
         self._whole = model
         self._processes = processes
-        self.model: Model = deepcopy(model)
+        self.model = self.trained = deepcopy(model)
         mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
         layers = [each for each in self.model.modules() if isinstance(each, Layer)]
         for unit in [*layers, self.model]:
@@ -66,11 +66,6 @@ class Sharded(Parallel):
         optimizer.register_state_dict_post_hook(self._gathered)
         optimizer.register_load_state_dict_pre_hook(_spread)
         return super().prepare(optimizer)
-
-    @property
-    def trained(self) -> Model:
-        """The model of parts."""
-        return self.model
 
     def loss(self, batch: Batch, objective: Objective | None = None) -> Loss:
         """Returns the loss of a batch."""

@@ -127,7 +127,7 @@ sharded = Sharded(model, task.training, group)
 for last in (False, True):
     with sharded.exchanging(last=last):
         (sharded.loss(batches[group.index]).total * group.count / 2).backward()
-gradients = {name: each.grad for name, each in sharded.named_parameters()}
+gradients = {name: each.grad for name, each in sharded.trained.named_parameters()}
 for name, each in plain.named_parameters():
     expected = torch.zeros_like(each) if each.grad is None else each.grad
     torch.testing.assert_close(gradients[name].full_tensor(), expected, msg=name)

@@ -75,7 +75,7 @@ def fit(
     seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
     _restore_checkpoint(trainer, directory, notify, processes)
     parallel.shard_from_full()
-    log.resume_from(trainer.progress.unlogged)
+    log.resume_from(trainer.progress)
     try:
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
@@ -156,7 +156,7 @@ def _trainer(
         parallel=parallel,
         state=TrainingState(
             trained.model,
-            optimizer.build(parallel.named_parameters()),
+            optimizer.build(parallel.trained.named_parameters()),
             hooks={name: parallel.sharing_out(each) for name, each in hooks.components.items()},
         ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),

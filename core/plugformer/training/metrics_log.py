@@ -3,7 +3,7 @@
 from typing import Any
 
 from plugformer.hooks.specification import Evaluation, Run, Update, hookimpl, must_not_fail
-from plugformer.runs.checkpoint import Unlogged
+from plugformer.runs.checkpoint import Progress, Unlogged
 from plugformer.runs.directory import RunDirectory
 
 
@@ -14,22 +14,23 @@ class MetricsLog:
     """
 
     def __init__(self) -> None:
-        self._sums = Unlogged()
+        self._progress = Progress()
         self._last: Update | None = None
 
-    def resume_from(self, sums: Unlogged) -> None:
-        """Adds to these sums from now on; a checkpoint has saved them in the middle of a line."""
-        self._sums = sums
+    def resume_from(self, progress: Progress) -> None:
+        """Adds to its sums from now on; a checkpoint may have saved them in the middle of a line."""
+        self._progress = progress
 
     @hookimpl(tryfirst=True)
     @must_not_fail
     def step_ended(self, run: Run, update: Update) -> None:
         """Adds up updates, and writes a line every `training.log_every`."""
+        sums = self._progress.unlogged
         if not update.left_out:
-            self._sums.loss += update.loss * update.targets
-            self._sums.targets += update.targets
-        self._sums.tokens += update.tokens
-        self._sums.seconds += update.seconds
+            sums.loss += update.loss * update.targets
+            sums.targets += update.targets
+        sums.tokens += update.tokens
+        sums.seconds += update.seconds
         self._last = update
         if update.step % run.task.training.log_every == 0 or update.step == run.steps:
             self._write(run, update)
@@ -38,7 +39,7 @@ class MetricsLog:
     @must_not_fail
     def evaluation_ended(self, run: Run, evaluation: Evaluation) -> None:
         """Writes a line about the validation split; before the last one, what updates are not logged yet."""
-        if evaluation.final and self._sums.tokens and self._last is not None:
+        if evaluation.final and self._progress.unlogged.tokens and self._last is not None:
             self._write(run, self._last)
         record = {"event": "validation", **_figures(evaluation), "best": evaluation.best, **_time(evaluation)}
         RunDirectory(run.directory).log(record)
@@ -54,19 +55,20 @@ class MetricsLog:
         RunDirectory(run.directory).log(record)
 
     def _write(self, run: Run, update: Update) -> None:
+        sums = self._progress.unlogged
         record = {
             "event": "training",
             "step": update.step,
             "epoch": update.epoch,
-            "loss": self._sums.loss / self._sums.targets if self._sums.targets else None,
+            "loss": sums.loss / sums.targets if sums.targets else None,
             **_accuracy(update),
             "learning_rate": update.learning_rate,
-            "tokens_per_second": round(self._sums.tokens / self._sums.seconds, 1),
+            "tokens_per_second": round(sums.tokens / sums.seconds, 1),
         }
         if run.task.training.not_finite == "skip":
             record["skipped"] = update.skipped
         RunDirectory(run.directory).log(record)
-        vars(self._sums).update(vars(Unlogged()))  # in place: checkpoints save this very object
+        self._progress.unlogged = Unlogged()
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:

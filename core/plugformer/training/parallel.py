@@ -1,7 +1,7 @@
 """How processes hold the model that they train, here each the whole, and which numbers they compute with."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -60,30 +60,23 @@ class Parallel:
 
     Attributes:
         accelerator: Knows this process's device and number formats.
-        model: What is trained.
+        model: Computes losses and gradients.
+        trained: The model whose parameters are updated.
     """
 
     accelerator: Accelerator
     model: nn.Module
+    trained: Model
 
     def __init__(self, model: Model, settings: Training) -> None:
         # Experts that no token was sent to have no gradients, in one process or in all.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
         self.accelerator = accelerator(settings, kwargs_handlers=[unused])
         self.model = self.accelerator.prepare(model)
-        self._whole = model
-
-    @property
-    def trained(self) -> Model:
-        """The model whose parameters are updated."""
-        return self._whole
-
-    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
-        """Returns the parameters that an optimizer updates, by the names that the model gives."""
-        return self.trained.named_parameters()
+        self.trained = model
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Returns the optimizer prepared to make steps on `named_parameters`."""
+        """Returns the optimizer, made for the parameters of `trained`, prepared to make steps on them."""
         prepared: torch.optim.Optimizer = self.accelerator.prepare(optimizer)
         return prepared
 
@@ -117,4 +110,4 @@ class Parallel:
     @contextmanager
     def full_model(self) -> Iterator[Model]:
         """Inside, each process has the full model, up to date and on its device."""
-        yield self._whole
+        yield self.trained
