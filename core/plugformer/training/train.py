@@ -85,14 +85,13 @@ def train(
             notify(notice)
     path = processes.on_main(lambda: _new_directory(task, out))
     data = _prepare(resolved, None, notify, processes)
-    vocabularies = data.vocabularies
     with processes.raise_everywhere():
         resolved.raise_for(unscored(resolved.task, resolved.registry, data.splits["validation"]))
-    model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
+    model = assemble(resolved.task, data.vocabularies.sizes, resolved.registry)
     with processes.raise_everywhere():
-        taken = take_over(resolved, model, vocabularies)
-    trained = TrainedModel(path, resolved.task, model, vocabularies, resolved.registry)
-    processes.on_main(lambda: _make_directory(path, resolved, data, vocabularies, where, taken))
+        taken = take_over(resolved, model, data.vocabularies)
+    trained = TrainedModel(path, resolved.task, model, data.vocabularies, resolved.registry)
+    processes.on_main(lambda: _make_directory(path, resolved, data, where, taken))
     with training_lock(path, processes):
         report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
@@ -222,7 +221,6 @@ def _make_directory(
     path: Path,
     resolved: ResolvedTask,
     data: PreparedData,
-    vocabularies: Vocabularies,
     where: dict[str, Any],
     taken: dict[str, Tensor],
 ) -> None:
@@ -232,7 +230,7 @@ def _make_directory(
         directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
         lock = make_lock(resolved.task, resolved.registry, data.hashes)
         directory.write_lock({**lock, **origin(resolved.task, taken), "environment": where})
-        save_vocabularies(vocabularies, directory)
+        save_vocabularies(data.vocabularies, directory)
         if taken:  # the run then needs the other one no more
             save_tensors(taken, directory.initial)
 
