@@ -3,7 +3,6 @@
 import heapq
 import random
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -38,30 +37,14 @@ def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> Tok
     """
     first, later = tokenizer.token_bytes(at_start=True), tokenizer.token_bytes(at_start=False)
     _require_pieces(tokenizer, first, later)
-    table = _table(pattern, _Pieces(first), _Pieces(later))
-    automaton = TokenAutomaton.of(table.moves, table.classes, pattern.accepting[table.states], longest)
+    automaton = _automaton(pattern, _Pieces(first), _Pieces(later), longest)
     if not len(automaton.lengths):
         raise ConfigurationError(_infeasible(pattern, {*first, *later}, automaton, longest))
     return automaton
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Moves by token.
-
-    Attributes:
-        classes: The class of each token; tokens of one class lead the same way from every state.
-        states: The pattern's state that each state stands for; the last is the dead one.
-        moves: The next state, by state and class.
-    """
-
-    classes: Int[ndarray, " vocabulary"]
-    states: list[int]
-    moves: Int[ndarray, "states classes"]
-
-
-def _table(pattern: Pattern, first: "_Pieces", later: "_Pieces") -> _Table:
-    """Finds the states that tokens can reach.
+def _automaton(pattern: Pattern, first: "_Pieces", later: "_Pieces", longest: int) -> TokenAutomaton:
+    """Finds the states of the pattern that tokens can reach, and the classes of tokens.
 
     The beginning of a text is a state of its own: a token may add something else there than behind others.
     The table of states and tokens, which can be large, is never there as a whole: tokens are sorted into
@@ -90,7 +73,7 @@ def _table(pattern: Pattern, first: "_Pieces", later: "_Pieces") -> _Table:
     reached = [(others if n else beginnings).walk(pattern.moves, state) for n, state in enumerate(states)]
     reached.append(np.full(len(examples), dead, dtype=np.int32))
     renumbered = np.vectorize(numbers.__getitem__, otypes=[np.int64])(np.stack(reached))
-    return _Table(classes, [*states, dead], renumbered)
+    return TokenAutomaton.of(renumbered, classes, pattern.accepting[[*states, dead]], longest)
 
 
 class _Pieces:

@@ -111,16 +111,12 @@ class Sharded(Parallel):
     def _gathered(self, _: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
         """Returns an optimizer's state with whole tensors; in all processes but the main one, without any."""
 
-        def joined(value: object) -> object:
+        def joined(_: object, value: object) -> object:
             whole = _joined(value).cpu() if isinstance(value, DTensor) else value
             return whole if self._processes.main else None
 
         with self._processes.peer_failure_as_error():
-            state = {
-                index: {name: joined(value) for name, value in values.items()}
-                for index, values in saved["state"].items()
-            }
-        return saved | {"state": state}
+            return saved | {"state": _changed(saved["state"], joined)}
 
 
 class _SharedOut:

@@ -1,7 +1,7 @@
 """Initial values, and tokenizers, that a task takes over from another run."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -54,10 +54,7 @@ def misfits(task: Task, registry: Registry) -> list[Finding]:
         return [*found, ((*_HERE, "run"), str(error))]
     with torch.device("meta"):
         model = assemble(task, Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)), registry)
-    shapes = {
-        name: each for name, each in own_tensors(model).items() if part_of(name) not in (EMBEDDING, HEAD)
-    }
-    return [*found, *_unknown_parts(model, settings), *_differences(shapes, theirs, settings)]
+    return [*found, *_unfit_parts(own_tensors(model), theirs, settings, uncompared=(EMBEDDING, HEAD))]
 
 
 def take_over(resolved: ResolvedTask, model: Model, vocabularies: Vocabularies) -> dict[str, Tensor]:
@@ -72,9 +69,8 @@ def take_over(resolved: ResolvedTask, model: Model, vocabularies: Vocabularies) 
         return {}
     directory = RunDirectory.open(Path(settings.run))
     theirs, own = load_tensors(directory.model), own_tensors(model)
-    found = [*_unknown_parts(model, settings), *_differences(own, theirs, settings)]
-    found += _other_vocabularies(own, settings, directory, vocabularies)
-    resolved.raise_for(found)
+    found = _unfit_parts(own, theirs, settings)
+    resolved.raise_for([*found, *_other_vocabularies(own, settings, directory, vocabularies)])
     taken = {name: tensor for name, tensor in theirs.items() if part_of(name) in settings.parts}
     model.load_state_dict(taken, strict=False)
     return taken
@@ -107,31 +103,28 @@ def take_again(directory: RunDirectory, model: Model) -> None:
         model.load_state_dict(load_tensors(directory.initial), strict=False)
 
 
-def _unknown_parts(model: Model, settings: InitializeFrom) -> Iterator[Finding]:
-    known = sorted({part_of(name) for name in own_tensors(model)})
-    for index, part in enumerate(settings.parts):
-        if part not in known:
-            yield (
-                (*_HERE, "parts", index),
-                f"the model has no part {part!r}{nearest(part, known)}\nknown: {', '.join(known)}",
-            )
-
-
-def _differences(
-    own: Mapping[str, Tensor], theirs: Mapping[str, Tensor], settings: InitializeFrom
+def _unfit_parts(
+    own: Mapping[str, Tensor],
+    theirs: Mapping[str, Tensor],
+    settings: InitializeFrom,
+    uncompared: Collection[str] = (),
 ) -> Iterator[Finding]:
-    """Yields for each part how its parameters differ in names, shapes and types."""
+    """Yields parts that the model does not have, or in which names, shapes or types differ."""
+    known = sorted({part_of(name) for name in own})
     for index, part in enumerate(settings.parts):
-        mine, yours = (
-            {name: each for name, each in tensors.items() if part_of(name) == part}
-            for tensors in (own, theirs)
-        )
-        if mine and (found := mismatches(mine, yours)):
-            more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
-            yield (
-                (*_HERE, "parts", index),
-                f"{part!r} of {settings.run} does not fit: {'; '.join(found[:3])}{more}",
+        path = (*_HERE, "parts", index)
+        if part not in known:
+            words = f"the model has no part {part!r}{nearest(part, known)}\nknown: {', '.join(known)}"
+            yield path, words
+        elif part not in uncompared:
+            mine, yours = (
+                {name: each for name, each in tensors.items() if part_of(name) == part}
+                for tensors in (own, theirs)
             )
+            if found := mismatches(mine, yours):
+                more = f"; and {len(found) - 3} more" if len(found) > 3 else ""
+                words = f"{part!r} of {settings.run} does not fit: {'; '.join(found[:3])}{more}"
+                yield path, words
 
 
 def _other_vocabularies(
