@@ -158,7 +158,7 @@ def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str
     for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True):
         for index, parameter in zip(group["params"], own["params"], strict=True):
             if index in state:
-                state[index] = {name: _part(value, parameter) for name, value in state[index].items()}
+                state[index] = _changed(state[index], lambda _, value, like=parameter: _part(value, like))
     return saved | {"state": state}
 
 

@@ -149,6 +149,27 @@ sharded.shard_from_full()
 sharded.unshard()
 for old, new in zip(before.parameters(), model.parameters(), strict=True):
     torch.testing.assert_close(new, old)
+
+
+class Remembering(torch.optim.SGD):
+    def step(self, closure=None):
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["past"] = [parameter.detach().clone()]
+        return super().step(closure)
+
+
+optimizer = sharded.prepare(Remembering(sharded.trained.parameters(), lr=0.1))
+optimizer.step()
+saved = optimizer.state_dict()
+if group.main:
+    for number, old in enumerate(before.parameters()):
+        torch.testing.assert_close(saved["state"][number]["past"], [old.detach()])
+saved = group.on_main(lambda: saved)
+optimizer.load_state_dict(saved)
+for parameter, old in zip(sharded.trained.parameters(), before.parameters(), strict=True):
+    (past,) = optimizer.state[parameter]["past"]
+    assert isinstance(past, DTensor)
+    torch.testing.assert_close(past.full_tensor(), old.detach())
 """
 
 
