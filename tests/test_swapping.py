@@ -1,6 +1,7 @@
 """Every registered value of every neural kind assembles by name and learns; every entry says what it is."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -53,7 +54,9 @@ def losses(registry, tmp_path):
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(split_of([batch]), lambda _: lambda epoch: [[0]], task.training),
-            evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
+            validation=SimpleNamespace(
+                evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
+            ),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([seen], pytest.fail),
         ).fit()

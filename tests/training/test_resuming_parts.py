@@ -1,6 +1,7 @@
 """Every built-in part is resumed exactly: in the middle of an epoch, with accumulation and dropout."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from tests import batches
@@ -63,7 +64,9 @@ def assert_exact(registry, tmp_path):
                 lambda _: lambda epoch: [[(index + epoch) % len(batches)] for index in range(len(batches))],
                 task.training,
             ),
-            evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0),
+            validation=SimpleNamespace(
+                evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
+            ),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([], pytest.fail),
         )

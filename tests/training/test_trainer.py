@@ -1,6 +1,7 @@
 """The training loop: what an update is made of, and what decides about its end."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,7 +70,7 @@ def trainer(registry, tiny_task, tmp_path):
                 lambda _: order or (lambda epoch: [[index] for index in range(len(batches))]),
                 task.training,
             ),
-            evaluate=evaluate,
+            validation=SimpleNamespace(evaluate=evaluate),
             monitor=Monitor(monitor, higher_is_better=higher),
             hooks=HookManager([seen], pytest.fail),
         )
@@ -256,7 +257,7 @@ def test_of_equal_values_that_with_the_lower_loss_is_the_best():
 def test_ties_are_broken_as_training_goes_on(trainer):
     made = trainer("training.evaluate_every=1", steps=4, monitor="exact_match", higher=True)
     losses = iter([3.0, 1.0, 2.0, 1.0])
-    made.evaluate = lambda step: Evaluation(
+    made.validation.evaluate = lambda step: Evaluation(
         step, next(losses), 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0
     )
     after = []

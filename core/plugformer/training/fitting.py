@@ -19,7 +19,6 @@ from plugformer.interfaces import Model
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
-from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
 from plugformer.training.metrics_log import MetricsLog
@@ -57,30 +56,16 @@ def fit(
     log = MetricsLog()
     observing = [log, *observers, *load_observers(trained.registry.hooks(), notify)] if processes.main else []
     hooks = HookManager(observing, notify, create_hooks(trained.task.training.hooks, trained.registry))
-    settings = trained.task.evaluation
-    validation = Validation(
-        trained.evaluator(processes),
-        data.splits["validation"],
-        limit=settings.limit,
-        samples=settings.samples,
-    )
-    steps, epoch_steps = updates(trained.task.training, data)
-    arguments = trained.registry.arguments
-    run = Run(trained.directory, trained.task, trained.model, steps, epoch_steps, arguments)
-    with processes.raise_everywhere():
-        hooks.ask("model_built", run=run)
-    parallel = parallel_of(trained.model, trained.task.training, trained.registry, notify, processes)
-    trainer = _trainer(trained, data, run, validation, hooks, processes, parallel)
-    directory = RunDirectory(trained.directory)
+    trainer = _trainer(trained, data, hooks, notify, processes)
     seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
-    _restore_checkpoint(trainer, directory, notify, processes)
-    parallel.shard_from_full()
+    _restore_checkpoint(trainer, notify)
+    trainer.parallel.shard_from_full()
     log.resume_from(trainer.progress)
     try:
         hooks.call("run_started", run=trainer.run)
         if trainer.progress.step == 0:
             _advise(trainer, notify)
-            samples = trainer.guard.evaluated(validation.samples)
+            samples = trainer.guard.evaluated(trainer.validation.samples)
             hooks.call("samples_shown", run=trainer.run, samples=samples)
         trainer.fit()
     except BaseException as error:
@@ -91,8 +76,9 @@ def fit(
     for notice in trainer.stream.notices(trainer.progress):
         notify(notice)
     hooks.call("run_ended", run=trainer.run)
-    restore(trained.model, load_tensors(directory.model), directory.model)
-    trained.model.to(parallel.accelerator.device)
+    saved = trainer.directory.model
+    restore(trained.model, load_tensors(saved), saved)
+    trained.model.to(trainer.accelerator.device)
 
 
 def _advise(trainer: Trainer, notify: Callable[[str], None]) -> None:
@@ -105,10 +91,9 @@ def _advise(trainer: Trainer, notify: Callable[[str], None]) -> None:
         )
 
 
-def _restore_checkpoint(
-    trainer: Trainer, directory: RunDirectory, notify: Callable[[str], None], processes: Processes
-) -> None:
+def _restore_checkpoint(trainer: Trainer, notify: Callable[[str], None]) -> None:
     """Restores the last checkpoint, if there is one, and removes what a killed process left behind."""
+    directory, processes = trainer.directory, trainer.processes
     processes.on_main(directory.remove_leftovers)
     resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
     step = trainer.progress.step
@@ -142,15 +127,20 @@ def parallel_of(
 def _trainer(
     trained: TrainedModel,
     data: PreparedData,
-    run: Run,
-    validation: Validation,
     hooks: HookManager,
+    notify: Callable[[str], None],
     processes: Processes,
-    parallel: Parallel,
 ) -> Trainer:
-    registry, settings = trained.registry, trained.task.training
-    watched = settings.monitor
+    """Returns the trainer; hooks have been asked before processes distribute the model."""
+    task, registry = trained.task, trained.registry
+    settings = task.training
+    steps, epoch_steps = updates(settings, data)
+    run = Run(trained.directory, task, trained.model, steps, epoch_steps, registry.arguments)
+    with processes.raise_everywhere():
+        hooks.ask("model_built", run=run)
+    parallel = parallel_of(trained.model, settings, registry, notify, processes)
     optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
+    evaluator, watched = trained.evaluator(processes), settings.monitor
     return Trainer(
         run=run,
         parallel=parallel,
@@ -161,10 +151,13 @@ def _trainer(
         ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         stream=_stream(settings, data, processes),
-        evaluate=validation.evaluate,
-        monitor=Monitor(
-            watched, watched != "loss" and validation.evaluator.metrics[watched].higher_is_better
+        validation=Validation(
+            evaluator,
+            data.splits["validation"],
+            limit=task.evaluation.limit,
+            samples=task.evaluation.samples,
         ),
+        monitor=Monitor(watched, watched != "loss" and evaluator.metrics[watched].higher_is_better),
         hooks=hooks,
         processes=processes,
     )

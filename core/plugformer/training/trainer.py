@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes, ReportedByMainProcess
 from plugformer.errors import InterruptedRunError, RegistryError
+from plugformer.evaluation.validation import Validation
 from plugformer.generators import generator_states
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, Update
@@ -63,7 +64,7 @@ class Trainer:
             checkpoint where one is resumed.
         schedule: Moves the learning rate.
         stream: Yields the training batches.
-        evaluate: Evaluates the model on the validation split after so many updates.
+        validation: Evaluates the model on the validation split.
         monitor: Decides the best evaluation.
         hooks: Observers, and the components that take part.
         processes: Those that train together; each has a part of every update's batches.
@@ -74,7 +75,7 @@ class Trainer:
     state: TrainingState
     schedule: Schedule
     stream: BatchStream
-    evaluate: Callable[[int], Evaluation]
+    validation: Validation
     monitor: Monitor
     hooks: HookManager
     processes: Processes = SINGLE_PROCESS
@@ -235,7 +236,7 @@ class Trainer:
 
     def _evaluate(self) -> None:
         with self._evaluated_parameters():
-            evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
+            evaluation = self._measured()
             improved = self.monitor.improves(evaluation, self.progress)
             value = self.monitor.value(evaluation)
             if improved:
@@ -248,6 +249,9 @@ class Trainer:
         evaluation = replace(evaluation, best=improved, final=self.has_ended)
         self._tell("evaluation_ended", complete=True, evaluation=evaluation)
         self._save_checkpoint()
+
+    def _measured(self) -> Evaluation:
+        return self.guard.evaluated(lambda: self.validation.evaluate(self.progress.step))
 
     @contextmanager
     def _evaluated_parameters(self) -> Iterator[None]:
@@ -278,7 +282,7 @@ class Trainer:
             tensors = mean_tensors(chosen)
             restore(self.state.model, tensors, self.directory.averaging_checkpoints)
             self.parallel.shard_from_full()
-            evaluation = self.guard.evaluated(lambda: self.evaluate(self.progress.step))
+            evaluation = self._measured()
             self.processes.on_main(lambda: save_tensors(tensors, self.directory.model))
             self._tell(
                 "average_evaluated",
