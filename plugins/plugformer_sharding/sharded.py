@@ -154,12 +154,16 @@ def _changed(value: Any, change: Callable[[object, object], object], name: objec
 
 def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
     """Returns an optimizer's state with parts of those tensors that are as large as their parameters."""
-    state = dict(saved["state"])
-    for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True):
-        for index, parameter in zip(group["params"], own["params"], strict=True):
-            if index in state:
-                state[index] = _changed(state[index], lambda _, value, like=parameter: _part(value, like))
-    return saved | {"state": state}
+    parameters = {
+        index: parameter
+        for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
+        for index, parameter in zip(group["params"], own["params"], strict=True)
+    }
+
+    def parts(index: int) -> Any:
+        return _changed(saved["state"][index], lambda _, value: _part(value, parameters[index]))
+
+    return saved | {"state": {index: parts(index) for index in saved["state"]}}
 
 
 def _part(value: Any, parameter: Tensor) -> Any:
