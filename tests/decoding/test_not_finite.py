@@ -22,21 +22,22 @@ VOCABULARY = 12  # of tiny models
 searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 
 
-def session(model, limit=5):
+def session(model, limit=5, *, exact=False):
     batch = pairs([[4, 5], [6, 7], [8, 9]])
-    lengths = LengthRange(limit, on_source=False, exact=False, limit=limit)
+    lengths = LengthRange(limit, on_source=False, exact=exact, limit=limit)
     constraint = Constraint(TokenAutomaton.free(VOCABULARY, limit), lengths)
     return CachedSession(model.eval(), batch, constraint, [10, 11, 12])
 
 
 @searches
+@pytest.mark.parametrize("exact", [False, True])  # so that no output may end yet
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
-def test_the_input_is_named(tiny_model, registry, search, value):
+def test_the_input_is_named(tiny_model, registry, search, value, exact):
     model = tiny_model("model.embeddings.shared=false")
     with torch.inference_mode():
         model.encoder.embedding.weight[6] = value
         with pytest.raises(NotFiniteError, match=r"not finite for input 12 \(counted from 1\)"):
-            registry.create(Kind.DECODING, search).search(session(model))
+            registry.create(Kind.DECODING, search).search(session(model, exact=exact))
 
 
 @searches

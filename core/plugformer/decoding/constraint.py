@@ -224,12 +224,15 @@ class Progress:
         self._least, self._most = (torch.where(gap > 0, lengths[nearest], bound) for bound in (least, most))
 
     def mask(self, log_probabilities: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
-        """Returns minus infinity for tokens that may not follow, and the others' values as they are."""
+        """Returns minus infinity for tokens that may not follow, and the others' values as they are.
+
+        What is not a number stays so: no search may take it for a token that is not allowed.
+        """
         # A class at a time: what is computed for each row and token is one addition.
         penalties = torch.where(self._allowed, 0.0, -torch.inf)
         masked = log_probabilities + penalties.index_select(1, self._automaton.classes)
         may_end = self._automaton.accepting[self._states] & (self._least <= 0)
-        masked[:, END] = log_probabilities[:, END].masked_fill(~may_end, -torch.inf)
+        masked[:, END] = log_probabilities[:, END] + torch.where(may_end, 0.0, -torch.inf)
         return masked
 
     @property
