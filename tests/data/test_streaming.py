@@ -5,7 +5,7 @@ import json
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -21,7 +21,7 @@ from plugformer.data.blocks import BlockReader, Place
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import files_version
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.errors import ConfigurationError, DataError, RunError
+from plugformer.errors import ConfigurationError, DataError, RegistryError, RunError
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
 
@@ -287,6 +287,39 @@ def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_pa
     data = prepare(task, REGISTRY)
     with pytest.raises(DataError, match=r"train0.de:41: its input has 6 tokens, the limit is 5 \(1 of 9 "):
         a_pass(data, reader(data, task))
+
+
+def streaming(data: PreparedData, *rows: dict[str, Any]) -> PreparedData:
+    """The same data, with other rows to stream, as a plugin gives them that declares no types."""
+    assert data.streamed is not None
+    stream = datasets.IterableDataset.from_generator(lambda: iter(rows))
+    return replace(data, streamed=replace(data.streamed, stream=stream))
+
+
+def test_a_row_with_a_fault_may_have_nothing_else(make: Any, reader: Any) -> None:
+    task, made = make(20)
+    (source, target), *_ = made
+    stream = reader(
+        streaming(prepare(task, REGISTRY), {"fault": "line 1"}, {"source": source, "target": target}), task
+    )
+    assert stream.next().rows == [0]
+    assert stream.place.count.faults == ["line 1"]
+
+
+def test_a_row_without_a_column(make: Any, reader: Any) -> None:
+    task, made = make(20)
+    stream = reader(streaming(prepare(task, REGISTRY), {"source": made[0][0]}), task)
+    with pytest.raises(RegistryError, match="split 'train' without the column 'target', only"):
+        stream.next()
+
+
+def test_an_example_without_a_place_is_named_by_its_text(make: Any, reader: Any) -> None:
+    task, made = make(20, data={"length": {"max": 1, "over": "refuse"}})
+    prepared = prepare(make(20)[0], REGISTRY)
+    data = streaming(prepared, {"number": 1, "source": "a x", "target": made[0][1]})
+    assert data.streamed is not None
+    with pytest.raises(DataError, match="train, an example that begins with 'a x': its input has 2 tokens"):
+        reader(replace(data, streamed=replace(data.streamed, task=task)), task).next()
 
 
 def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> None:

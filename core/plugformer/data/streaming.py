@@ -15,7 +15,7 @@ from plugformer.data.length import ReadCount, Row, limited
 from plugformer.data.splitting import refuse_other_classes
 from plugformer.data.vocabularies import Vocabularies, with_numbers
 from plugformer.errors import DataError, RegistryError
-from plugformer.interfaces import Architecture, Column
+from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data
 
 
@@ -102,15 +102,15 @@ class StreamedExamples:
 
         Raises:
             DataError: An example is too long and the task refuses it.
+            RegistryError: A row has not all columns.
         """
         features = Features(_features(self.stream, self.vocabularies.task_type.columns))
-        data = Dataset.from_dict({name: [row[name] for row in rows] for name in features}, features)
+        examples = [_values(row, features, "train", self.task.data.name) for row in rows]
+        data = Dataset.from_list(examples, features)
 
         def place(row: int) -> str:
-            said = rows[row]
-            return str(
-                said.get("place") or f"train, an example that begins with {next(iter(said.values()))[:40]!r}"
-            )
+            beginning = as_text(next(iter(examples[row].values())))[:40]
+            return str(rows[row].get("place") or f"train, an example that begins with {beginning!r}")
 
         table = with_numbers(data.data.table, features, self.vocabularies, place)
         split, limit = limited(Dataset(table), self.task, self.vocabularies, self.architecture, place)
@@ -118,12 +118,16 @@ class StreamedExamples:
         return split
 
     def hash(self, rows: list[Row]) -> str:
-        """Returns a hash of what rows say, by which other rows at the same place are noticed."""
+        """Returns a hash of what rows say, by which other rows at the same place are noticed.
+
+        Args:
+            rows: Of those with a fault, there may be nothing but that.
+        """
         digest = blake2b(digest_size=16)
         for row in rows:
             for column in self.vocabularies.task_type.columns:
                 if not column.optional:
-                    digest.update(f"{row[column.name]}\0".encode("utf-8", "surrogatepass"))
+                    digest.update(f"{row.get(column.name)}\0".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
 
@@ -135,21 +139,25 @@ def _on_disk(
     source: str,
     count: ReadCount,
 ) -> Dataset:
-    features = _features(stream, columns)
-    try:
-        values = (tuple(row[column] for column in features) for row in count.sound(rows))
-        data = on_disk(values, Features(features))
-    except KeyError as error:
-        raise RegistryError(
-            f"data {source!r} gave an example of split {name!r} without the column {error}; the "
-            f"task needs {[column.name for column in columns if not column.optional]}"
-        ) from error
+    features = Features(_features(stream, columns))
+    examples = (_values(row, features, name, source) for row in count.sound(rows))
+    data = on_disk((tuple(each.values()) for each in examples), features)
     if len(data) == 0:
         faults = "".join(f"\n  {fault}" for fault in count.faults)
         raise DataError(
             f"data {source!r}: split {name!r} has no examples of {count.rows} rows; check its files{faults}"
         )
     return data
+
+
+def _values(row: Row, names: Iterable[str], split: str, source: str) -> Row:
+    """Returns what a row of a data component has in some columns, none of which may be missing."""
+    if missing := [name for name in names if name not in row]:
+        raise RegistryError(
+            f"data {source!r} gave an example of split {split!r} without the column {missing[0]!r}, only "
+            f"{sorted(row)}; the task needs {list(names)}"
+        )
+    return {name: row[name] for name in names}
 
 
 def _features(stream: IterableDataset, columns: Sequence[Column]) -> dict[str, object]:
