@@ -5,10 +5,13 @@ import pytest
 from plugformer.configuration.task import Length
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
-from plugformer.errors import DataError, LengthError
-from plugformer.interfaces import Tokenizer
+from plugformer.errors import ConfigurationError, DataError, LengthError
+from plugformer.interfaces import Level, Tokenizer
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
+from plugformer_plugins.architecture.encoder_only import EncoderOnly
+from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
+from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.words import Words
 
@@ -19,11 +22,12 @@ def read(tiny_task):
     tokenizer = Characters()
     tokenizer.train(["abcdefghijklmnopqrstuvwxyz "])
 
-    def read(*texts, **length):
-        task = tiny_task("model.max_length=40")
+    def read(*texts, task_type=None, **length):
+        task, task_type = tiny_task("model.max_length=40"), task_type or SequenceToSequence()
         data = task.data.model_copy(update={"length": Length(**length)})
-        vocabularies = Vocabularies(tokenizer, tokenizer, SequenceToSequence())
-        return Inputs.of(texts, vocabularies, task.model_copy(update={"data": data}), EncoderDecoder())
+        vocabularies = Vocabularies(tokenizer, tokenizer, task_type)
+        architecture = EncoderOnly() if task_type.level is Level.TOKEN else EncoderDecoder()
+        return Inputs.of(texts, vocabularies, task.model_copy(update={"data": data}), architecture)
 
     return read
 
@@ -54,6 +58,29 @@ def test_what_is_no_unicode_is_told_by_its_byte(read):
     assert isinstance(inputs.faults[1], DataError)
     assert str(inputs.faults[1]).startswith("'b?d' is not UTF-8: byte 0xe4 at character 2")
     assert str(inputs.faults[2]).startswith("'?' is not UTF-8: '\\ud800' at character 1")
+    assert inputs.answerable == [0]
+
+
+class ShortTexts(Tagging):
+    """Tags the words of texts that have more than one."""
+
+    def question(self, text):
+        if " " not in text:
+            raise ConfigurationError(f"{text!r} is one word")
+        return super().question(text)
+
+
+def test_a_question_of_words_that_the_type_refuses_beside_others(read):
+    inputs = read("a b", "ab", "c d e", task_type=ShortTexts())
+    assert {row: str(fault) for row, fault in inputs.faults.items()} == {1: "'ab' is one word"}
+    assert inputs.split.lengths[[0, 2]].tolist() == [[6], [8]]
+
+
+def test_a_text_that_is_no_unicode_is_not_asked_for_its_parts(read):
+    pair = Classification(inputs=["text", "other"])
+    inputs = read("a\tb", b"b\xe4d\tc".decode(errors="surrogateescape"), "ab", task_type=pair)
+    assert "byte 0xe4 at character 2" in str(inputs.faults[1])
+    assert "has 1 of 2 texts" in str(inputs.faults[2])
     assert inputs.answerable == [0]
 
 

@@ -69,16 +69,18 @@ class Inputs:
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):
-            if fault := _not_unicode(text):
-                faults[row] = fault
             try:
-                questions.append(task_type.question("" if fault else text))
+                _require_unicode(text)
+                questions.append(task_type.question(text))
             except PlugformerError as error:
                 faults[row] = error
                 questions.append({})
-        names = next((list(question) for question in questions if question), [])
-        columns = {name: [question.get(name, "") for question in questions] for name in names}
-        encoded = encode(columns, vocabularies) if names else {}
+        sound = next(filter(None, questions), {})
+        columns = {  # what cannot be asked stands there as an empty text, or an empty list
+            name: [question.get(name, type(value)()) for question in questions]
+            for name, value in sound.items()
+        }
+        encoded = encode(columns, vocabularies) if columns else {}
         room = architecture.limits(task.model.max_length, task_type.level)
         data = Dataset(pa.table({**columns, **encoded}))
         tokens = {name: column.lengths for name, column in token_columns(data, {}).items()}
@@ -136,8 +138,8 @@ def _strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _not_unicode(text: str) -> DataError | None:
-    """Returns the fault of a text with surrogates, which Python puts where bytes were not UTF-8."""
+def _require_unicode(text: str) -> None:
+    """Raises DataError for a text with surrogates, which Python puts where bytes were not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -145,11 +147,10 @@ def _not_unicode(text: str) -> DataError | None:
         byte = ord(found) - 0xDC00
         shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(found)
         beginning = text[:40].encode(errors="replace").decode()
-        return DataError(
+        raise DataError(
             f"{beginning!r} is not UTF-8: {shown} at character {error.start + 1}; convert it, for example "
             "with `iconv -f latin1 -t utf-8`"
-        )
-    return None
+        ) from None
 
 
 def _too_long(text: str, tokens: int, limit: int) -> LengthError:
