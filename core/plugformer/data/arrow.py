@@ -99,7 +99,7 @@ class Texts(Iterable[str]):
 
     def __iter__(self) -> Iterator[str]:
         for column in self._columns:
-            for table in self._data.select_columns(column).with_format("arrow").iter(1000):
+            for table in self._data.select_columns(column).with_format("arrow").iter(ROWS):
                 for value in table.column(column).to_pylist():
                     yield value if isinstance(value, str) else " ".join(value)
 

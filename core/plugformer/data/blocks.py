@@ -17,11 +17,12 @@ from pydantic import ConfigDict
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import Natural, ReadCount
+from plugformer.data.order import Rows
 from plugformer.data.streaming import StreamedExamples
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces.batch import Batch
 
-Order = Callable[[Int[ndarray, "examples sides"]], Callable[[int], list[list[int]]]]
+Order = Callable[[Int[ndarray, "examples sides"]], Callable[[int], list[Rows]]]
 """From the lengths of some examples and the number of their epoch to batches of them."""
 
 
@@ -93,7 +94,7 @@ class BlockReader:
         self._background = background
         self._blocks = _blocks(examples, number, count, place)
         self._examples: EncodedSplit
-        self._batches: list[list[int]] = []
+        self._batches: list[Rows] = []
         if place.content:
             self._return()
         self._next = background.submit(next, self._blocks)
@@ -157,7 +158,8 @@ def _blocks(examples: StreamedExamples, number: int, count: int, place: Place) -
         remaining = iter(stream)
         while rows := list(islice(remaining, examples.buffer)):
             here, sound = start, list(read.sound(rows))
-            found = examples.encode(sound, read) if sound else None
+            found, counted = examples.encode(sound) if sound else (None, ReadCount())
+            read += counted
             used = 0 if found is None else len(found)
             reader = stream.state_dict()
             start = replace(here, reader=reader, block=here.block + 1, first=here.first + used)

@@ -8,13 +8,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from plugformer.errors import DataError
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-
 
 SAMPLES, SAMPLE = 32, 2**18
 """Samples of a file that is too large to be read for its version, and the bytes of each."""
@@ -115,12 +110,4 @@ def files_version(files: Iterable[Path], *, sampled: bool = False) -> str:
             for number in range(SAMPLES):
                 stream.seek(max(size - SAMPLE, 0) * number // (SAMPLES - 1))
                 digest.update(stream.read(SAMPLE))
-    return digest.hexdigest()
-
-
-def content_hash(data: "Dataset") -> str:
-    """Returns a SHA-256 over all rows; independent of how the file or the memory is laid out."""
-    digest = hashlib.sha256(json.dumps(data.column_names).encode())
-    for batch in data.with_format("arrow").iter(10_000):
-        digest.update(json.dumps(batch.to_pydict(), ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

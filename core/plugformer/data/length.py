@@ -50,10 +50,10 @@ class ReadCount:
     longest: Natural = 0
 
     def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yields the rows that have no fault, and counts all."""
+        """Yields the rows that have no fault, and counts the others."""
         for row in rows:
-            self.rows += 1
             if fault := row.get("fault"):
+                self.rows += 1
                 self.leave_out(fault)
             else:
                 yield row
@@ -62,12 +62,6 @@ class ReadCount:
         """Counts rows that have a fault."""
         self.bad += rows
         self.faults = [*self.faults, fault][:SHOWN]
-
-    def limited(self, limited: "ReadCount") -> None:
-        """Counts what the length limit did to some of them."""
-        self.dropped += limited.dropped
-        self.truncated += limited.truncated
-        self.longest = max(self.longest, limited.longest)
 
     def __add__(self, other: "ReadCount") -> "ReadCount":
         return ReadCount(

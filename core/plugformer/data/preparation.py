@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import datasets
 from datasets import Dataset, DatasetDict, IterableDataset
 
-from plugformer.configuration.task import Streaming, Task
+from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
@@ -76,11 +76,11 @@ def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = 
     streaming = task.data.streaming
     with quiet():
         version = partial(data_version, data, task.data, registry)
-        streams = {} if streaming is None else open_streams(data, columns)
         if streaming is None:
             read = partial(_read, data, columns, task)
         else:
-            read = partial(_read_streams, streams, columns, task)
+            streams = open_streams(data, columns)
+            read = partial(_read_streams, streams, columns, task.data.name, streaming.tokenizer_examples)
         entry, learned, notices = _entry(task, registry, vocabularies, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
@@ -149,12 +149,12 @@ def _learned(vocabularies: Vocabularies) -> dict[str, str]:
         return fingerprints(vocabularies, Path(folder))
 
 
-def _read_streams(streams: Mapping[str, IterableDataset], columns: Sequence[Column], task: Task) -> _Texts:
+def _read_streams(
+    streams: Mapping[str, IterableDataset], columns: Sequence[Column], source: str, count: int
+) -> _Texts:
     """Returns all that is not streamed of a task's examples, and the first ones of those that are."""
-    streaming = task.data.streaming or Streaming()
-    splits, notices = stored(streams, columns, task.data.name)
-    first = partial(first_examples, streams["train"], streaming.tokenizer_examples, columns, task.data.name)
-    return splits, first, notices
+    splits, notices = stored(streams, columns, source)
+    return splits, partial(first_examples, streams["train"], count, columns, source), notices
 
 
 def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:

@@ -24,7 +24,7 @@ from plugformer.cache import cache_folder, scratch_folder
 from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.creation import create_task_type
 from plugformer.data.arrow import PLACE
-from plugformer.data.files import content_hash, files_version, fingerprint
+from plugformer.data.files import files_version, fingerprint
 from plugformer.data.vocabularies import Vocabularies, encode_to_file, has_one, save_tokenizers
 from plugformer.errors import DataError
 from plugformer.interfaces.data import Data
@@ -116,7 +116,7 @@ class PreparedEntry:
         folder.mkdir()
         learned = fingerprints(vocabularies, folder)
         hashes = {
-            name: content_hash(
+            name: _content_hash(
                 encode_to_file(folder / f"{number}.arrow", data, vocabularies, partial(_place_in, name))
             )
             for number, (name, data) in enumerate(examples.items())
@@ -157,6 +157,14 @@ def fingerprints(vocabularies: Vocabularies, folder: Path) -> dict[str, str]:
     """Writes what tokenizers have learned into a folder; returns hashes of that and of the type's."""
     own = {} if vocabularies.learned is None else {"task_type": fingerprint(json.dumps(vocabularies.learned))}
     return save_tokenizers(vocabularies.tokenizers, folder) | own
+
+
+def _content_hash(data: Dataset) -> str:
+    """Returns a SHA-256 over all rows; independent of how the file or the memory is laid out."""
+    digest = hashlib.sha256(json.dumps(data.column_names).encode())
+    for batch in data.with_format("arrow").iter(10_000):
+        digest.update(json.dumps(batch.to_pydict(), ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 def _place_in(split: str, row: int) -> str:

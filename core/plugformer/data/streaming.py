@@ -93,12 +93,11 @@ class StreamedExamples:
             return self.stream.shard(count, number)
         return split_dataset_by_node(self.stream, number, count)
 
-    def encode(self, rows: list[Row], count: ReadCount) -> EncodedSplit:
-        """Returns sound rows as examples, without those that are dropped for their length.
+    def encode(self, rows: list[Row]) -> tuple[EncodedSplit, ReadCount]:
+        """Returns sound rows as examples, without those that are dropped for their length, and a count.
 
         Args:
             rows: At least one.
-            count: Counts what the length limit does.
 
         Raises:
             DataError: An example is too long and the task refuses it.
@@ -113,9 +112,7 @@ class StreamedExamples:
             return str(rows[row].get("place") or f"train, an example that begins with {beginning!r}")
 
         table = with_numbers(data.data.table, features, self.vocabularies, place)
-        split, limit = limited(Dataset(table), self.task, self.vocabularies, self.architecture, place)
-        count.limited(limit)
-        return split
+        return limited(Dataset(table), self.task, self.vocabularies, self.architecture, place)
 
     def hash(self, rows: list[Row]) -> str:
         """Returns a hash of what rows say, by which other rows at the same place are noticed.
@@ -142,6 +139,7 @@ def _on_disk(
     features = Features(_features(stream, columns))
     examples = (_values(row, features, name, source) for row in count.sound(rows))
     data = on_disk((tuple(each.values()) for each in examples), features)
+    count.rows += len(data)
     if len(data) == 0:
         faults = "".join(f"\n  {fault}" for fault in count.faults)
         raise DataError(

@@ -70,9 +70,7 @@ class Model(nn.Module, ABC):
         if objective is not None:
             return objective(self, batch)
         modules = list(self.modules())
-        _take_auxiliary_losses(
-            modules
-        )  # what layers have left that were computed again, or in evaluation mode
+        _take_auxiliary_losses(modules)  # those of layers computed again, or in evaluation mode
         total, targets = self.head.loss(self.hidden(batch), *self.targets(batch))
         return Loss(total, targets, sum(_take_auxiliary_losses(modules), total.new_zeros(())))
 

@@ -1,4 +1,4 @@
-"""Looking at what the modules of a model put out, in the order of computation, when something fails."""
+"""Looking at what the modules of a model put out, in the order of computation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
