@@ -32,7 +32,7 @@ from plugformer.interfaces import (
 )
 from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
 from plugformer_testing.probes import gradients
-from plugformer_testing.small_models import MAX_LENGTH, READINGS, Reading, ragged, rows_of, small_model, taken
+from plugformer_testing.small_models import MAX_LENGTH, READINGS, Reading, ragged, small_model, taken
 from plugformer_testing.subject import Subject
 
 CONTINUED = tuple(reading for reading in READINGS if reading.level is Level.NEXT_TOKEN)
@@ -291,7 +291,8 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
         return
     trial, model, asked = asking
     rows = trial.states_by_row(trial.batch())
-    outputs = torch.tensor(rows_of(trial.encoded.output))
+    assert trial.encoded.output is not None  # noqa: S101 (what is continued has outputs)
+    outputs = torch.tensor(trial.encoded.output.rows())
     with torch.no_grad():
         past, last = model.begin(asked)
         first = torch.stack([states[0] for states in rows])
@@ -387,8 +388,9 @@ def _require_padded(name: str, tokens: Tokens, examples: int, side: Side) -> Non
 def _expected(encoded: Encoded) -> list[list[int]]:
     """Returns the targets of each example, token by token."""
     if isinstance(encoded.targets, Ragged):
-        return [[target for target in row if target != IGNORED] for row in rows_of(encoded.targets)]
-    return [[*row, *[END] * encoded.complete] for row in rows_of(encoded.output)]
+        return [[target for target in row if target != IGNORED] for row in encoded.targets.rows()]
+    outputs = [] if encoded.output is None else encoded.output.rows()
+    return [[*row, *[END] * encoded.complete] for row in outputs]
 
 
 def _with_other_token(encoded: Encoded, part: str, place: int) -> Encoded:

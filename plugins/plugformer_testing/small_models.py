@@ -114,20 +114,13 @@ def ragged(lengths: Sequence[int], seed: int) -> Ragged:
     return Ragged(draw.integers(4, VOCABULARY, sum(lengths)), np.array(lengths, dtype=np.int64))
 
 
-def rows_of(sequences: Ragged | None) -> list[list[int]]:
-    """Returns the sequences one by one; none if there are none."""
-    if sequences is None:
-        return []
-    return [row.tolist() for row in np.split(sequences.values, np.cumsum(sequences.lengths)[:-1])]
-
-
 def taken(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     """Returns some examples, in the order asked for."""
 
     def chosen(part: Ragged | ndarray | None) -> Any:
         if not isinstance(part, Ragged):
             return part if part is None else part[list(rows)]
-        sequences = rows_of(part)
+        sequences = part.rows()
         return Ragged.of([sequences[row] for row in rows])
 
     parts = ("input", "output", "targets", "start")

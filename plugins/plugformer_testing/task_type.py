@@ -21,7 +21,7 @@ from plugformer.interfaces import (
 )
 from plugformer_testing.check import check, fail, is_list_of_text, require, require_finite
 from plugformer_testing.probes import gradients
-from plugformer_testing.small_models import rows_of, taken
+from plugformer_testing.small_models import taken
 from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
 
@@ -341,5 +341,5 @@ def _values(encoded: Encoded) -> dict[str, list[Any]]:
     for part in ("input", "output", "targets", "start"):
         values = getattr(encoded, part)
         if values is not None:
-            found[part] = rows_of(values) if isinstance(values, Ragged) else values.tolist()
+            found[part] = values.rows() if isinstance(values, Ragged) else values.tolist()
     return found

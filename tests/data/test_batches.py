@@ -15,6 +15,11 @@ from plugformer_testing.small_tasks import SmallTask
 ROWS = [[5, 6], [], [7, 8, 9]]
 
 
+@pytest.mark.parametrize("rows", [[[4], [], [5, 6]], [[], []], []])
+def test_sequences_come_one_by_one_as_they_went_in(rows: list[list[int]]) -> None:
+    assert Ragged.of(rows).rows() == rows
+
+
 def test_end_follows_every_sequence() -> None:
     tokens = pad(Ragged.of(ROWS))
     assert tokens.ids.tolist() == [

@@ -105,7 +105,7 @@ class SubwordSampling:
             name: Ragged.of(
                 [
                     old if new is None else new[name]
-                    for new, old in zip(drawn, _rows(getattr(encoded, name)), strict=True)
+                    for new, old in zip(drawn, getattr(encoded, name).rows(), strict=True)
                 ]
             )
             for name in ("input", "output", "targets")
@@ -127,10 +127,6 @@ class SubwordSampling:
         fits = all(lengths[name] <= limit for name, limit in sides.items())
         together = len(lengths) < 2 or sum(lengths.values()) <= self._limits.together
         return rows if fits and together else None
-
-
-def _rows(ragged: Ragged) -> list[list[int]]:
-    return [row.tolist() for row in np.split(ragged.values, np.cumsum(ragged.lengths)[:-1])]
 
 
 def create_tokenizers(blocks: Blocks, columns: Sequence[Column], registry: Registry) -> Tokenizers:

@@ -142,6 +142,11 @@ class Ragged:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         return cls(np.array([number for row in rows for number in row], dtype=np.int64), lengths)
 
+    def rows(self) -> list[list[int]]:
+        """Returns the sequences one by one, as `of` takes them."""
+        ends = np.cumsum(self.lengths)
+        return [row.tolist() for row in np.split(self.values, ends)[:-1]]
+
 
 @dataclass(frozen=True)
 class Encoded:

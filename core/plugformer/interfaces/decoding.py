@@ -1,4 +1,4 @@
-"""Decoding: how a sequence-to-sequence model's probabilities become output sequences."""
+"""Decoding: how a model's probabilities of the next token become output sequences."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class Hypothesis:
 class Session(ABC):
     """A batch of sentences being decoded: the model, what it keeps of the past, and the rows still alive.
 
-    The encoder has run once. A row is one unfinished sequence; at the start there is one for each sentence.
-    Constraints and length limits are applied to the log-probabilities here, so that they hold for every
-    decoding component: a row that has reached its limit can only end.
+    What is given has been read once. A row is one unfinished sequence; at the start there is one for each
+    sentence. Constraints and length limits are applied to the log-probabilities here, so that they hold for
+    every decoding component: a row that has reached its limit can only end.
     """
 
     @property

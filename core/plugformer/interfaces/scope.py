@@ -94,7 +94,7 @@ class Scope:
     @cached_property
     def unmasked(self) -> bool:
         """Whether every query may see every key: no padding, and nothing lies in a query's future."""
-        nothing_ahead = not self.causal or (self.query.length == 1 and self.key.length >= 1)
+        nothing_ahead = not self.causal or self.query.length == 1
         return self.key.padding is Padding.NONE and nothing_ahead
 
     @cached_property

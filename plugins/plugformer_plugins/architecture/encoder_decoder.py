@@ -45,8 +45,7 @@ class EncoderDecoder(Architecture):
         assert encoded.input is not None  # noqa: S101 (refused for task types without)
         source = pad(encoded.input, side=side, length=length)
         if level is Level.SEQUENCE:
-            count = len(encoded)
-            begin = pad(Ragged(np.zeros(0, np.int64), np.zeros(count, np.int64)), begin=True, end=False)
+            begin = pad(Ragged.of([[]] * len(encoded)), begin=True, end=False)
             return Batch(source, begin, example_targets(encoded.targets))
         output = encoded.output
         return Batch(
