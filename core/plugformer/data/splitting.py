@@ -1,4 +1,4 @@
-"""Taking validation and test examples out of the training examples, as `data.split` says."""
+"""Taking validation and test examples out of the training examples, and the classes that splits share."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ from plugformer.interfaces import Column
 def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Column]) -> DatasetDict:
     """Returns the splits of a task: train, validation and tests.
 
-    By group, rows with the same source (or text) stay on one side, and a held-out source becomes one example
-    with all its targets as joint references.
+    By group, rows with the same source (or text) stay on one side; a held-out source becomes one example
+    with all its targets as joint references, where the columns are a source, a target and references.
 
     Args:
         examples: What the data component gave.
@@ -60,7 +60,7 @@ def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> 
         name: train.select(np.flatnonzero(np.isin(groups, chosen)))
         for name, chosen in _cut(order, wanted).items()
     }
-    if by_group and any(column.holds == "texts" for column in columns):
+    if by_group and [column.holds for column in columns] == ["text", "text", "texts"]:
         parts.update({name: _join(parts[name], columns) for name in wanted})
     return parts
 
