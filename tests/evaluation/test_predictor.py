@@ -1,6 +1,7 @@
 """Answers: in the order of the examples, whatever the batches; the model as it was before."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, LengthError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Reader
-from plugformer.evaluation.validation import Validation
-from plugformer.interfaces import Batch, evaluating
+from plugformer.evaluation.validation import Validation, unscored
+from plugformer.interfaces import Batch, SourceMetric, evaluating
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer_plugins.metric.exact_match import ExactMatch
@@ -238,3 +239,20 @@ def test_validation_decodes_what_is_measured_or_shown_evenly_spread(
     outputs = [prediction.output for prediction in predictor().predict(split, shown)]
     assert [sample.output for sample in evaluation.samples] == outputs
     assert validation.samples() == evaluation.samples
+
+
+class Picky(SourceMetric):
+    """Refuses a source and its right answer."""
+
+    def statistics(self, sources, predictions, references):
+        raise ConfigurationError(f"{predictions[0]!r} is no answer to {sources[0]!r}")
+
+    def aggregate(self, statistics):
+        return 0.0
+
+
+def test_metrics_that_refuse_right_answers_say_so_before_a_training(run, data):
+    split, installed = data.splits["validation"], SimpleNamespace(create=lambda *_, **__: Picky())
+    ((path, message),) = unscored(run.task, installed, split)
+    assert path == ("evaluation", "metrics", 0)
+    assert message == f"{split.references(0)[0]!r} is no answer to {split.input(0)!r}"

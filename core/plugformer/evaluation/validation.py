@@ -9,7 +9,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.errors import NotFiniteError, PlugformerError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.hooks.specification import Evaluation, Sample
-from plugformer.interfaces import OutputMetric, Prediction, as_text
+from plugformer.interfaces import OutputMetric, Prediction, SourceMetric, as_text
 from plugformer.kinds import Kind
 from plugformer.problems import Key
 from plugformer.registry import Registry
@@ -90,10 +90,13 @@ def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tu
     rows = spread(range(len(split)), ASKED)
     references = [split.references(row) for row in rows]
     answers = [each[0] for each in references]
+    sources = [split.input(row) for row in rows]
     for index, block in enumerate(task.evaluation.metrics):
         metric = registry.create(Kind.METRIC, block.name, **block.options)
-        if isinstance(metric, OutputMetric):
-            try:
+        try:
+            if isinstance(metric, OutputMetric):
                 metric.statistics(answers, references)
-            except PlugformerError as error:
-                yield ("evaluation", "metrics", index), str(error)
+            elif isinstance(metric, SourceMetric):
+                metric.statistics(sources, answers, references)
+        except PlugformerError as error:
+            yield ("evaluation", "metrics", index), str(error)
