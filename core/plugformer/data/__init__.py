@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from plugformer.data.arrow import on_disk
     from plugformer.data.encoding import EncodedSplit
     from plugformer.data.files import check_file, fingerprint, open_bytes, read_lines
-    from plugformer.data.length import ReadCount
     from plugformer.data.preparation import PreparedData, prepare
+    from plugformer.data.read_count import ReadCount
     from plugformer.data.vocabularies import Vocabularies, encode
 
 __all__ = [

@@ -16,8 +16,8 @@ from numpy import ndarray
 from pydantic import ConfigDict
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.length import Natural, ReadCount
 from plugformer.data.order import Rows
+from plugformer.data.read_count import Natural, ReadCount
 from plugformer.data.streaming import StreamedExamples
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces.batch import Batch

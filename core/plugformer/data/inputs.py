@@ -15,8 +15,9 @@ from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
 from plugformer.data.arrow import mapped
 from plugformer.data.encoding import EncodedSplit, token_columns
-from plugformer.data.length import ReadCount, limited
+from plugformer.data.length import limited
 from plugformer.data.preparation import quiet
+from plugformer.data.read_count import ReadCount
 from plugformer.data.splitting import refuse_other_order
 from plugformer.data.vocabularies import Vocabularies, encode, encode_to_file
 from plugformer.errors import ConfigurationError, DataError, LengthError, PlugformerError

@@ -14,8 +14,9 @@ from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
-from plugformer.data.length import ReadCount, limited
+from plugformer.data.length import limited
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
+from plugformer.data.read_count import ReadCount
 from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.data.vocabularies import (

@@ -11,7 +11,8 @@ from datasets.distributed import split_dataset_by_node
 from plugformer.configuration.task import Task
 from plugformer.data.arrow import on_disk
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.length import ReadCount, Row, limited
+from plugformer.data.length import limited
+from plugformer.data.read_count import ReadCount, Row
 from plugformer.data.splitting import refuse_other_classes
 from plugformer.data.vocabularies import Vocabularies, with_numbers
 from plugformer.errors import DataError, RegistryError

@@ -8,8 +8,8 @@ from functools import lru_cache
 from plugformer.configuration.task import Training
 from plugformer.data.blocks import BlockReader, Order, Place
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.length import ReadCount
 from plugformer.data.order import Rows
+from plugformer.data.read_count import ReadCount
 from plugformer.data.streaming import StreamedExamples
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
