@@ -291,8 +291,8 @@ def continuing_equals_reading(subject: Subject, reading: Reading) -> None:
         return
     trial, model, asked = asking
     rows = trial.states_by_row(trial.batch())
-    assert trial.encoded.output is not None  # noqa: S101 (what is continued has outputs)
-    outputs = torch.tensor(trial.encoded.output.rows())
+    continuations: Any = trial.encoded.output
+    outputs = torch.tensor(continuations.rows())
     with torch.no_grad():
         past, last = model.begin(asked)
         first = torch.stack([states[0] for states in rows])

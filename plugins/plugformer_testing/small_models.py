@@ -118,10 +118,10 @@ def taken(encoded: Encoded, rows: Sequence[int]) -> Encoded:
     """Returns some examples, in the order asked for."""
 
     def chosen(part: Ragged | ndarray | None) -> Any:
-        if not isinstance(part, Ragged):
-            return part if part is None else part[list(rows)]
-        sequences = part.rows()
-        return Ragged.of([sequences[row] for row in rows])
+        if isinstance(part, Ragged):
+            sequences = part.rows()
+            return Ragged.of([sequences[row] for row in rows])
+        return None if part is None else part[list(rows)]
 
     parts = ("input", "output", "targets", "start")
     return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})

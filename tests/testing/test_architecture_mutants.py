@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from tests.testing.mutants import mutant_tests
 
@@ -125,8 +124,7 @@ class LeavesOutTheBeginning(EncoderDecoder):
     """Cuts the first token off inputs."""
 
     def arrange(self, encoded, level, *, side="right", length=None):
-        rows = np.split(encoded.input.values, np.cumsum(encoded.input.lengths)[:-1])
-        cut = Ragged.of([row[1:].tolist() for row in rows])
+        cut = Ragged.of([row[1:] for row in encoded.input.rows()])
         return super().arrange(replace(encoded, input=cut), level, side=side, length=length)
 
 
