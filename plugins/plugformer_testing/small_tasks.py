@@ -1,6 +1,7 @@
 """Small examples of any task type, and a tokenizer and a model for them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from datasets import ClassLabel, Dataset
 
 from plugformer.data import EncodedSplit, Vocabularies, encode
+from plugformer.errors import RegistryError
 from plugformer.interfaces import (
     Architecture,
     Column,
@@ -20,8 +22,8 @@ from plugformer.interfaces import (
     Tokenizer,
     evaluating,
 )
-from plugformer.model import reads
-from plugformer.registry import Kind, Registry, State
+from plugformer.model import reads, serves
+from plugformer.registry import Kind, Registry
 from plugformer_testing.check import Violation, fail
 from plugformer_testing.small_models import small_model
 
@@ -141,25 +143,22 @@ class SmallTask:
     def architecture(self) -> Architecture:
         """The first installed architecture that can serve the type."""
         level = self.task_type.level
-        found: Architecture = self._registry.create(
+        name = self._installed(
             Kind.ARCHITECTURE,
-            self._installed(
-                Kind.ARCHITECTURE,
-                lambda each: level in each.levels and reads(self.task_type, each),
-                f"its level is {level!r}, which no installed architecture serves",
-            ),
+            lambda each: level in each.levels and reads(self.task_type, each),
+            f"its level is {level!r}, which no installed architecture serves",
         )
+        found: Architecture = self._registry.create(Kind.ARCHITECTURE, name)
         return found
 
     def model(self) -> Model:
         """Returns a small model with a head for the type's answers, of the same values each time."""
-        level, answer = self.task_type.level, self.task_type.answer_type
         head = self._installed(
             Kind.HEAD,
-            lambda each: level in each.levels and answer in each.answer_types,
-            f"its answers are {answer!r}, which no installed head predicts",
+            lambda each: serves(each, self.task_type),
+            f"its answers are {self.task_type.answer_type!r}, which no installed head predicts",
         )
-        sizes, registry = self.known.sizes, self._registry
+        level, sizes, registry = self.task_type.level, self.known.sizes, self._registry
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
             return small_model(
@@ -169,14 +168,17 @@ class SmallTask:
     def _installed(self, kind: Kind, fits: Callable[[Any], bool], otherwise: str) -> str:
         """Returns the first component of a kind, by name and built-in ones first, that fits.
 
+        Nothing else is imported; what cannot be is passed over.
+
         Raises:
             Violation: None does.
         """
         entries = self._registry.entries(kind)
-        for entry in sorted(entries, key=lambda each: (each.distribution != "plugformer", each.name)):
+        for entry in sorted(entries, key=lambda each: each.distribution != "plugformer"):
             name = f"{entry.distribution}:{entry.name}"
-            if entry.state is not State.QUARANTINED and fits(self._registry.load(kind, name)):
-                return name
+            with suppress(RegistryError):
+                if fits(self._registry.load(kind, name)):
+                    return name
         raise Violation(otherwise)
 
     def answers(self, asked: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:

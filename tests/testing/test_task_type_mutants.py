@@ -14,6 +14,8 @@ from plugformer_plugins.task_type.multi_label import MultiLabel
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
+from plugformer_testing.runner import find_check, outcome
+from plugformer_testing.subject import Subject
 
 
 class TagsAlongNothing(Tagging):
@@ -249,3 +251,11 @@ MUTANTS = [
 
 
 test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.TASK_TYPE)
+
+
+def test_what_others_cannot_import_is_no_fault_of_a_type(registry, tmp_path):
+    manifest = tmp_path / "registry.yaml"
+    manifest.write_text("components: {head: {broken: {class: 'no_such_module:Head'}}}")
+    subject = Subject.of(NobodyPredictsMoods, registry.with_local(manifest))
+    ended = outcome(subject, find_check(Kind.TASK_TYPE, "a_model_learns_from_it"))
+    assert ended.message == "its answers are 'mood', which no installed head predicts"
