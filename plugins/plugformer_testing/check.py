@@ -17,13 +17,7 @@ What it returns is a note for those who read the report.
 
 
 class Violation(Exception):  # noqa: N818 (what it says is that a contract is violated)
-    """A component does not keep its contract; the message names the fault.
-
-    Attributes:
-        traceback: Of what the component raised, if that is the fault.
-    """
-
-    traceback: str = ""
+    """A component does not keep its contract; the message names the fault, the cause is what it raised."""
 
 
 class NotApplicable(Exception):  # noqa: N818

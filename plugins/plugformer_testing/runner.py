@@ -202,7 +202,7 @@ def _tried(subject: Subject, check: Check) -> Outcome:
                 status=Status.FAILED,
                 message=str(fault),
                 case="" if case is None else str(case),
-                traceback=fault.traceback,
+                traceback="".join(traceback.format_exception(fault.__cause__)) if fault.__cause__ else "",
             )
     if len(reasons) == len(check.cases):
         return Outcome(check=check.name, status=Status.SKIPPED, message=reasons[0])
@@ -224,9 +224,7 @@ def _try_on(subject: Subject, check: Check, case: Any) -> str | None:
         raise NotApplicable(f"the component refuses it: {error}") from error
     except BaseException as error:  # whatever a component's code raises, SystemExit included
         place = raised_in(error, subject.component.__module__.partition(".")[0])
-        fault = Violation(f"raised {described(error)}" + (f", in {place}" if place else ""))
-        fault.traceback = "".join(traceback.format_exception(error))
-        raise fault from error
+        raise Violation(f"raised {described(error)}" + (f", in {place}" if place else "")) from error
 
 
 def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
