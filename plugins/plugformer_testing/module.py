@@ -4,31 +4,49 @@ import copy
 import logging
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import config
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.model import draw_own_values, refuse_hidden_values
 from plugformer.registry import Kind
 from plugformer.runs import own_tensors, save_tensors
-from plugformer_testing.check import (
-    NotApplicable,
-    check,
-    fail,
-    require,
-    require_close,
-    require_finite,
-)
-from plugformer_testing.exercise import exercise
-from plugformer_testing.probes import gradients
-from plugformer_testing.subject import PLACES, Subject
+from plugformer_testing import head, position
+from plugformer_testing.attention import Reader
+from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
+from plugformer_testing.layout import PADDED, example
+from plugformer_testing.probes import Turning, gradients
+from plugformer_testing.subject import PLACES, SUBLAYERS, Subject
+from plugformer_testing.tokenwise import sublayers
+
+_LAYOUT = PADDED[2]
+
+_RUN: dict[Kind, Callable[[Subject, Any, Tensor], Tensor]] = {
+    Kind.NORM: lambda _, norm, x: norm(x),
+    Kind.FEED_FORWARD: lambda _, network, x: network(x.flatten(0, 1)),
+    Kind.RESIDUAL: lambda _, residual, x: residual(x, sublayers(SUBLAYERS)),
+    Kind.ATTENTION: lambda subject, attention, x: Reader(
+        attention, subject.place, _LAYOUT.at(Turning())
+    ).read(x),
+    Kind.POSITION: lambda subject, encoding, x: position.everything(
+        encoding, x, subject.model.heads, _LAYOUT
+    ),
+    Kind.HEAD: lambda _, component, x: head.everything(component, x, _LAYOUT.real),
+}
+
+
+def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Runs a component on the same small example each time: a padded batch."""
+    x = example(*_LAYOUT.real.shape, subject.model.width, dtype=dtype)
+    return _RUN[subject.kind](subject, module, x)
 
 
 @check()
