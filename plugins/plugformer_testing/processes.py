@@ -5,7 +5,6 @@ Run as a module, it is that process: it reads which component, and what to do, a
 
 import importlib
 import importlib.util
-import inspect
 import json
 import os
 import pkgutil
@@ -36,13 +35,13 @@ def in_another_process(subject: Subject, file: Path, texts: Sequence[str] = ()) 
         Violation: The component raises something there.
     """
     component = subject.component
-    source = inspect.getsourcefile(component)
+    name = component.__module__
+    source = getattr(sys.modules.get(name), "__file__", None)
     if "<locals>" in component.__qualname__ or source is None:
-        raise NotApplicable(
-            f"{component.__qualname__} is defined inside a function: no other process finds it"
-        )
+        what = f"{component.__qualname__} is defined inside a function or at a prompt"
+        raise NotApplicable(f"{what}: no other process finds it")
     order = {
-        "module": component.__module__,
+        "module": "__script__" if name == "__main__" else name,  # there it is not the program
         "file": source,
         "class": component.__qualname__,
         "options": dict(subject.options),

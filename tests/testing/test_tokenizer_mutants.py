@@ -1,8 +1,11 @@
 """Every check of tokenizers catches a fault that it is there for."""
 
+import subprocess
+import sys
 from copy import copy
 from pathlib import Path
 
+import pytest
 from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
@@ -206,6 +209,29 @@ MUTANTS = [
     (AcceptsAnything, "broken_files_are_refused", r"raises nothing, .* \[smallest case: missing\]"),
     (TrainsOnNothing, "no_text_is_refused", "blank texts raises ValueError"),
 ]
+
+
+SCRIPT = """
+from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_testing.runner import find_check, outcome
+from plugformer_testing.subject import Subject
+
+class Mine(Characters):
+    pass
+
+if __name__ == "__main__":
+    subject = Subject.of(Mine)
+    print(outcome(subject, find_check(subject.kind, "trained_in_another_process_is_the_same")).status)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["mine.py"], "passed"), (["-c", SCRIPT], "skipped")])
+def test_another_process_finds_the_class_of_a_script(tmp_path, arguments, status):
+    """But none that was typed at a prompt."""
+    (tmp_path / "mine.py").write_text(SCRIPT)
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [status], done.stderr
 
 
 test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.TOKENIZER)
