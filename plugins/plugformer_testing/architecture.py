@@ -129,40 +129,42 @@ def every_level_builds(subject: Subject) -> None:
         require_finite(model(trial.batch()).total, f"the loss of a model for {level} is not finite")
 
 
-@check(product(READINGS, _SIDES))
-def sequences_are_padded_as_asked(subject: Subject, case: tuple[Reading, Side]) -> None:
+@check(READINGS)
+def sequences_are_padded_as_asked(subject: Subject, reading: Reading) -> None:
     """Padding stands on the side asked for, is marked as such, and sequences have the least length asked for.
 
     Each example has a row, in order.
     """
-    trial, side = Trial(subject, case[0]), case[1]
-    longest = 0
-    for length in (None, MAX_LENGTH):
-        for name, tokens in _sequences(trial.batch(side=side, length=length)).items():
-            _require_padded(name, tokens, len(case[0]), side)
-            longest = max(longest, tokens.ids.shape[1])
-    require(longest >= MAX_LENGTH, f"of a least length of {MAX_LENGTH} the longest sequence has {longest}")
+    trial = Trial(subject, reading)
+    for side, least in product(_SIDES, (0, MAX_LENGTH)):
+        sequences = _sequences(trial.batch(side=side, length=least or None))
+        for name, tokens in sequences.items():
+            _require_padded(name, tokens, len(reading), side)
+        longest = max((tokens.ids.shape[1] for tokens in sequences.values()), default=0)
+        require(longest >= least, f"of a least length of {least} the longest sequence has {longest}")
 
 
-@check(product(READINGS, _SIDES))
-def targets_are_those_of_the_examples(subject: Subject, case: tuple[Reading, Side]) -> None:
+@check(READINGS)
+def targets_are_those_of_the_examples(subject: Subject, reading: Reading) -> None:
     """Each example's targets are what is to be predicted of it, in order, once, wherever padding stands.
 
     At next-token the tokens of the output, and END behind one that is complete; at token those of the input
     that are not IGNORED; at sequence the example's own.
     """
-    trial = Trial(subject, case[0])
-    batch, encoded = trial.batch(side=case[1]), trial.encoded
-    targets, real = trial.model.targets(batch)
-    if isinstance(encoded.targets, np.ndarray):
-        found, expected = targets.tolist(), encoded.targets.tolist()
-    else:
-        found = [row[marks].tolist() for row, marks in zip(targets, real, strict=True)]
-        expected = _expected(encoded)
-    require(found == expected, f"the targets are {found}, expected {expected}")
-    hidden = trial.model.hidden(batch)
-    what = f"there are hidden states of shape {tuple(hidden.shape)}"
-    require(hidden.shape[:2] == real.shape, f"{what}, and targets ask for {tuple(real.shape)}")
+    trial = Trial(subject, reading)
+    for side in _SIDES:
+        batch = trial.batch(side=side)
+        targets, real = trial.model.targets(batch)
+        if isinstance(trial.encoded.targets, np.ndarray):
+            found, expected = targets.tolist(), trial.encoded.targets.tolist()
+        else:
+            found = [row[marks].tolist() for row, marks in zip(targets, real, strict=True)]
+            expected = _expected(trial.encoded)
+        what = f"with padding on the {side} the targets are {found}"
+        require(found == expected, f"{what}, expected {expected}")
+        hidden = trial.model.hidden(batch)
+        what = f"there are hidden states of shape {tuple(hidden.shape)}"
+        require(hidden.shape[:2] == real.shape, f"{what}, and targets ask for {tuple(real.shape)}")
 
 
 @check(READINGS)

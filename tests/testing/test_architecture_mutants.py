@@ -221,7 +221,11 @@ class CountsEnd(EncoderDecoder):
 MUTANTS = [
     (ServesNothing, "every_level_builds", "it serves no level"),
     (HidesItsStack, "every_level_builds", r"has the stacks \['transformer'\], it declares \['decoder'\]"),
-    (PadsRight, "sequences_are_padded_as_asked", "padding of target is not on the left"),
+    (
+        PadsRight,
+        "sequences_are_padded_as_asked",
+        r"target is not on the left.*smallest case: next-token: inputs",
+    ),
     (ForgetsTheLength, "sequences_are_padded_as_asked", "of a least length of 16 the longest sequence has 6"),
     (SaysNoPadding, "sequences_are_padded_as_asked", "says that its padding is NONE, but it is on the right"),
     (LosesTheFirstTarget, "targets_are_those_of_the_examples", r"the targets are \[\[2\], "),
