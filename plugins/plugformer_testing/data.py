@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
 from plugformer_testing.check import NotApplicable, check, fail, is_list_of_text, require
 from plugformer_testing.processes import in_another_process
@@ -169,7 +169,7 @@ def _loaded(subject: Subject, asked: Columns) -> "DatasetDict":
         try:
             return data.load(asked)
         except (ConfigurationError, DataError) as refusal:
-            return str(refusal)
+            return str(refusal) or described(refusal)
 
     splits = subject.once(asked, load)
     if isinstance(splits, str):

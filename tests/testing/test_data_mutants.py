@@ -129,5 +129,16 @@ MUTANTS = [
 test_is_caught, test_every_check_catches_one = mutant_tests(MUTANTS, Kind.DATA)
 
 
+class RefusesInSilence(Data):
+    def load(self, columns):
+        raise ConfigurationError
+
+
+def test_a_refusal_without_a_message_is_one():
+    outcomes = run(RefusesInSilence).outcomes
+    assert "it serves no type of task: ConfigurationError: no message; " in outcomes[0].message
+    assert outcomes[1].message == "ConfigurationError: no message"
+
+
 def test_sound_data_pass():
     assert run(Pairs).summary() == "7 of 7 checks passed"
