@@ -28,7 +28,7 @@ def write(folder: Path, texts: Files) -> None:
     """Writes files into a new folder.
 
     Raises:
-        ConfigurationError: The folder, or a file of its name, exists.
+        ConfigurationError: The folder, or a file of its name, exists, or the folder cannot be made.
     """
     try:
         folder.mkdir(parents=True)
@@ -37,6 +37,8 @@ def write(folder: Path, texts: Files) -> None:
             f"{folder} exists already, and nothing is overwritten; "
             "choose another name, or another folder with --out"
         ) from None
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be made: {error.strerror}; give another --out") from error
     for path, text in texts.items():
         file = folder / path
         file.parent.mkdir(exist_ok=True)

@@ -200,6 +200,8 @@ def test_a_file_is_in_the_way(tmp_path):
     (tmp_path / "mine").write_text("")
     with pytest.raises(ConfigurationError, match="mine exists already"):
         write(tmp_path / "mine", {"a": ""})
+    with pytest.raises(ConfigurationError, match=r"mine.other cannot be made: Not a directory; give another"):
+        write(tmp_path / "mine" / "other", {"a": ""})
 
 
 SEVERAL = "{name: %s, inputs: [title, hypothesis]}"
