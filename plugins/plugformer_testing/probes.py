@@ -1,12 +1,15 @@
 """Small encodings, observers, norms and sublayers by which the suite looks into components."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, Norm, PositionalEncoding, Positions, Scope, State, Sublayer
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Turning(PositionalEncoding):
@@ -136,6 +139,17 @@ class Function(Sublayer):
     ) -> Float[Tensor, "batch length width"]:
         """Returns `x` and what it computes, added."""
         return x + self(hidden)
+
+
+def perturbed(module: Module, dtype: torch.dtype = torch.float64) -> Module:
+    """Returns a module in evaluation mode, its parameters moved away from their initial values.
+
+    What starts at zero, such as a gate or an output projection, could otherwise hide any fault.
+    """
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    return module.to(dtype).eval()
 
 
 def gradients(module: nn.Module, output: Tensor) -> dict[str, Tensor]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy import ndarray
 
 from plugformer.configuration import Task
 from plugformer.interfaces import IGNORED, Architecture, Encoded, Level, Model, Ragged, Sizes
 from plugformer.model import Builder, initialize
 from plugformer.registry import Kind, Registry
+from plugformer_testing.probes import perturbed
 from plugformer_testing.subject import MODEL, OUTPUTS
 
 VOCABULARY = 13
@@ -50,10 +50,7 @@ def small_model(
     registry = registry or Registry.discover()
     model = architecture.build(Builder(task, architecture, registry), sizes, level)
     initialize(model, 1, registry.create(Kind.INITIALIZATION, task.model.initialization.name))
-    with torch.no_grad():  # away from initial values, such as zeros, which could hide any fault
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.1)
-    return model.double().eval()
+    return perturbed(model)
 
 
 @dataclass(frozen=True)

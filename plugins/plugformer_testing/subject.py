@@ -13,7 +13,7 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, checked_options, interface_of, options_model
 from plugformer_testing.check import fail
-from plugformer_testing.probes import RootMeanSquare, SharedState
+from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed
 
 T = TypeVar("T")
 
@@ -191,15 +191,8 @@ class Subject:
         return self.component(ModelContext(**told), **options)
 
     def perturbed(self, dtype: torch.dtype = torch.float64, **sizes: Any) -> Any:
-        """Constructs a module in evaluation mode whose parameters have moved away from their initial values.
-
-        What starts at zero, such as a gate or an output projection, could otherwise hide any fault.
-        """
-        module: nn.Module = self.create(**sizes)
-        with torch.no_grad():
-            for parameter in module.parameters():
-                parameter.add_(torch.randn_like(parameter), alpha=0.1)
-        return module.to(dtype).eval()
+        """Constructs a module in evaluation mode, its parameters moved away from their initial values."""
+        return perturbed(self.create(**sizes), dtype)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Returns `make()`, computed the first time only: what is slow and several checks share."""
