@@ -20,7 +20,8 @@ class History:
     """What was measured while training.
 
     Attributes:
-        curves: For each figure by name, such as "loss", and each event ("training", "validation") its points.
+        curves: For each figure by name, such as "loss", and each event ("training", "validation") its points;
+            in the order of the log.
         best: The update after which the validation was best; None before the first evaluation.
     """
 
@@ -47,8 +48,9 @@ def read_history(log: Path) -> History:
                 f"{line.strip()[:60]!r}; {RESTORE}"
             ) from error
         best = step if record.get("best") is True else best
-        for name in figures.keys() - _NO_CURVES:
-            curves[name][event].append((step, figures[name]))
+        for name, value in figures.items():
+            if name not in _NO_CURVES:
+                curves[name][event].append((step, value))
     return History({name: dict(events) for name, events in curves.items()}, best)
 
 

@@ -15,14 +15,14 @@ from plugformer_inspection.history import History, read_history
 from plugformer_inspection.positions import EncodingView, draw_positions, view_positions
 from plugformer_reports.drawing import Drawing, looks, rendered
 from plugformer_reports.fonts import families_for
-from plugformer_reports.page import Picture, Rows, document, figure, table
+from plugformer_reports.page import Rows, document, figure, table
 
 Notify = Callable[[str], None]
 
 
-def content(paragraphs: Iterable[str], pictures: Iterable[Picture]) -> str:
-    """Returns a section of the page: paragraphs of plain text, then figures."""
-    return "\n".join([*(f"<p>{escape(text)}</p>" for text in paragraphs), *map(figure, pictures)])
+def content(paragraphs: Iterable[str], figures: Iterable[str]) -> str:
+    """Returns a section of the page: paragraphs of plain text, then figures in HTML."""
+    return "\n".join([*(f"<p>{escape(text)}</p>" for text in paragraphs), *figures])
 
 
 def plot(
@@ -54,7 +54,8 @@ def plot(
     drawn = [] if inspection is None else chosen(inspection.attentions, layers)
     scores = _scores(run)
     files: list[Path] = []
-    with looks(_fonts(drawn, notify)):
+    tokens = (label(token) for view in drawn for token in (*view.query, *view.key))
+    with looks(families_for(tokens, notify)):
         sections = [
             (title, content(paragraphs, _save(drawings, out, files)))
             for title, paragraphs, drawings in (
@@ -83,19 +84,6 @@ def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
     except PlugformerError as error:
         notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")
         return None
-
-
-def _fonts(views: Sequence[AttentionView], notify: Notify) -> list[str]:
-    """Returns the fonts that the tokens need; says once which characters no installed font has."""
-    families, missing = families_for(label(token) for view in views for token in (*view.query, *view.key))
-    if missing:
-        some = " ".join(sorted(missing)[:10]) + (" ..." if len(missing) > 10 else "")
-        notify(
-            f"no installed font has {some}: PNG files show boxes instead, SVG files and the page leave it to "
-            "the browser; install one, such as the package fonts-noto-cjk for Chinese, or see "
-            "https://fonts.google.com/noto, and plot again"
-        )
-    return families
 
 
 def _training_text(history: History) -> list[str]:
@@ -139,15 +127,15 @@ def _facts(trained: TrainedModel) -> Rows:
     ]
 
 
-def _save(drawings: Iterable[Drawing], out: Path, files: list[Path]) -> list[Picture]:
-    """Writes drawings one by one, so that only one is in memory, and returns them for the page."""
-    pictures = []
+def _save(drawings: Iterable[Drawing], out: Path, files: list[Path]) -> list[str]:
+    """Writes drawings one by one, so that only one is in memory, and returns them in HTML."""
+    figures = []
     for drawing in drawings:
         svg = rendered(drawing.figure, "svg")
         files.append(_write(out / f"{drawing.name}.svg", svg))
         files.append(_write(out / f"{drawing.name}.png", rendered(drawing.figure, "png")))
-        pictures.append(Picture(drawing.name, drawing.title, drawing.caption, svg.decode()))
-    return pictures
+        figures.append(figure(drawing, svg))
+    return figures
 
 
 def _write(file: Path, content: bytes) -> Path:

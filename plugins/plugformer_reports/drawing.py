@@ -45,7 +45,7 @@ class Drawing:
     """A figure with what stands around it.
 
     Attributes:
-        name: Of its files.
+        name: Of its files; unique on a page.
         title: A heading.
         caption: What is seen.
         figure: The figure.

@@ -1,6 +1,6 @@
-"""Fonts: which installed ones are needed for a text, and which characters none of them has."""
+"""Fonts: which installed ones are needed for a text; a notice about characters that none of them has."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager, get_font
@@ -30,8 +30,13 @@ CJK_FAMILIES = (
 """Fonts of Linux, macOS and Windows with Chinese characters, the simplified ones first."""
 
 
-def families_for(text: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Returns the installed fonts that a text needs, and the characters that none of them has."""
+def families_for(text: Iterable[str], notify: Callable[[str], None]) -> list[str]:
+    """Returns the installed fonts that a text needs.
+
+    Args:
+        text: What is to be drawn.
+        notify: Is told once which characters no installed font has.
+    """
     missing = {character for piece in text for character in piece} - {" "}
     families = [FIRST]
     missing -= _characters(FIRST)
@@ -41,7 +46,14 @@ def families_for(text: Iterable[str]) -> tuple[list[str], set[str]]:
         if missing & _characters(family):
             families.append(family)
             missing -= _characters(family)
-    return families, missing
+    if missing:
+        some = " ".join(sorted(missing)[:10]) + (" ..." if len(missing) > 10 else "")
+        notify(
+            f"no installed font has {some}: PNG files show boxes instead, SVG files and the page leave it to "
+            "the browser; install one, such as the package fonts-noto-cjk for Chinese, or see "
+            "https://fonts.google.com/noto, and give the same command again"
+        )
+    return families
 
 
 def _installed() -> list[str]:

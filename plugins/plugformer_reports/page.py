@@ -2,28 +2,13 @@
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import TYPE_CHECKING
 
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure on the page.
-
-    Attributes:
-        name: Unique on the page.
-        title: A heading.
-        caption: What is seen.
-        svg: An SVG file.
-    """
-
-    name: str
-    title: str
-    caption: str
-    svg: str
-
+if TYPE_CHECKING:  # matplotlib takes a second
+    from plugformer_reports.drawing import Drawing
 
 Rows = Sequence[Sequence[str]]
 """Cells of a table, row by row."""
@@ -50,19 +35,21 @@ def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> st
     )
 
 
-def figure(picture: Picture) -> str:
-    """Returns a picture with heading and caption, as HTML."""
+def figure(drawing: "Drawing", svg: bytes) -> str:
+    """Returns a drawing with heading and caption, as HTML.
+
+    Args:
+        drawing: Its name makes the identifiers in the image unique on the page.
+        svg: The file that it was rendered to.
+    """
+    image = svg.decode()
+    element = image[image.index("<svg") :].strip()
+    unique = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{drawing.name}-", element)
     return (
-        f"<figure>\n<h3>{escape(picture.title)}</h3>\n<figcaption>{escape(picture.caption)}</figcaption>\n"
-        f'<div class="picture" role="img" aria-label="{escape(picture.title)}">\n'
-        f"{_inline(picture.name, picture.svg)}\n</div>\n</figure>"
+        f"<figure>\n<h3>{escape(drawing.title)}</h3>\n<figcaption>{escape(drawing.caption)}</figcaption>\n"
+        f'<div class="picture" role="img" aria-label="{escape(drawing.title)}">\n'
+        f"{unique}\n</div>\n</figure>"
     )
-
-
-def _inline(name: str, svg: str) -> str:
-    """Returns an SVG file as an element of the page, its identifiers made unique."""
-    element = svg[svg.index("<svg") :].strip()
-    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", element)
 
 
 def table(head: Sequence[str], rows: Rows, numbers: Collection[str] = ()) -> str:

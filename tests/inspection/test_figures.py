@@ -20,7 +20,7 @@ from plugformer_inspection.positions import EncodingView, draw_positions, view_e
 from plugformer_reports import fonts
 from plugformer_reports.drawing import looks, rendered
 from plugformer_reports.fonts import families_for
-from plugformer_reports.page import Picture, document, table
+from plugformer_reports.page import document, figure, table
 
 CHINESE = ["晚", "风", "摇", "树", "<end>"]
 DOLLARS = ["<begin>", "$x$", " ", "a<b&c", "\x07"]
@@ -105,9 +105,9 @@ def test_few_layers_of_many_are_drawn_unless_chosen():
 
 def test_characters_without_a_font_are_told_and_drawn_without_a_warning(monkeypatch, caplog):
     monkeypatch.setattr(fonts, "CJK_FAMILIES", ())
-    families, missing = families_for(["ä⏎", "晚风", "a b"])
-    assert families == ["DejaVu Sans"]
-    assert missing == {"晚", "风"}
+    told = []
+    assert families_for(["ä⏎", "晚风", "a b"], told.append) == ["DejaVu Sans"]
+    assert [text.partition(":")[0] for text in told] == ["no installed font has 晚 风"]
     with caplog.at_level(logging.WARNING):
         rendered(next(draw_attention([cross()])).figure, "png")
     assert not caplog.records
@@ -117,7 +117,10 @@ def test_an_installed_font_with_the_characters_is_taken(monkeypatch):
     monkeypatch.setattr(fonts, "CJK_FAMILIES", ("Nowhere Sans", "DejaVu Serif", "DejaVu Sans Mono"))
     have = {"DejaVu Sans": {"a"}, "DejaVu Serif": {"晚"}, "DejaVu Sans Mono": {"晚", "风"}}
     monkeypatch.setattr(fonts, "_characters", lambda family: frozenset(have[family]))
-    assert families_for(["a晚风摇"]) == (["DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"], {"摇"})
+    told = []
+    families = families_for(["a晚风摇"], told.append)
+    assert families == ["DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"]
+    assert [text.partition(":")[0] for text in told] == ["no installed font has 摇"]
 
 
 def test_every_encoding_that_does_something_is_drawn(registry, any_position):
@@ -182,11 +185,8 @@ class Attributes(HTMLParser):
 
 def test_the_page_needs_nothing_else_and_no_identifier_occurs_twice():
     drawings = [drawing for layer in range(2) for drawing in draw_attention([cross(layer=layer)])]
-    pictures = [
-        Picture(each.name, each.title, each.caption, rendered(each.figure, "svg").decode())
-        for each in drawings
-    ]
-    section = content(["Input: <script>晚"], pictures)
+    figures = [figure(each, rendered(each.figure, "svg")) for each in drawings]
+    section = content(["Input: <script>晚"], figures)
     text = document("<b> & co", table((), [("run", "a<b")]), [("Attention", section)])
     assert "&lt;b&gt; &amp; co" in text and "Input: &lt;script&gt;晚" in text and "<script" not in text
     found = Attributes(text).found

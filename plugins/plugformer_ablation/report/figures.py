@@ -16,9 +16,9 @@ from pandas import DataFrame, isna
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.report.text import level_text
+from plugformer_reports import page
 from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, looks, panels, rendered
 from plugformer_reports.fonts import families_for
-from plugformer_reports.page import Picture
 
 _VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
 _COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
@@ -45,25 +45,21 @@ _COSTS = {
 }
 
 
-def draw(findings: Findings, notify: Callable[[str], None]) -> tuple[list[Picture], dict[str, bytes]]:
-    """Returns all figures, as pictures for a page and as files by name.
+def draw(findings: Findings, notify: Callable[[str], None]) -> tuple[list[str], dict[str, bytes]]:
+    """Returns all figures, in HTML for a page and as files by name.
 
     Args:
         findings: What they show.
         notify: Is told which characters cannot be drawn.
     """
-    families, missing = families_for([findings.metric, *findings.table["arm"]])
-    if missing:
-        some = " ".join(sorted(missing)[:10])
-        notify(f"no installed font has {some}: PNG files show boxes instead; install one and report again")
-    pictures: list[Picture] = []
+    figures: list[str] = []
     files: dict[str, bytes] = {}
-    with looks(families):
+    with looks(families_for([findings.metric, *findings.table["arm"]], notify)):
         for drawing in (*_forest(findings), *_curves(findings), *_cost(findings)):
             svg = rendered(drawing.figure, "svg")
-            pictures.append(Picture(drawing.name, drawing.title, drawing.caption, svg.decode()))
+            figures.append(page.figure(drawing, svg))
             files |= {f"{drawing.name}.svg": svg, f"{drawing.name}.png": rendered(drawing.figure, "png")}
-    return pictures, files
+    return figures, files
 
 
 def _forest(findings: Findings) -> Iterator[Drawing]:

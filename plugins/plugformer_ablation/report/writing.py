@@ -33,7 +33,7 @@ from plugformer_ablation.report.text import (
     spread_text,
 )
 from plugformer_ablation.results import Record, flat
-from plugformer_reports.page import Picture, document, figure, table
+from plugformer_reports.page import document, table
 
 _COLORS = {Verdict.BETTER: "green", Verdict.WORSE: "red"}
 _UNLIMITED = 10_000  # columns: more than any line needs
@@ -67,7 +67,7 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
     """
     from plugformer_ablation.report.figures import draw  # imports matplotlib, which takes a second
 
-    pictures, files = draw(findings, notify)
+    figures, files = draw(findings, notify)
     cells = findings.results.table().replace([math.inf, -math.inf], math.nan)  # nothing, rather than "inf"
     contents = {
         "report.json": json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False).encode(),
@@ -75,7 +75,7 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
         "cells.csv": cells.to_csv(index=False, lineterminator="\n").encode(),
         "report.tex": latex_table(findings).encode(),
         **files,
-        "report.html": report_page(findings, pictures).encode(),
+        "report.html": report_page(findings, figures).encode(),
     }
     for name, content in contents.items():
         with replacing(out / name) as temporary:
@@ -147,15 +147,15 @@ def latex_escape(text: str) -> str:
     return _MINUS.sub("$-$", escaped)
 
 
-def report_page(findings: Findings, pictures: Sequence[Picture]) -> str:
+def report_page(findings: Findings, figures: Sequence[str]) -> str:
     """Returns `report.html`: a whole study on one page, which needs no network and no other file.
 
     Args:
         findings: What it tells.
-        pictures: The figures, in their order.
+        figures: The figures in HTML, in their order.
     """
     environment = Environment(loader=PackageLoader("plugformer_ablation", "report"), autoescape=True)
-    environment.globals |= {"table": _html, "figure": lambda picture: Markup(figure(picture))}  # noqa: S704 (escaped there)
+    environment.globals["table"] = _html
     section: Any = environment.get_template("page.html").module
     named, shown = headings(findings), readable(findings)
 
@@ -177,7 +177,7 @@ def report_page(findings: Findings, pictures: Sequence[Picture]) -> str:
             remarks(findings),
             explanation(findings),
         ),
-        "Figures": section.figures(pictures) if pictures else "",
+        "Figures": section.figures(figures) if figures else "",
         "Cost": section.cost(costs),
         "Configurations": section.configurations(
             _differing(arms), {arm["arm"]: _yaml(arm["task"]) for arm in arms}, _yaml(results.study)
