@@ -177,7 +177,8 @@ def _described(found: object) -> str:
 
 def _class(cls: type) -> str:
     tree = definition(cls)
-    bases = [base for base in cls.__bases__ if base.__name__ in interfaces.__all__]
+    documented = (*interfaces.__all__, *plugformer_blocks.__all__)
+    bases = [base for base in cls.__bases__ if base.__name__ in documented]
     derived = [f"Has all of {_listed(base.__name__ for base in bases)}, too."] * bool(bases)
     types = _types(cls, tree)
     text = _FIELD.sub(lambda field: f"- `{types.get(field[1], field[1])}`: ", prose(cls.__doc__))

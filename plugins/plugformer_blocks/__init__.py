@@ -3,7 +3,7 @@
 Nothing here is registered, and no component has to use it: interfaces ask for results, not for a way to them.
 """
 
-from plugformer_blocks.fast_tokenizer import FastTokenizer, byte_piece, read_pipeline
+from plugformer_blocks.fast_tokenizer import FastTokenizer, PipelineTokenizer, byte_piece, read_pipeline
 from plugformer_blocks.linear_cross_entropy import linear_cross_entropy
 from plugformer_blocks.padding import pad, pad_targets
 from plugformer_blocks.softmax_attention import attention_scores, attention_weights, softmax_attention
@@ -11,6 +11,7 @@ from plugformer_blocks.states import PositionwiseState, Recurrent
 
 __all__ = [
     "FastTokenizer",
+    "PipelineTokenizer",
     "PositionwiseState",
     "Recurrent",
     "attention_scores",

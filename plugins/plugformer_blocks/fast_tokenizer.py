@@ -1,4 +1,4 @@
-"""The base of tokenizers built on Hugging Face `tokenizers`; a subclass says what its pipeline is."""
+"""The bases of tokenizers built on Hugging Face `tokenizers`."""
 
 import itertools
 import json
@@ -33,7 +33,55 @@ _BYTES = {chr(byte): byte for byte in _VISIBLE} | {chr(0x100 + n): byte for n, b
 """GPT-2's alphabet: visible characters of Latin-1 stand for their bytes, those from U+0100 for the others."""
 
 
-class FastTokenizer(Tokenizer):
+class PipelineTokenizer(Tokenizer):
+    """Tokens of a Hugging Face pipeline as text, as spellings and as bytes, and the pipeline as a file.
+
+    A subclass encodes, and says where the pipeline comes from and which number means which of its tokens.
+    """
+
+    _tokenizer: tokenizers.Tokenizer
+
+    def spelling(self, number: int) -> str:
+        """Returns a token as the vocabulary holds it; empty for a number that the vocabulary lacks."""
+        return self._tokenizer.id_to_token(number) or ""
+
+    def join(self, tokens: list[str]) -> str:
+        """Returns the text that tokens spell: by the pipeline's decoder, or with spaces if it has none."""
+        decoder = self._tokenizer.decoder
+        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
+
+    def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
+        """Returns each row as text."""
+        return [self.join(self._spelled(row)) for row in rows]
+
+    def tokens(self, row: Sequence[int]) -> list[str]:
+        """Returns each token's spelling; bytes are shown as the text they are, or as a replacement mark."""
+        spelled = [self.spelling(number) for number in row]
+        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
+            return spelled
+        return [self.join([token]) for token in spelled]
+
+    def token_bytes(self, *, at_start: bool) -> list[bytes]:
+        """Returns the bytes that each token adds to a text; tokens of bytes may be parts of characters."""
+        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
+            return super().token_bytes(at_start=at_start)
+        ordinary = range(len(SPECIAL_TOKENS), self.size)
+        return [b""] * len(SPECIAL_TOKENS) + [byte_piece(self.spelling(number)) for number in ordinary]
+
+    def save(self, file: Path) -> None:
+        """Writes tokenizer.json."""
+        file.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
+
+    def _spelled(self, row: Sequence[int]) -> list[str]:
+        """Returns the tokens of a row as they take part in its text."""
+        return [
+            "<unk>" if number == UNKNOWN else self.spelling(number)
+            for number in row
+            if number not in _NEVER_FROM_TEXT
+        ]
+
+
+class FastTokenizer(PipelineTokenizer):
     """A pipeline of normalizer, pre-tokenizer, model and decoder, learned by the library's own trainer.
 
     A subclass defines `pipeline` and `trainer`. It may override `split`, to cut texts into words in Python
@@ -61,11 +109,6 @@ class FastTokenizer(Tokenizer):
     def split(self, text: str) -> list[str]:
         """Cuts a text into words, each of which goes through the pipeline alone; one word by default."""
         return [text]
-
-    def join(self, tokens: list[str]) -> str:
-        """Returns the text that tokens spell: by the pipeline's decoder, or with spaces if it has none."""
-        decoder = self._tokenizer.decoder
-        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
 
     def learned(self, learner: tokenizers.Tokenizer) -> Model:
         """Returns the trained model, its vocabulary in an order that no process or thread changes.
@@ -99,32 +142,10 @@ class FastTokenizer(Tokenizer):
             if word is not None and (number == UNKNOWN or number in _NEVER_FROM_TEXT)
         ]
 
-    def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
-        """Returns each row as text."""
-        return [self.join(self._spelled(row)) for row in rows]
-
-    def tokens(self, row: Sequence[int]) -> list[str]:
-        """Returns each token's spelling; bytes are shown as the text they are, or as a replacement mark."""
-        spelled = [self._spelling(number) for number in row]
-        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return spelled
-        return [self.join([token]) for token in spelled]
-
-    def token_bytes(self, *, at_start: bool) -> list[bytes]:
-        """Returns the bytes that each token adds to a text; tokens of bytes may be parts of characters."""
-        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return super().token_bytes(at_start=at_start)
-        ordinary = range(len(SPECIAL_TOKENS), self.size)
-        return [b""] * len(SPECIAL_TOKENS) + [byte_piece(self._spelling(number)) for number in ordinary]
-
     @property
     def size(self) -> int:
         """Number of tokens in the vocabulary."""
         return self._tokenizer.get_vocab_size()
-
-    def save(self, file: Path) -> None:
-        """Writes tokenizer.json."""
-        file.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
 
     def load(self, file: Path) -> None:
         """Reads tokenizer.json, whose first four tokens must be SPECIAL_TOKENS."""
@@ -151,18 +172,6 @@ class FastTokenizer(Tokenizer):
         """Keeps text that spells a special token apart from the token itself; the file cannot hold this."""
         self._tokenizer.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
         self._tokenizer.encode_special_tokens = True
-
-    def _spelling(self, number: int) -> str:
-        """Returns a token as the vocabulary holds it; empty for a number that the vocabulary lacks."""
-        return self._tokenizer.id_to_token(number) or ""
-
-    def _spelled(self, row: Sequence[int]) -> list[str]:
-        """Returns the tokens of a row as they take part in its text."""
-        return [
-            "<unk>" if number == UNKNOWN else self._spelling(number)
-            for number in row
-            if number not in _NEVER_FROM_TEXT
-        ]
 
 
 def read_pipeline(file: Path) -> tokenizers.Tokenizer:

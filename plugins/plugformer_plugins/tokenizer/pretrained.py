@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import decoders
 
 from plugformer.errors import DataError, RunError
-from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN, Tokenizer
-from plugformer_blocks import byte_piece, read_pipeline
+from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
+from plugformer_blocks import PipelineTokenizer, read_pipeline
 
 _SHIFT = len(SPECIAL_TOKENS)
 
 
-class Pretrained(Tokenizer):
+class Pretrained(PipelineTokenizer):
     """Any tokenizer.json, its numbers moved up to make room for Plugformer's special tokens.
 
     Its post-processor, padding and truncation are not used, and its own special tokens never come out: where
@@ -48,35 +47,14 @@ class Pretrained(Tokenizer):
             for encoding in encodings
         ]
 
-    def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
-        """Returns each row as text, by the file's own decoder."""
-        kept = ([number for number in row if number == UNKNOWN or number >= _SHIFT] for row in rows)
-        spelled = (
-            ["<unk>" if number == UNKNOWN else self._spelling(number) for number in row] for row in kept
-        )
-        return [self._join(tokens) for tokens in spelled]
-
-    def tokens(self, row: Sequence[int]) -> list[str]:
-        """Returns each token's spelling; bytes are shown as the text they are, or as a replacement mark."""
-        spelled = [self._spelling(number) for number in row]
-        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return spelled
-        return [self._join([token]) for token in spelled]
-
-    def token_bytes(self, *, at_start: bool) -> list[bytes]:
-        """Returns the bytes that each token adds to a text; tokens of bytes may be parts of characters."""
-        if not isinstance(self._tokenizer.decoder, decoders.ByteLevel):
-            return super().token_bytes(at_start=at_start)
-        return [b""] * _SHIFT + [byte_piece(self._spelling(number)) for number in range(_SHIFT, self.size)]
+    def spelling(self, number: int) -> str:
+        """Returns a token as the file has it, or a special token."""
+        return SPECIAL_TOKENS[number] if number < _SHIFT else super().spelling(number - _SHIFT)
 
     @property
     def size(self) -> int:
         """Number of tokens, the special ones of both included."""
         return _SHIFT + max(self._tokenizer.get_vocab().values(), default=-1) + 1
-
-    def save(self, file: Path) -> None:
-        """Writes the tokenizer.json."""
-        file.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
 
     def load(self, file: Path) -> None:
         """Reads a tokenizer.json."""
@@ -89,15 +67,6 @@ class Pretrained(Tokenizer):
         added = tokenizer.get_added_tokens_decoder()
         self._special = {number for number, token in added.items() if token.special} | _unknown(tokenizer)
         self._tokenizer = tokenizer
-
-    def _spelling(self, number: int) -> str:
-        if number < _SHIFT:
-            return SPECIAL_TOKENS[number]
-        return self._tokenizer.id_to_token(number - _SHIFT) or ""
-
-    def _join(self, tokens: list[str]) -> str:
-        decoder = self._tokenizer.decoder
-        return " ".join(tokens) if decoder is None else decoder.decode(tokens)
 
 
 def _unknown(tokenizer: tokenizers.Tokenizer) -> set[int]:
