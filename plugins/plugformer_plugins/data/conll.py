@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from plugformer.data import check_file, read_lines
+from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data, require_columns
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, needed
-from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
+from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -79,11 +79,7 @@ class CoNLL(Data):
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields files that are not there."""
-        for path, file in placed(self._files):
-            try:
-                check_file(file)
-            except DataError as error:
-                yield path, str(error)
+        return missing(placed(self._files))
 
     def notices(self) -> list[str]:
         """Returns the number of sentences that were skipped, and the first of them."""

@@ -12,7 +12,7 @@ from plugformer.errors import DataError
 from plugformer.interfaces import Column, Data, require_columns
 from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import Example, build, needed, require_text
-from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
+from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
 from plugformer_plugins.data.streams import stream
 
 if TYPE_CHECKING:
@@ -75,11 +75,7 @@ class Lines(Data):
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields files that are not there."""
         for path, pair in placed(self._files):
-            for side, file in (("source", pair.source), ("target", pair.target)):
-                try:
-                    check_file(file)
-                except DataError as error:
-                    yield (*path, side), str(error)
+            yield from missing([((*path, "source"), pair.source), ((*path, "target"), pair.target)])
 
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits unread; each pair of files is a shard.

@@ -1,11 +1,14 @@
 """Which files make which split."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import Field
 
 from plugformer.configuration import InWords
+from plugformer.data import check_file
+from plugformer.errors import DataError
 
 SplitName = Annotated[
     str,
@@ -35,3 +38,12 @@ def placed(files: Mapping[str, T | list[T]]) -> Iterator[tuple[Keys, T]]:
             yield from ((("files", split, number), each) for number, each in enumerate(value))
         else:
             yield ("files", split), value
+
+
+def missing(files: Iterable[tuple[Keys, Path]]) -> Iterator[tuple[Keys, str]]:
+    """Yields the files that are not there, by the keys that lead to them, and what is wrong."""
+    for keys, file in files:
+        try:
+            check_file(file)
+        except DataError as error:
+            yield keys, str(error)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from plugformer.data import check_file, read_lines
+from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data, require_one_text
 from plugformer_plugins.data.bad_rows import BadRows
 from plugformer_plugins.data.examples import Example, build
-from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
+from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -70,11 +70,7 @@ class PlainText(Data):
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields files that are not there."""
-        for path, file in placed(self._files):
-            try:
-                check_file(file)
-            except DataError as error:
-                yield path, str(error)
+        return missing(placed(self._files))
 
     def _cut(self, lines: list[str]) -> dict[str, list[str]]:
         """Returns the lines of each split; what is cut off begins within a line."""
