@@ -47,45 +47,23 @@ class DataSummary:
     kept: dict[str, str]
 
 
-DataReader = Callable[[ResolvedTask], DataSummary]
-
-
-def data_reader(notify: Callable[[str], None]) -> DataReader:
-    """Returns a function that prepares a task's data, once for all arms that share them.
-
-    Args:
-        notify: Receives what people should know about the preparation.
-    """
-    known: dict[str, DataSummary] = {}
-
-    def read(resolved: ResolvedTask) -> DataSummary:
-        task = resolved.task
-        blocks = (task.type, task.data, task.tokenizer, task.model.architecture)
-        key = json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
-        if key not in known:
-            data = prepare(task, resolved.registry)
-            for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
-                notify(notice)
-            example = median_example(data)[1]
-            known[key] = DataSummary(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
-        return known[key]
-
-    return read
-
-
-def matched(arms: Sequence[Arm], study: Study, read: DataReader) -> list[Arm]:
+def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) -> list[Arm]:
     """Returns arms with the hashes of their data and their costs, equal if the study asks for that.
 
     Args:
         arms: The first is the baseline.
         study: The study.
-        read: Reads the data of a task.
+        notify: Receives what people should know about the preparation of the data.
 
     Raises:
         ConfigurationError: The arms would not be measured on the same examples.
         DataError: The data cannot be read.
     """
-    facts = [read(arm.resolved) for arm in arms]
+    known: dict[str, DataSummary] = {}  # arms that share their data share what is known of them
+    for arm in arms:
+        if (key := _data_key(arm.resolved.task)) not in known:
+            known[key] = read_data(arm.resolved, notify)
+    facts = [known[_data_key(arm.resolved.task)] for arm in arms]
     split = deciding_split(study, facts[0].hashes)
     for arm, each in zip(arms, facts, strict=True):
         _refuse_other_examples(arm, each, facts[0], ("validation", split))
@@ -94,6 +72,15 @@ def matched(arms: Sequence[Arm], study: Study, read: DataReader) -> list[Arm]:
         replace(_equal(arm, each, target, study.match), hashes=each.hashes)
         for arm, each in zip(arms, facts, strict=True)
     ]
+
+
+def read_data(resolved: ResolvedTask, notify: Callable[[str], None]) -> DataSummary:
+    """Prepares a task's data, and returns what a study must know of them; the rest is freed."""
+    data = prepare(resolved.task, resolved.registry)
+    for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
+        notify(notice)
+    example = median_example(data)[1]
+    return DataSummary(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
 
 
 def deciding_split(study: Study, hashes: dict[str, str]) -> str:
@@ -164,6 +151,12 @@ def mismatch(what: str, cost: float, target: float) -> str:
     share = cost / target - 1
     left = "" if abs(share) <= TOLERANCE else ": no feed-forward width comes nearer, it is not matched"
     return f"{what} {share:+.2%} against the baseline{left}" if share else ""
+
+
+def _data_key(task: Task) -> str:
+    """Returns the settings that the data of a task depend on."""
+    blocks = (task.type, task.data, task.tokenizer, task.model.architecture)
+    return json.dumps([*(block.model_dump(mode="json") for block in blocks), task.model.max_length])
 
 
 def _refuse_other_examples(arm: Arm, facts: DataSummary, first: DataSummary, splits: Sequence[str]) -> None:

@@ -15,7 +15,6 @@ POWER = 0.8
 RESAMPLES = 2000
 """They give a standard error to within 2 %."""
 
-_AT_ONCE = 50  # resamples whose rows are in memory
 _SMALLEST_P = 1e-12
 
 Interval = tuple[float, float]
@@ -42,24 +41,9 @@ def resampled(
         resamples: Number of draws.
         seed: Of the draws.
     """
-    from scipy.stats import bootstrap
-
-    def scores(rows: ndarray, axis: int = -1) -> ndarray:  # noqa: ARG001 (scipy's signature)
-        draws = rows.reshape(-1, rows.shape[-1])
-        found = np.array([[aggregate(statistics[draw]) for draw in draws] for statistics in cells])
-        return found.reshape(len(cells), *rows.shape[:-1])
-
-    result = bootstrap(
-        (np.arange(len(cells[0])),),
-        scores,
-        n_resamples=resamples,
-        batch=_AT_ONCE,
-        vectorized=True,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    found: Float[ndarray, "cells resamples"] = result.bootstrap_distribution
-    return found
+    generator, examples = np.random.default_rng(seed), len(cells[0])
+    draws = (generator.integers(examples, size=examples) for _ in range(resamples))
+    return np.array([[aggregate(statistics[draw]) for statistics in cells] for draw in draws]).T
 
 
 @dataclass(frozen=True)

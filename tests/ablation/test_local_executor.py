@@ -16,7 +16,7 @@ from plugformer_ablation import local_executor
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.cells import make_cells
 from plugformer_ablation.local_executor import LocalExecutor
-from plugformer_ablation.matching import data_reader, matched
+from plugformer_ablation.matching import matched
 from plugformer_ablation.running import StudyRunner
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")
@@ -26,7 +26,7 @@ LONG = ["training.steps=100000", "training.evaluate_every=20"]
 
 def cells(out, registry, *settings, seeds=2):
     study = declared(settings=settings, seeds=seeds)
-    arm = matched(resolve_arms(study, registry), study, data_reader(str))[0]
+    arm = matched(resolve_arms(study, registry), study, str)[0]
     return make_cells(arm, study.seed_list, out, "test")
 
 

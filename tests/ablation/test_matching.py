@@ -7,16 +7,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.model.assembly import assemble
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.matching import count_parameters, data_reader, matched, mismatch, solve_width
-
-read = data_reader(str)
+from plugformer_ablation.matching import count_parameters, matched, mismatch, read_data, solve_width
 
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
 
 
 def arms(match, registry, *swaps, settings=()):
     study = declared(*(swaps or SWAPS), settings=settings, match=match)
-    return matched(resolve_arms(study, registry), study, read)
+    return matched(resolve_arms(study, registry), study, str)
 
 
 @pytest.mark.parametrize("slope", [1, 7, 300])
@@ -35,7 +33,7 @@ def test_a_cost_that_no_width_changes_ends_the_search():
 
 def test_parameters_are_those_of_the_model_that_is_trained(registry):
     for arm in arms("none", registry):
-        sizes = read(arm.resolved).sizes
+        sizes = read_data(arm.resolved, str).sizes
         model = assemble(arm.resolved.task, sizes, registry)
         whole = sum(parameter.numel() for parameter in model.parameters())
         assert arm.parameters == whole
@@ -45,7 +43,7 @@ def test_parameters_are_those_of_the_model_that_is_trained(registry):
 @pytest.mark.parametrize("feed_forward", ["gelu", "{name: moe, experts: 4}"])
 def test_operations_are_those_of_a_real_forward_pass(feed_forward, registry):
     arm = arms("none", registry, SWAPS[0], settings=[f"model.feed_forward={feed_forward}"])[0]
-    facts = read(arm.resolved)
+    facts = read_data(arm.resolved, str)
     model = assemble(arm.resolved.task, facts.sizes, registry).eval()
     # The counter does not know the fused attention of the CPU.
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
