@@ -92,7 +92,6 @@ class Study:
 
     def findings(self, folder: Path, registry: Registry) -> Findings:
         """Returns what the study finds, all of whose cells are there."""
-        blocks = {METRIC: {"name": METRIC}}
         metrics = {METRIC: registry.create(Kind.METRIC, METRIC)}
         cells = []
         for arm, seed, settings in self.cells():
@@ -104,7 +103,7 @@ class Study:
             {"name": arm, "baseline": None if arm == "baseline" else "baseline", **more} for arm in self.arms
         )
         study = {"study": "", "metric": METRIC, "split": "test", "seeds": list(SEEDS)}
-        return find(StudyResults(study, arms, tuple(cells), blocks, {}, metrics))
+        return find(StudyResults(study, arms, tuple(cells), {}, metrics))
 
 
 def kept(folder: Path, settings: Settings) -> Path:

@@ -15,7 +15,7 @@ from plugformer.configuration import ResolvedTask, dump
 from plugformer.errors import RunError
 from plugformer.runs import made_of, read_json, write_json, write_text
 from plugformer_ablation.arms import Arm, written
-from plugformer_ablation.results import CellResult, damaged, flat, load_arrays, save_arrays
+from plugformer_ablation.results import RESULT, CellResult, flat
 
 CELLS = "cells"
 
@@ -25,7 +25,7 @@ FORMAT = 1
 Ingredients = dict[str, Any]
 """`task`, and `versions`, `components`, `hooks`, `data` and `core` that it is trained with."""
 
-_RESULT, _STATISTICS, _NOTED = "cell.json", "cell_statistics.npz", "made_of.json"
+_NOTED = "made_of.json"
 _LONGEST = 60
 
 
@@ -38,11 +38,11 @@ class Cell:
         seed: `training.seed`.
         tried: What tuning tries in it, short; empty in the study itself.
         folder: Its run directory.
-        ingredients: What it is made of: of the same the same result, which need not be computed twice.
+        ingredients: What it is made of: of the same the same result, which need not be computed twice. Its
+            `split` is what the cell is measured on.
         manifests: Local manifests.
         parameters: Of its model.
         flops_per_token: Of its model; see `Arm`.
-        split: What it is measured on.
     """
 
     arm: str
@@ -53,7 +53,6 @@ class Cell:
     manifests: tuple[Path, ...]
     parameters: int
     flops_per_token: float
-    split: str
 
     def __str__(self) -> str:
         return f"{self.arm}, {self.tried or f'seed {self.seed}'}"
@@ -66,7 +65,7 @@ class Cell:
     @property
     def finished(self) -> bool:
         """Whether its result is there."""
-        return (self.folder / _RESULT).is_file()
+        return (self.folder / RESULT).is_file()
 
     @property
     def task(self) -> Path:
@@ -78,29 +77,19 @@ class Cell:
         """The file of all that its training says."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
-    def save(self, result: CellResult) -> None:
-        """Keeps its result; from then on it is finished."""
-        save_arrays(self.folder / _STATISTICS, result.statistics)
-        write_json(self.folder / _RESULT, result.as_json())
-
     def result(self) -> CellResult:
         """Returns the saved result; arm and folder are the cell's, since folders may be moved.
 
         Raises:
             RunError: A file is damaged.
         """
-        path = self.folder / _RESULT
-        record, statistics = read_json(path), load_arrays(self.folder / _STATISTICS)
-        try:
-            found = CellResult.from_json(record, statistics)
-        except (ValueError, OverflowError) as error:
-            raise damaged(path, error) from error
+        found = CellResult.load(self.folder)
         return replace(found, arm=self.arm, seed=self.seed, directory=str(self.folder))
 
     def discard(self) -> None:
         """Removes a result that cannot be used, so that the cell is not finished any more."""
         try:
-            (self.folder / _RESULT).unlink(missing_ok=True)
+            (self.folder / RESULT).unlink(missing_ok=True)
         except OSError as error:
             raise RunError(f"{self.folder} cannot be written: {error.strerror or error}") from error
 
@@ -123,8 +112,7 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
         training = {**common["task"]["training"], "seed": seed}
         parts = {**common, "split": split, "task": {**common["task"], "training": training}}
         folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts)}"
-        costs = (arm.parameters, arm.flops_per_token)
-        cell = Cell(arm.name, seed, tried, folder, parts, manifests, *costs, split)
+        cell = Cell(arm.name, seed, tried, folder, parts, manifests, arm.parameters, arm.flops_per_token)
         if not cell.task.exists():
             cell.task.parent.mkdir(parents=True, exist_ok=True)
             seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}

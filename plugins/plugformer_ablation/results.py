@@ -1,6 +1,7 @@
 """What a study found: its arms, a result for each cell, and what all of it was made of.
 
-Statistics and reports read this and nothing else. It is kept as JSON beside a file of arrays, no pickles.
+Statistics and reports read this and nothing else. Results are kept as JSON beside a file of arrays, no
+pickles.
 """
 
 import math
@@ -18,13 +19,15 @@ from typing_extensions import TypedDict
 
 from plugformer.errors import RunError
 from plugformer.interfaces import Metric
-from plugformer.runs import replacing, write_json
+from plugformer.runs import read_json, replacing, write_json
 
 Record = dict[str, Any]
 """What a file in JSON holds, or a part of it."""
 
 MEASURED = ("flops_per_token", "peak_memory_mb", "tokens_per_second", "seconds")
 """What a cell takes besides parameters."""
+
+RESULT, _STATISTICS = "cell.json", "cell_statistics.npz"
 
 Statistics = dict[str, Float[ndarray, "examples statistics"]]
 """By a metric's name, the statistics of each example, in the order of the examples."""
@@ -74,22 +77,32 @@ class CellResult:
     directory: str = ""
     failure: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns everything but the statistics."""
-        record = {key: value for key, value in vars(self).items() if key != "statistics"}
-        return {**record, "loss": None if math.isnan(self.loss) else self.loss}
-
-    @classmethod
-    def from_json(cls, record: object, statistics: Statistics) -> "CellResult":
-        """Returns the result that `as_json` wrote.
+    def save(self, folder: Path) -> None:
+        """Writes `cell_statistics.npz`, then `cell.json` with everything else.
 
         Raises:
-            ValueError: The record is not one.
+            RunError: The disk is full or the place cannot be written.
         """
-        if not isinstance(record, Mapping) or not {"arm", "seed", "loss"} <= record.keys():
-            raise ValueError("expected a mapping with `arm`, `seed` and `loss`")
-        loss = math.nan if record["loss"] is None else record["loss"]
-        return TypeAdapter(cls).validate_python({**record, "loss": loss, "statistics": statistics})
+        save_arrays(folder / _STATISTICS, self.statistics)
+        record = {key: value for key, value in vars(self).items() if key != "statistics"}
+        write_json(folder / RESULT, {**record, "loss": None if math.isnan(self.loss) else self.loss})
+
+    @classmethod
+    def load(cls, folder: Path) -> "CellResult":
+        """Returns the result that `save` wrote.
+
+        Raises:
+            RunError: A file is missing or damaged.
+        """
+        path = folder / RESULT
+        record, statistics = read_json(path), load_arrays(folder / _STATISTICS)
+        try:
+            if not isinstance(record, Mapping) or not {"arm", "seed", "loss"} <= record.keys():
+                raise ValueError("expected a mapping with `arm`, `seed` and `loss`")
+            loss = math.nan if record["loss"] is None else record["loss"]
+            return TypeAdapter(cls).validate_python({**record, "loss": loss, "statistics": statistics})
+        except (ValueError, OverflowError) as error:
+            raise damaged(path, error) from error
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,6 @@ class StudyResults:
             `task`, its whole configuration without the seed; `notes` on what is not equal to the baseline
             beside the factors; and `tuned`, the settings that tuning chose.
         cells: One for each arm and seed, failed ones included.
-        blocks: Name and options of each metric, by the name of its score.
         made_of: `versions`, `core` (a hash), `components` and `data`, as in a run's lock.
         metrics: The metrics themselves, which aggregate statistics and know their direction.
     """
@@ -112,7 +124,6 @@ class StudyResults:
     study: dict[str, Any]
     arms: tuple[Record, ...]
     cells: tuple[CellResult, ...]
-    blocks: dict[str, dict[str, Any]]
     made_of: dict[str, Any]
     metrics: dict[str, Metric]
 
@@ -135,27 +146,6 @@ class StudyResults:
             for cell in self.cells
         ]
         return DataFrame(rows)
-
-    def save(self, folder: Path) -> None:
-        """Writes `results.json` and `statistics.npz`.
-
-        Raises:
-            RunError: The disk is full or the place cannot be written.
-        """
-        arrays = {
-            f"{number}/{name}": rows
-            for number, cell in enumerate(self.cells)
-            for name, rows in cell.statistics.items()
-        }
-        save_arrays(folder / "statistics.npz", arrays)
-        record = {
-            "study": self.study,
-            "arms": self.arms,
-            "cells": [cell.as_json() for cell in self.cells],
-            "metrics": self.blocks,
-            "made_of": self.made_of,
-        }
-        write_json(folder / "results.json", record)
 
 
 def flat(

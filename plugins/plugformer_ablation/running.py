@@ -70,14 +70,12 @@ class StudyRunner:
                     cells += make_cells(arm, study.seed_list, out, results.study["split"])
                 else:
                     untuned += (CellResult(arm.name, seed, failure=arm.failure) for seed in study.seed_list)
-            results = replace(
+            return replace(
                 results,
                 arms=tuple(arm.record() for arm in arms),
                 cells=(*self._finished(cells, out).values(), *untuned),
                 made_of=_made_of(arms),
             )
-            results.save(out)
-            return results
 
     def _tuned(self, arms: Sequence[Arm], results: StudyResults, out: Path) -> list[Arm]:
         """Returns each arm with the settings that were best; where all trials failed, it says so."""
@@ -192,7 +190,6 @@ def _same(before: Study, now: Study) -> bool:
 def _begun(study: Study, baseline: Arm) -> StudyResults:
     """Returns results that say what the study is decided by, before anything is run; all arms share it."""
     registry, chosen = baseline.resolved.registry, baseline.resolved.task.evaluation.metrics
-    blocks = {each.score_name: {"name": each.name, **each.options} for each in chosen}
     metrics = {each.score_name: registry.create(Kind.METRIC, each.name, **each.options) for each in chosen}
     record = {
         **study.model_dump(mode="json", by_alias=True),
@@ -201,7 +198,7 @@ def _begun(study: Study, baseline: Arm) -> StudyResults:
         "split": deciding_split(study, baseline.hashes),
         "seeds": study.seed_list,
     }
-    return StudyResults(record, (), (), blocks, {}, metrics)
+    return StudyResults(record, (), (), {}, metrics)
 
 
 def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Arm:

@@ -95,7 +95,7 @@ def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
         "observers": [_Teller(tell)],
         "notify": notify,
         # Who is measured on validation has no use for the test splits.
-        "final": "validation" if cell.split == "validation" else "test",
+        "final": "validation" if cell.ingredients["split"] == "validation" else "test",
     }
     if cell.folder.exists():
         _wait_for_the_dying(cell.folder, notify)
@@ -103,7 +103,7 @@ def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
     else:
         report = train(str(cell.task), out=cell.folder, **options)
     _refuse_changes(cell, registry)
-    cell.save(_result(cell, report))
+    _result(cell, report).save(cell.folder)  # from here on it is finished
 
 
 def discover(manifests: Iterable[Path]) -> Registry:
@@ -140,7 +140,7 @@ def _wait_for_the_dying(run: Path, notify: Callable[[str], None]) -> None:
 def _refuse_changes(cell: Cell, registry: Registry) -> None:
     """Makes sure that code did not change while the cell was trained: the result would have a wrong name."""
     resolved = validate(resolve(str(cell.task), registry=registry))
-    now = {**ingredients(resolved, cell.ingredients["data"]), "split": cell.split}
+    now = {**ingredients(resolved, cell.ingredients["data"]), "split": cell.ingredients["split"]}
     if found := changes(cell.ingredients, now):
         raise RunError(
             "\n  ".join(["the code changed while this cell was trained:", *found, "run the study again"])
@@ -149,7 +149,8 @@ def _refuse_changes(cell: Cell, registry: Registry) -> None:
 
 def _result(cell: Cell, report: Report) -> CellResult:
     directory = RunDirectory(cell.folder)
-    decisive = next(each for each in (report, *report.others) if each.split == cell.split)
+    split = cell.ingredients["split"]
+    decisive = next(each for each in (report, *report.others) if each.split == split)
     metrics = {name: score["value"] for name, score in decisive.metrics.items()}
     lines = directory.logged()
     speeds = [line["tokens_per_second"] for line in lines if line.get("event") == "training"]

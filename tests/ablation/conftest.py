@@ -95,7 +95,6 @@ def made_up() -> MakeUp:
                 for index, (arm, accuracy) in enumerate(accuracies.items())
                 for seed in numbers
             ),
-            {"exact_match": {"name": "exact_match"}, "first_half": {"name": "exact_match"}},
             {"versions": {"plugformer": "0.1.0"}, "core": "9c5f", "components": {"attention/mha": "1a2b"}},
             {"exact_match": ExactMatch(), "first_half": ExactMatch()},
         )

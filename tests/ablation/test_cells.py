@@ -29,13 +29,16 @@ PARTS = {
 
 
 def test_a_cell_that_an_earlier_version_finished_is_read(tmp_path: Path) -> None:
-    cell = Cell("baseline", 1, "", tmp_path, {}, (), 8960, 6976.0, "test")
+    cell = Cell("baseline", 1, "", tmp_path, {}, (), 8960, 6976.0)
     assert not cell.finished
     (tmp_path / "cell.json").write_text(KEPT)
     np.savez_compressed(tmp_path / "cell_statistics.npz", exact_match=np.array([[1.0], [0.0]]))
     assert cell.finished
     found = cell.result()
-    assert found.as_json() == {**json.loads(KEPT), "directory": str(tmp_path)}
+    (tmp_path / "again").mkdir()
+    found.save(tmp_path / "again")
+    written = json.loads((tmp_path / "again/cell.json").read_text())
+    assert written == {**json.loads(KEPT), "directory": str(tmp_path)}
     assert found.statistics["exact_match"].tolist() == [[1.0], [0.0]]
 
 

@@ -30,7 +30,7 @@ def ends_well(process):
 
 
 def table(out):
-    cells = json.loads((out / "results.json").read_text())["cells"]
+    cells = [json.loads(file.read_text()) for file in sorted(out.glob("cells/*/cell.json"))]
     return [{key: value for key, value in cell.items() if key not in MEASURED} for cell in cells]
 
 

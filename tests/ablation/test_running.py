@@ -13,6 +13,7 @@ from tests.ablation.studies import SETTINGS, SWAP, declared, run
 from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer_ablation.arms import resolve_arms
+from plugformer_ablation.results import CellResult
 from plugformer_ablation.running import study_lock
 from plugformer_ablation.study import TUNING_SEED, read_study
 
@@ -69,10 +70,8 @@ def test_a_result_has_what_the_run_beside_it_says(done):
 
 
 def test_results_are_kept(done):
-    out, results, _ = done
-    assert json.loads((out / "results.json").read_text())["cells"] == [
-        cell.as_json() for cell in results.cells
-    ]
+    for cell in done[1].cells:
+        assert str(CellResult.load(Path(cell.directory))) == str(cell)
 
 
 def test_finished_cells_are_not_run_again(copy, registry, console):
@@ -294,7 +293,7 @@ def test_a_study_on_another_split_is_measured_anew(copy, registry, console):
 
 
 def test_what_a_killed_study_left_under_temporary_names_is_removed(tmp_path):
-    left = [tmp_path / ".results.json.0123abcd", tmp_path / "cells" / ".a-seed-1.yaml.0123abcd"]
+    left = [tmp_path / ".report.json.0123abcd", tmp_path / "cells" / ".a-seed-1.yaml.0123abcd"]
     for file in left:
         file.parent.mkdir(exist_ok=True)
         file.touch()

@@ -29,7 +29,7 @@ def test_a_study_is_reported_and_lies_where_its_name_says(run, inline, tmp_path)
     assert outcome.status == 0, outcome.err
     assert "attention=gqa(kv_heads=1)" in outcome.out
     assert outcome.out.splitlines()[-1] == "studies/dates-attention/report.html"
-    assert (tmp_path / "studies/dates-attention/results.json").exists()
+    assert (tmp_path / "studies/dates-attention/report.json").exists()
     assert "[2/2] attention=gqa(kv_heads=1), seed 1: done" in outcome.err
 
 
@@ -47,13 +47,13 @@ def test_a_study_file_lies_where_its_folder_says(run, inline, tmp_path):
 def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
     inline(break_in=["baseline, seed 1", "attention=gqa(kv_heads=1), seed 1", "norm=rms_norm, seed 1"])
     ablate(run, "--out", "s")
-    before = (tmp_path / "s/results.json").read_bytes()
+    before = (tmp_path / "s/report.json").read_bytes()
     other = run(
         "ablate", "dates", "--swap", "model.norm=[layer_norm, rms_norm]", "--seeds", "1", "--out", "s"
     )
     assert other.status == 2
     assert "s has the results of another study, 'dates: attention': give another --out" in other.err
-    assert (tmp_path / "s/results.json").read_bytes() == before
+    assert (tmp_path / "s/report.json").read_bytes() == before
 
 
 def test_workers_are_a_limit_on_a_cluster_too(monkeypatch):
