@@ -137,17 +137,17 @@ class StudentT:
         return float(brentq(lambda shift: nct.sf(critical, self.freedom, shift) - POWER, 0, largest))
 
 
-def summarize(scores: Iterable[float], level: float = 0.95) -> dict[str, Any] | None:
+def summarize(scores: Iterable[float]) -> dict[str, Any] | None:
     """Returns of the finite scores `mean`, `deviation`, `low` and `high`, and `seeds`, their number.
 
-    `low` and `high` are the t interval of the mean; of a single score they and the deviation are None. None
-    if there are no scores.
+    `low` and `high` are the t interval of the mean at 95 %; of a single score they and the deviation are
+    None. None if there are no scores.
     """
     values = np.array([score for score in scores if isfinite(score)])
     if not len(values):
         return None
     several = len(values) > 1
-    low, high = StudentT.of(values).interval(level) if several else (None, None)
+    low, high = StudentT.of(values).interval(0.95) if several else (None, None)
     return {
         "mean": float(values.mean()),
         "deviation": float(values.std(ddof=1)) if several else None,

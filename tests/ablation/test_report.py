@@ -191,6 +191,20 @@ def test_what_tuning_chose_is_told_and_whether_it_lies_at_an_end(made_up, chosen
     assert ("tried" in line) is (0.2 not in chosen or 0.1 in chosen)
 
 
+@pytest.mark.parametrize(
+    ("failed", "expected"),
+    [(("other",), ["tuning chose training.optimizer.lr 0.2 for baseline"]), (("baseline", "other"), [])],
+)
+def test_tuning_has_chosen_nothing_for_an_arm_that_failed(made_up, failed, expected):
+    cells = tuple(CellResult(arm, 1, failure="every trial failed: it broke") for arm in failed)
+    results = made_up({"baseline": 0.9, "other": 0.5}, seeds=1, examples=40, cells=cells)
+    key = "training.optimizer.lr"
+    arms = tuple({**arm, "tuned": {key: 0.2}} for arm in results.arms)
+    found = find(replace(results, study={**results.study, "tune": {key: [0.1, 0.2, 0.3]}}, arms=arms))
+    assert [line for line in remarks(found) if "tuning" in line] == expected
+    assert "other: seed 1 failed: every trial failed: it broke" in remarks(found)
+
+
 def test_what_stands_in_a_report_s_place_is_replaced_and_never_followed(findings, tmp_path):
     """A stranger's study may hold a FIFO, at which writing would wait, or a link to a file of the user's."""
     study, own = tmp_path / "study", tmp_path / "own"

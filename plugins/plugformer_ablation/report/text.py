@@ -1,7 +1,7 @@
 """How numbers and verdicts are spelled in every form of the report."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pandas import DataFrame, isna
@@ -138,7 +138,7 @@ def remarks(findings: Findings) -> list[str]:
     """Returns the choices of tuning and remarks on single arms: mismatches, failures, missing tests."""
     arms = findings.record["arms"]
     tried = findings.results.study.get("tune", {})
-    told = [_chosen(arms, path, values) for path, values in tried.items()]
+    told = [line for path, values in tried.items() for line in _chosen(arms, path, values)]
     beside = {each["arm"]: each["notes"] for each in findings.comparisons}
     for arm in arms:
         failed = sorted((int(seed), why) for seed, why in arm["failed"].items())
@@ -148,20 +148,21 @@ def remarks(findings: Findings) -> list[str]:
     return told
 
 
-def _chosen(arms: Iterable[Record], path: str, tried: Sequence[Any]) -> str:
-    """Returns a sentence on the value that tuning chose for each arm, and on choices at the grid's edge."""
+def _chosen(arms: Sequence[Record], path: str, tried: Sequence[Any]) -> Iterator[str]:
+    """Yields a sentence on the value that tuning chose for each arm, and on choices at the grid's edge."""
     chosen = {arm["arm"]: arm["tuned"][path] for arm in arms if arm["cells"]}
+    if not chosen:  # every trial failed
+        return
     takers: dict[str, list[str]] = {}
     for arm, value in chosen.items():
         takers.setdefault(label(value), []).append(arm)
     whose = [
-        f"{value} for {', '.join(names) if len(takers) > 1 else 'every arm'}"
+        f"{value} for {'every arm' if len(names) == len(arms) else ', '.join(names)}"
         for value, names in takers.items()
     ]
-    told = f"tuning chose {path} {'; '.join(whose)}"
-    if len(tried) < 2 or not all(type(value) in (int, float) for value in tried):
-        return told
-    ends = {"smallest": min(tried), "largest": max(tried)}
+    ends = {}
+    if len(tried) > 1 and all(type(value) in (int, float) for value in tried):
+        ends = {"smallest": min(tried), "largest": max(tried)}
     reached = [name for name, end in ends.items() if end in chosen.values()]
     beyond = f": the {' and the '.join(reached)} of those tried, better ones may lie beyond"
-    return f"{told}{beyond if reached else ''}"
+    yield f"tuning chose {path} {'; '.join(whose)}{beyond if reached else ''}"
