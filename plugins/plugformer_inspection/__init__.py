@@ -1,6 +1,6 @@
 """`plugformer plot`: what the attentions of a model weigh, what its positions do, and how it learned.
 
-Reading order: attention, positions, history, then what draws them: figures, plot, command.
+Reading order: attention, attention_maps, positions, history, then the page with all figures: plot, command.
 In Python::
 
     from plugformer_inspection import inspect_attention, observing

@@ -9,9 +9,8 @@ from plugformer.data import prepare
 from plugformer.errors import PlugformerError, RunError
 from plugformer.runs import RunDirectory, TrainedModel, refuse_links, replacing
 from plugformer_inspection.attention import AttentionView, Inspection, inspect_attention
-from plugformer_inspection.figures.attention import chosen, draw_attention, label, place_name
-from plugformer_inspection.figures.curves import draw_history
-from plugformer_inspection.history import History, read_history
+from plugformer_inspection.attention_maps import chosen, draw_attention, label, place_name
+from plugformer_inspection.history import History, draw_history, read_history
 from plugformer_inspection.positions import EncodingView, draw_positions, view_positions
 from plugformer_reports.drawing import Drawing, looks, rendered
 from plugformer_reports.fonts import families_for

@@ -12,9 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext
 from plugformer_inspection.attention import AttentionView, Place
-from plugformer_inspection.figures.attention import MOST_TOKENS, chosen, draw_attention, label
-from plugformer_inspection.figures.curves import draw_history
-from plugformer_inspection.history import History
+from plugformer_inspection.attention_maps import MOST_TOKENS, chosen, draw_attention, label
+from plugformer_inspection.history import History, draw_history
 from plugformer_inspection.plot import content
 from plugformer_inspection.positions import EncodingView, draw_positions, view_encoding
 from plugformer_reports import fonts
