@@ -23,7 +23,7 @@ class StudyProgress(Progress):
 
     def __init__(self, console: Console, total: int, finished: int) -> None:
         super().__init__(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # names of arms may have brackets
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
