@@ -127,7 +127,8 @@ class LocalExecutor(Executor):
         status = running.process.exitcode
         reason = f"its process ended with status {status}"
         if status is not None and status < 0:
-            reason = f"its process was ended by {signal.Signals(-status).name}"
+            names = {each.value: each.name for each in signal.Signals}  # those of real time have none
+            reason = f"its process was ended by {names.get(-status, f'signal {-status}')}"
             if status == -signal.SIGKILL:
                 reason += ", perhaps because memory ran out: try fewer --workers"
         return Message(failure=f"{reason}; {running.cell.log} has what it said")

@@ -134,6 +134,13 @@ def test_a_killed_worker_fails_its_cell_alone(registry, tmp_path):
     assert failures[waiting[1].name] is None
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="real-time signals are not everywhere")
+def test_a_signal_without_a_name_is_told_by_its_number():
+    executor, number = LocalExecutor(1, 1), signal.SIGRTMIN + 1
+    running = Mock(process=Mock(exitcode=-number))
+    assert f"was ended by signal {number};" in executor._unexplained(running).failure
+
+
 def test_who_leaves_early_leaves_no_process_behind(registry, tmp_path):
     waiting = cells(tmp_path, registry, *LONG, seeds=1)
     events = LocalExecutor(1, 1).events(waiting)

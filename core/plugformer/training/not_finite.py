@@ -194,9 +194,8 @@ class NotFiniteGuard:
                 return evaluate()
             except NotFiniteError as error:
                 details = [_parameters(model)]
-                if (
-                    self.processes.count == 1
-                ):  # of several, another one may have no error, and not evaluate again
+                # Of several processes, another one may have no error, and not evaluate again.
+                if self.processes.count == 1:
                     details.insert(0, first_not_finite(model, evaluate))
                 self._end(str(error), details)
 
