@@ -39,8 +39,21 @@ class Again(EncoderOnly):
 
     def build(self, builder, sizes, level):
         embedding = builder.embedding(sizes.source, tied=False)
-        encoder = builder.encoder(embedding, order=[0] * len(builder.plans["encoder"].layers))
+        encoder = builder.encoder(embedding, order=self.order(len(builder.plans["encoder"].layers)))
         return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
+
+    def order(self, layers):
+        return [0] * layers
+
+
+class Reversed(Again):
+    def order(self, layers):
+        return list(reversed(range(layers)))
+
+
+class Doubled(Again):
+    def order(self, layers):
+        return [number for number in range(layers) for _ in range(2)]
 
 
 class Broken(Again):
@@ -51,6 +64,8 @@ MANIFEST = """\
 components:
   architecture:
     again: {class: "parts_of_sharing_tests:Again"}
+    reversed: {class: "parts_of_sharing_tests:Reversed"}
+    doubled: {class: "parts_of_sharing_tests:Doubled"}
     broken: {class: "parts_of_sharing_tests:Broken"}
   attention: {sharing: {class: "parts_of_sharing_tests:Sharing"}}
 """
@@ -205,6 +220,17 @@ def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
     restore(restored, own_tensors(model), folder)
     with torch.no_grad():
         assert torch.equal(restored.hidden(batch), model.hidden(batch))
+
+
+@pytest.mark.parametrize("architecture", ["reversed", "doubled"])
+def test_a_state_that_the_order_has_elsewhere_is_refused(parts, folder, architecture):
+    message = (
+        "attention 'sharing' in layer 3 of the encoder reads the state of layer 2 of the encoder, which this "
+        "architecture has at another place\n  choose another attention or architecture"
+    )
+    settings = ["model.layers=4", "model.attention=sharing", f"model.architecture={architecture}"]
+    with pytest.raises(ConfigurationError, match=message):
+        repeated(parts, folder, *settings)
 
 
 def test_each_place_of_a_layer_is_observed(parts, folder, sentences):

@@ -17,6 +17,7 @@ from plugformer.configuration.plan import (
 )
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
+from plugformer.errors import ConfigurationError
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
     Architecture,
@@ -140,15 +141,21 @@ class Builder:
 
         Raises:
             ConfigurationError: An attention reads the state of one that is no other of its kind below, or
-                the task has settings for a layer that takes no part.
+                that the order has at another place; or the task has settings for a layer that takes no part.
         """
         order = range(len(plan.layers)) if order is None else order
         refuse_unused(self.settings, plan.top.stack, order)
         made = {number: self._layer(plan.layers[number]) for number in sorted(set(order))}
-        for number, layer in made.items():
-            for name, reads_layer in layer.reads_layers.items():
+        for place, number in enumerate(order):
+            for name, reads_layer in made[number].reads_layers.items():
                 choices = [each.sublayers[name] for each in plan.layers]
-                state_owner(choices[number], reads_layer, choices)
+                owner = state_owner(choices[number], reads_layer, choices)
+                if reads_layer not in order[:place] or order[reads_layer] != reads_layer:
+                    raise ConfigurationError(
+                        f"attention {owner.block.name!r} in {choices[number].place} reads the state of "
+                        f"{owner.place}, which this architecture has at another place\n"
+                        "choose another attention or architecture"
+                    )
         return [made[number] for number in order]
 
     def _layer(self, plan: LayerPlan) -> Layer:
