@@ -1,5 +1,8 @@
 """A model whose scores are not finite: every search ends with an error that names the input."""
 
+import math
+from unittest.mock import Mock
+
 import pytest
 import torch
 from tests.batches import labeled, pairs
@@ -9,7 +12,7 @@ from plugformer.decoding import CachedSession, Constraint
 from plugformer.decoding.constraint import LengthRange, TokenAutomaton
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Reader
-from plugformer.interfaces import END
+from plugformer.interfaces import END, Prediction
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
@@ -87,3 +90,11 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         task_type.learned = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
             Reader(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_is_a_finite_one(value):
+    answers = [Prediction(1.5), Prediction("text"), Prediction(value)]
+    known = Mock(task_type=Mock(answer=lambda *_: answers), tokenizers={})
+    with pytest.raises(NotFiniteError, match="not finite for input 23 "):
+        Reader(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)

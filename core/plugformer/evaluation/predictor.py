@@ -1,5 +1,6 @@
 """From a model and encoded examples to outputs that people read."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -130,7 +131,12 @@ class Reader(Predictor):
         """
         known = self.vocabularies
         answers = known.task_type.answer(self.model, batch, known.tokenizers, self.n_best)
-        numbers = [each.output if each.score is None else each.score for each in answers]
-        if broken := [row for row, each in zip(batch.rows, numbers, strict=True) if each != each]:
+        if broken := [row for row, each in zip(batch.rows, answers, strict=True) if not _is_finite(each)]:
             raise not_finite(first + min(broken))
         return answers
+
+
+def _is_finite(answer: Prediction) -> bool:
+    """Returns whether the score of an answer, or a number that has none, is neither infinite nor NaN."""
+    number = answer.output if answer.score is None else answer.score
+    return not isinstance(number, float) or math.isfinite(number)
