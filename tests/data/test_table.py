@@ -120,6 +120,27 @@ def test_one_zero_anywhere_decides_how_classes_are_counted(tmp_path: Path) -> No
     assert data["test"]["label"][:] == [1]
 
 
+@pytest.mark.parametrize(("zero_based", "classes"), [(True, [1, 1]), (False, [0, 0])])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_task_may_say_how_classes_are_counted(
+    tmp_path: Path, zero_based: bool, classes: list[int], streaming: bool
+) -> None:
+    file = written(tmp_path, "test.tsv", "text\t1\ntext\t1\n")
+    options = {"files": {"train": file}, "header": False, "labels": ["x", "y", "z"]}
+    data = REGISTRY.create("data", "table", **options, zero_based=zero_based)
+    found = data.stream(LABELS) if streaming else data.load(LABELS)
+    assert [row["label"] for row in found["train"]] == classes
+
+
+@pytest.mark.parametrize("zero_based", [None, True])
+def test_numbers_are_no_classes_where_a_class_is_named_by_one(
+    tmp_path: Path, zero_based: bool | None
+) -> None:
+    file = written(tmp_path, "ratings.tsv", "text\t1\ntext\t0\n")
+    with pytest.raises(DataError, match=r":2: unknown label '0'.*expected one of \['1', '2'\]; correct"):
+        load(LABELS, {"train": file}, header=False, labels=["1", "2"], zero_based=zero_based)
+
+
 def test_numbers_in_json_are_labels(tmp_path: Path) -> None:
     file = written(tmp_path, "rows.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": 2}\n')
     assert load(LABELS, {"train": file}, labels=["x", "y"])["train"]["label"][:] == [0, 1]
@@ -220,7 +241,8 @@ def test_one_line_in_another_encoding(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("a\tSports\nb\tSport\n", r"rows\.tsv:2: unknown label 'Sport' \(did you mean 'Sports'\?\).*'World'"),
-        ("a\t1\nb\t3\n", r"rows\.tsv:2: unknown label '3'.*number from 1 to 2"),
+        ("a\t2\nb\t3\n", r"rows\.tsv:2: unknown label '3'.*number from 1 to 2"),
+        ("a\t1\nb\t3\n", r"rows\.tsv:1: label '1' is a number, .* neither 0 nor 2 occurs; .*zero_based"),
         ("a\t0\nb\t2\n", r"rows\.tsv:2: unknown label '2'.*number from 0 to 1"),
         ("a\t1\nb\t\n", r"rows\.tsv:2: the label is empty"),
     ],

@@ -62,6 +62,21 @@ def test_a_file_is_measured_and_named_and_the_run_stays_as_it_is(classifier, wri
     assert sorted_files(classifier) == before
 
 
+def test_numbers_of_classes_in_a_new_file_are_not_guessed(write, registry, tmp_path):
+    """Training counted from 0, which does not occur in the new file: read from 1, all classes would shift."""
+    rows = [row.replace("animal", "0").replace("thing", "1").replace("tool", "2") for row in ROWS]
+    write("train.tsv", *rows)
+    new = write("new.tsv", "text\tlabel", "a car\t1", "a bus\t1")
+    task = TASK.replace("test: train.tsv}", "test: train.tsv}, labels: [a, b, c]")
+    run = tmp_path / "run"
+    train(str(write("task.yaml", task)), out=run, registry=registry, notify=str)
+    with pytest.raises(DataError, match=r"new\.tsv:2: label '1' is a number, .* neither 0 nor 3 occurs"):
+        load(run).evaluate(data=new)
+    model = load(run, overrides=["data.zero_based=true"])
+    answers = [answer.output for answer in model.predict(["a car", "a bus"])]
+    assert model.evaluate(data=new).metrics["accuracy"]["value"] == answers.count("b") / 2
+
+
 def sorted_files(run: Path) -> list[tuple[str, bytes]]:
     return sorted((str(path), path.read_bytes()) for path in run.rglob("*") if path.is_file())
 

@@ -1,13 +1,14 @@
 """From rows of text to the splits that a task reads."""
 
 import math
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
 from plugformer_plugins.data.bad_rows import BadRows
-from plugformer_plugins.data.labels import Labels, class_names, class_numbers, unknown_label
+from plugformer_plugins.data.labels import Labels, class_names, class_numbers, first_number, unknown_label
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -116,6 +117,8 @@ def build(
     columns: Sequence[Column],
     bad_rows: BadRows,
     labels: Sequence[str] | None = None,
+    *,
+    zero_based: bool | None = None,
 ) -> "DatasetDict":
     """Returns the splits as memory-mapped data sets.
 
@@ -125,9 +128,11 @@ def build(
         columns: Of the rows' values; a label becomes a class.
         bad_rows: What happens to rows with a fault.
         labels: Names of the classes; those of the training examples if None.
+        zero_based: Whether labels that are numbers count from 0; if None, what the labels show.
 
     Raises:
-        DataError: A row has a fault, or its label is none of the classes, and bad rows are refused.
+        DataError: A row has a fault, or its label is none of the classes, and bad rows are refused; or the
+            labels do not show from where they count.
     """
     from datasets import DatasetDict, Features, Value
 
@@ -135,7 +140,7 @@ def build(
 
     sound = {name: bad_rows.sound(name, rows) for name, rows in splits.items()}
     if (label := label_column(columns)) is not None:
-        return _labeled(sound, columns, label, bad_rows, labels)
+        return _labeled(sound, columns, label, bad_rows, labels, zero_based)
     types = features_of(columns)
     # What cannot be encoded is found only later: any text can that is nothing but tokenized.
     if any(column.holds != "text" or column.tokenizer is None for column in columns):
@@ -155,6 +160,7 @@ def _labeled(
     label: Column,
     bad_rows: BadRows,
     declared: Sequence[str] | None,
+    zero_based: bool | None,
 ) -> "DatasetDict":
     """Returns examples with classes, which are known only when the labels of all splits are."""
     from datasets import DatasetDict, Features
@@ -168,8 +174,7 @@ def _labeled(
         name: on_disk(labels[name].taken(_apart(rows, place)), features) for name, rows in splits.items()
     }
     names = class_names(declared, labels["train"].places if "train" in labels else ())
-    # Labels that are numbers count from 0 if it occurs anywhere in the data, else from 1.
-    first = 0 if any("0" in each.places for each in labels.values()) else 1
+    first = first_number(names, ChainMap(*(each.places for each in labels.values())), zero_based=zero_based)
     numbers = class_numbers(names, first)
     for name, each in labels.items():
         for found, where in each.places.items():

@@ -107,27 +107,55 @@ def warn_of_numbers(examples: "DatasetDict", column: object) -> list[str]:
     ]
 
 
-def class_numbers(names: Sequence[str], first: int) -> dict[str, int]:
-    """Returns the class of each label that may occur: names of classes, and numbers that are no name.
+def first_number(names: Sequence[str], found: Mapping[str, str], *, zero_based: bool | None) -> int | None:
+    """Returns the number of the first class, 0 or 1; None if numbers are no classes, being names themselves.
 
     Args:
         names: Of the classes, in order.
-        first: Number of the first class.
+        found: Every label that occurs, and where it does first.
+        zero_based: Whether numbers count from 0; if None, what the labels show.
+
+    Raises:
+        DataError: The labels do not show it: they are numbers that may be meant either way.
     """
-    numbers = {str(number + first): number for number in range(len(names))}
+    numbers = {str(number) for number in range(len(names) + 1)}
+    if not numbers.isdisjoint(names):
+        return None
+    if zero_based is not None:
+        return 0 if zero_based else 1
+    if "0" in found:
+        return 0
+    unclear = sorted(numbers & found.keys())
+    if unclear and str(len(names)) not in found:
+        raise DataError(
+            f"{found[unclear[0]]}: label {unclear[0]!r} is a number, and nothing shows whether it counts "
+            f"from 0 or from 1: neither 0 nor {len(names)} occurs; set data.zero_based, or write names"
+        )
+    return 1
+
+
+def class_numbers(names: Sequence[str], first: int | None) -> dict[str, int]:
+    """Returns the class of each label that may occur: names of classes, and numbers.
+
+    Args:
+        names: Of the classes, in order.
+        first: Number of the first class; None if numbers are no classes.
+    """
+    numbers = {} if first is None else {str(number + first): number for number in range(len(names))}
     return numbers | {name: number for number, name in enumerate(names)}
 
 
-def unknown_label(label: str, place: str, names: Sequence[str], first: int) -> DataError:
+def unknown_label(label: str, place: str, names: Sequence[str], first: int | None) -> DataError:
     """Returns the fault of a label that is neither name nor number of a class.
 
     Args:
         label: As it is written.
         place: Where.
         names: Of the classes, in order.
-        first: Number of the first class.
+        first: Number of the first class; None if numbers are no classes.
     """
+    numbers = "" if first is None else f", or a number from {first} to {first + len(names) - 1}"
     return DataError(
-        f"{place}: unknown label {label!r}{nearest(label, names)}; expected one of {list(names)}, or "
-        f"a number from {first} to {first + len(names) - 1}; correct it, or complete data.labels"
+        f"{place}: unknown label {label!r}{nearest(label, names)}; expected one of {list(names)}{numbers}; "
+        "correct it, or complete data.labels"
     )

@@ -7,6 +7,7 @@ from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column
 from plugformer_plugins.data.bad_rows import Policy
 from plugformer_plugins.data.examples import Example, features_of, label_column
+from plugformer_plugins.data.labels import class_numbers, first_number
 
 if TYPE_CHECKING:
     from datasets import Features, IterableDatasetDict
@@ -20,6 +21,8 @@ def stream(
     columns: Sequence[Column],
     bad_rows: Policy,
     labels: Sequence[str] | None = None,
+    *,
+    zero_based: bool | None = None,
 ) -> "IterableDatasetDict":
     """Returns splits unread.
 
@@ -29,6 +32,7 @@ def stream(
         columns: Of the rows' values.
         bad_rows: Whether a fault stops the reading, or is passed on for the core to count.
         labels: Names of the classes.
+        zero_based: Whether labels that are numbers count from 0; if None, numbers are no labels.
 
     Raises:
         ConfigurationError: There are classes, and nobody has named them.
@@ -37,7 +41,8 @@ def stream(
 
     label = label_column(columns)
     features = stream_features(columns, labels)
-    classes = {name: number for number, name in enumerate(labels or ()) if label is not None}
+    names = () if label is None else labels or ()
+    first = None if zero_based is None else first_number(names, {}, zero_based=zero_based)
     return IterableDatasetDict(
         {
             split: IterableDataset.from_generator(
@@ -48,7 +53,7 @@ def stream(
                     "read": read,
                     "columns": tuple(columns),  # `datasets` would take a list for shards
                     "strict": bad_rows == "refuse",
-                    "classes": classes,
+                    "classes": class_numbers(names, first),
                 },
             )
             for split, each in shards.items()
@@ -109,6 +114,6 @@ def _with_class(row: Example | DataError, at: int, classes: Mapping[str, int]) -
     if label not in classes:
         return DataError(
             f"{row.place}: unknown label {label!r}{nearest(label, classes)}; expected one of "
-            f"{list(classes)}; correct it, or complete data.labels (numbers are no names in streamed data)"
+            f"{list(classes)}; correct it, or complete data.labels (numbers need data.zero_based)"
         )
     return row._replace(values=(*row.values[:at], classes[label], *row.values[at + 1 :]))

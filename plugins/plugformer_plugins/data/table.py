@@ -45,8 +45,10 @@ class Table(Data):
         separator: Between the texts of joined columns. A space leaves no trace of where one ends, and texts
             that are empty out; with anything else, such as " [SEP] ", every column has its place.
         header: Whether the first line of separated text names the columns.
-        labels: Names of the classes in order. Files hold the names, or numbers that count from 1, or from 0
-            if 0 occurs; names only where data are streamed. If None, the labels of the training examples.
+        labels: Names of the classes in order. Files hold the names, or their numbers. If None, the labels of
+            the training examples.
+        zero_based: Whether labels that are numbers count from 0 or from 1. If None, from 0 if 0 occurs, from
+            1 if the number of classes does; else they are refused, as all are where data are streamed.
         delimiter: Between columns of separated text: a comma for .csv, a tab for .tsv, .tab and .txt. With
             a tab, double quotes have no meaning.
         bad_rows: Whether a malformed row (not as many columns as others, an empty cell, a label that is no
@@ -61,6 +63,7 @@ class Table(Data):
         separator: Annotated[str, Field(min_length=1)] = " ",
         header: bool = True,
         labels: list[str] | None = None,
+        zero_based: bool | None = None,
         delimiter: str | None = None,
         bad_rows: Policy = "refuse",
     ) -> None:
@@ -69,6 +72,7 @@ class Table(Data):
         self._separator = separator
         self._header = header
         self._labels = labels
+        self._zero_based = zero_based
         self._delimiter = delimiter
         self._bad_rows = bad_rows
         self._notices: list[str] = []
@@ -94,7 +98,7 @@ class Table(Data):
             split: chain.from_iterable(self._read(file, columns, wanted) for file in one_or_more(files))
             for split, files in self._files.items()
         }
-        examples = build(splits, columns, bad_rows, self._labels)
+        examples = build(splits, columns, bad_rows, self._labels, zero_based=self._zero_based)
         self._notices = bad_rows.notices()
         if (label := label_column(columns)) is not None and "train" in examples:
             self._notices += warn_of_numbers(examples, wanted[label.name][0])
@@ -130,7 +134,7 @@ class Table(Data):
         for file in chain.from_iterable(files.values()):
             check_file(file)
         read = partial(self._read, columns=columns, wanted=wanted)
-        return stream(files, read, columns, self._bad_rows, self._labels)
+        return stream(files, read, columns, self._bad_rows, self._labels, zero_based=self._zero_based)
 
     def notices(self) -> list[str]:
         """Returns the number of bad rows that were skipped, and the first of them."""
