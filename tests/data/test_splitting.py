@@ -57,6 +57,21 @@ def test_by_group_sources_stay_together_and_their_targets_become_references() ->
     assert "references" not in splits["train"].column_names
 
 
+def test_by_group_references_of_the_data_stay_right_answers() -> None:
+    rows = {
+        "source": ["a", "a", "b", "b", "c"],
+        "target": ["1", "2", "3", "4", "5"],
+        "references": [["1", "one"], None, ["three"], ["one", "three"], []],
+    }
+    data = DatasetDict({"train": Dataset.from_dict(rows)})
+    splits = split(data, Split(validation=1, test=1, by="group", seed=1), PAIRS)
+    held_out = {row["source"]: row for name in ("validation", "test") for row in splits[name]}
+    assert {source: (row["target"], row["references"]) for source, row in held_out.items()} == {
+        "a": ("1", ["1", "one", "2"]),
+        "b": ("3", ["three", "one"]),
+    }
+
+
 def test_groups_of_classified_texts_keep_their_labels() -> None:
     features = Features({"text": Value("string"), "label": ClassLabel(names=["a", "b"])})
     rows = {"text": ["x", "y", "z", "w"] * 5, "label": [0, 1, 1, 0] * 5}

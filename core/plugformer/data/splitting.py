@@ -91,15 +91,20 @@ def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float | int]) -> dic
 
 
 def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
-    """Returns one example for each source: its first target, and all different ones as references."""
+    """Returns one example for each source: its first target, and all different right answers as references.
+
+    The right answers of a row are its own references, or its target where it has none.
+    """
     source, target, references = (column.name for column in columns)
-    targets: dict[str, dict[str, None]] = defaultdict(dict)
-    for one, other in zip(Texts(data, source), Texts(data, target), strict=True):
-        targets[one][other] = None
+    targets: dict[str, str] = {}
+    answers: dict[str, dict[str, None]] = defaultdict(dict)
+    for row in data.select_columns([column.name for column in columns if column.name in data.features]):
+        targets.setdefault(row[source], row[target])
+        answers[row[source]].update(dict.fromkeys(row.get(references) or [row[target]]))
     joined = {
         source: list(targets),
-        target: [next(iter(each)) for each in targets.values()],
-        references: [list(each) for each in targets.values()],
+        target: list(targets.values()),
+        references: [list(each) for each in answers.values()],
     }
     text = Value("string")
     features = Features({source: text, target: text, references: ListOf(text)})
