@@ -6,16 +6,19 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic import AliasChoices, BaseModel, GetCoreSchemaHandler, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from plugformer.errors import nearest
 from plugformer.problems import Key, KeyPath, Problem
 
 _EXPECTED: dict[str, str] = {
+    "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "a mapping of keys to values",
     "finite_number": "a finite number",
+    "float_parsing": "a number",
     "float_type": "a number",
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
@@ -102,8 +105,8 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
     for key in path:
         current = _model_in(annotation)
         if current is not None:
-            field = current.model_fields.get(str(key))
-            annotation = None if field is None else field.annotation
+            named = {key_of(name, field): field for name, field in current.model_fields.items()}
+            annotation = named[key].annotation if key in named else None
         else:
             annotation = next(reversed(get_args(_container_in(annotation))), None)
     return _model_in(annotation)
@@ -111,7 +114,14 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:
     """Returns the keys that stand in a file for a model's fields."""
-    return frozenset(field.alias or name for name, field in model.model_fields.items())
+    return frozenset(key_of(name, field) for name, field in model.model_fields.items())
+
+
+def key_of(name: str, field: FieldInfo) -> str:
+    """Returns the key that stands in a file for a field of a model: its alias, if it has one."""
+    alias = field.validation_alias
+    choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return next((choice for choice in choices if isinstance(choice, str)), name)
 
 
 def _problems(

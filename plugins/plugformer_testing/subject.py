@@ -204,7 +204,8 @@ class Subject:
     def missing_options(self) -> list[str]:
         """Options that have no default and are not given."""
         fields = options_model(self.component).model_fields
-        return [name for name, option in fields.items() if option.is_required() and name not in self.options]
+        required = [option.alias or name for name, option in fields.items() if option.is_required()]
+        return [name for name in required if name not in self.options]
 
     def tokens(self, *shape: int) -> Float[Tensor, "*shape width"]:
         """Returns random hidden states."""

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import ResolvedTask, check_components, origin_of, resolve
+from plugformer.configuration import ResolvedTask, check_components, dump, origin_of, resolve, schema
 from plugformer.errors import ConfigurationError
-from plugformer.registry import Registry
+from plugformer.registry import Registry, checked_options
 from plugformer.validation import validate
 
 
@@ -174,3 +174,87 @@ def test_an_option_that_the_core_has_there_is_the_author_s_to_rename(base, regis
         ConfigurationError, match=r"data 'clashing' has an option 'length', which is a setting"
     ):
         checked(registry.with_local(manifest), "data=clashing")
+
+
+ALIASED = """\
+from pathlib import Path
+from typing import Annotated
+from pydantic import BaseModel, Field
+from plugformer.interfaces.data import Data
+
+class Part(BaseModel, extra="forbid"):
+    share: float = Field(0.5, alias="lambda")
+    file: Path = Field(Path("part"), alias="from")
+
+class Aliased(Data):
+    def __init__(
+        self,
+        *,
+        size_: Annotated[int, Field(alias="class")],
+        part: Part = Part(),
+        by_length: dict[int, Path] = {},
+        length_: Annotated[int, Field(alias="LENGTH")] = 1,
+    ):
+        pass
+
+    def load(self, task_type):
+        raise NotImplementedError
+"""
+
+
+@pytest.fixture
+def aliased(write, base, registry) -> Registry:
+    """A registry with data whose options have aliases, in the folder above that of `sub/top.yaml`."""
+    write("aliased.py", ALIASED.replace("LENGTH", "long"))
+    write("aliased_clashing.py", ALIASED.replace("LENGTH", "length"))
+    write("sub/top.yaml", "extends: ../base.yaml\ndata: {name: aliased}\n")
+    entries = "aliased: {class: 'aliased:Aliased'}, clashing: {class: 'aliased_clashing:Aliased'}"
+    return registry.with_local(write("parts.yaml", f"components: {{data: {{{entries}}}}}"))
+
+
+def test_options_with_aliases_are_written_and_their_paths_found(write, aliased, tmp_path) -> None:
+    text = "{name: aliased, class: 3, part: {lambda: 0.9, from: a}, by_length: {1: b, '20': c}}"
+    write("sub/top.yaml", f"extends: ../base.yaml\ndata: {text}\n")
+    task = checked(aliased, file="sub/top.yaml").task
+    here = tmp_path / "here" / "sub"
+    assert task.data.options == {
+        "class": 3,
+        "part": {"lambda": 0.9, "from": str(here / "a")},
+        "by_length": {1: str(here / "b"), 20: str(here / "c")},
+        "long": 1,
+    }
+    write("saved.yaml", dump(task))
+    assert checked(aliased, file="saved.yaml").task == task
+    made = aliased.load("data", "aliased")
+    read = checked_options(made, task.data.options, "data")
+    assert (read["size_"], read["part"].share, read["by_length"]) == (3, 0.9, {1: here / "b", 20: here / "c"})
+
+
+def test_messages_know_the_keys_of_options_with_aliases(aliased) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        checked(aliased, "data.part.lamda=1", "data.long=1.5", file="sub/top.yaml")
+    assert str(caught.value).splitlines() == [
+        "--set data.long=1.5  data.long: expected a whole number, found 1.5",
+        "--set data.part.lamda=1  data.part.lamda: unknown key 'lamda' (did you mean 'lambda'?)",
+        "  known: from, lambda",
+        "sub/top.yaml:2:7  data.class: is missing",
+    ]
+
+
+def test_an_alias_that_the_core_has_there_is_the_author_s_to_change(aliased) -> None:
+    with pytest.raises(ConfigurationError, match=r"'clashing' has an option 'length', which is a setting"):
+        checked(aliased, "data={name: clashing}", file="sub/top.yaml")
+
+
+def test_the_schema_requires_an_option_by_its_alias(aliased) -> None:
+    (block,) = (
+        each
+        for each in schema(aliased)["$defs"]["data"]["oneOf"]
+        if "aliased" in each.get("properties", {}).get("name", {}).get("enum", ())
+    )
+    assert block["required"] == ["name", "class"]
+
+
+def test_a_default_path_means_the_folder_in_which_the_task_was_read(aliased, monkeypatch, tmp_path) -> None:
+    task = checked(aliased, "data.class=3", file="sub/top.yaml").task
+    assert task.data.options["part"]["from"] == str(tmp_path / "here" / "part")

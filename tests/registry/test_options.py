@@ -1,15 +1,17 @@
 """Options: a strict model from a constructor's keyword-only parameters."""
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError, computed_field
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.registry.options import checked_options, options_model
+from plugformer.registry.options import checked_options, options_model, written_options
 
 
 class Color(Enum):
@@ -150,3 +152,112 @@ class Unresolved:
 def test_a_constructor_that_cannot_be_checked_is_the_authors_error(component: type, message: str) -> None:
     with pytest.raises(RegistryError, match=message):
         options_model(component)
+
+
+class Inner(BaseModel):
+    rate: float = Field(0.5, alias="lambda")
+    file: Path = Field(Path("a"), validation_alias=AliasChoices("file", "path"))
+    inner: "dict[int, Inner]" = Field({}, alias="more")
+
+    @computed_field
+    def double(self) -> float:
+        return 2 * self.rate
+
+
+class Aliased:
+    def __init__(
+        self,
+        *,
+        rate: Annotated[float, Field(alias="lambda", gt=0)],
+        inner: Inner = Inner(),  # noqa: B008 (a default that is a model)
+        copied: Annotated[str, Field(alias="copy")] = "",
+    ) -> None: ...
+
+
+def test_an_alias_is_the_key_in_a_file_and_the_name_is_the_constructor_s() -> None:
+    written = {"lambda": 0.7, "inner": {"lambda": 0.9, "path": "/b", "more": {"1": {"lambda": 0.8}}}}
+    options = options_model(Aliased).model_validate(written)
+    assert written_options(options) == {
+        "lambda": 0.7,
+        "inner": {
+            "lambda": 0.9,
+            "file": "/b",
+            "more": {1: {"lambda": 0.8, "file": str(Path.cwd() / "a"), "more": {}}},
+        },
+        "copy": "",
+    }
+    read = checked_options(Aliased, written_options(options), "sample")
+    assert read["rate"] == 0.7
+    assert (read["inner"].rate, read["inner"].file, read["inner"].inner[1].rate) == (0.9, Path("/b"), 0.8)
+
+
+def test_an_unknown_key_beside_an_alias_is_answered_with_the_alias() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        checked_options(Aliased, {"rate": 0.7}, "sample")
+    assert str(caught.value) == (
+        "sample: option lambda: is missing\n"
+        "sample: option rate: unknown key 'rate'\n  known: copy, inner, lambda"
+    )
+
+
+class Keyed:
+    def __init__(
+        self,
+        *,
+        table: dict[int, float] = {0: 1.5, 10: 2},  # noqa: B006 (nobody changes it)
+        rates: Mapping[float, str] = {0.5: "half"},
+        signs: dict[str, int] = {},  # noqa: B006 (nobody changes it)
+    ) -> None: ...
+
+
+def test_keys_that_are_numbers_may_be_text_and_values_may_not() -> None:
+    written = written_options(options_model(Keyed)())
+    assert written == {"table": {0: 1.5, 10: 2}, "rates": {"0.5": "half"}, "signs": {}}
+    assert checked_options(Keyed, json.loads(json.dumps(written)), "sample") == {
+        "table": {0: 1.5, 10: 2.0},
+        "rates": {0.5: "half"},
+        "signs": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"table": {"a": 1}}, "option table.a: expected a whole number as the key, found 'a'"),
+        ({"rates": {"a": "b"}}, "option rates.a: expected a number as the key, found 'a'"),
+        ({"table": {"1": "2"}}, "option table.1: expected a number, found '2'"),
+        ({"signs": {1: 2}}, "option signs.1: expected text as the key, found 1"),
+    ],
+)
+def test_a_wrong_key_is_named(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        checked_options(Keyed, options, "sample")
+
+
+def test_what_a_run_says_of_options_has_one_order_and_no_path_from_elsewhere(monkeypatch, tmp_path) -> None:
+    class Sets:
+        def __init__(
+            self,
+            *,
+            names: set[str] = set("hgfedcba"),  # noqa: B006 (nobody changes it)
+            sizes: frozenset[int] = frozenset({1000, 10, 2}),
+            file: Path = Path("a"),
+        ) -> None: ...
+
+    monkeypatch.chdir(tmp_path)
+    assert written_options(options_model(Sets)()) == {
+        "names": [*"abcdefgh"],
+        "sizes": [2, 10, 1000],
+        "file": str(tmp_path / "a"),
+    }
+
+
+def test_an_option_that_would_be_read_as_another_is_refused() -> None:
+    class Twice:
+        def __init__(
+            self, *, rate: Annotated[float, AfterValidator(lambda rate: 2 * rate)] = 1.0
+        ) -> None: ...
+
+    model = options_model(Twice)
+    with pytest.raises(RegistryError, match=r"does not read back from a run as it is: 6\.0 becomes 12\.0"):
+        written_options(model.model_validate({"rate": 3.0}))

@@ -2,15 +2,17 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from plugformer.configuration.blocks import names_sides
 from plugformer.documents import Mapping, Node, Scalar, Sequence, read_file
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
+from plugformer.explanations import key_of
 from plugformer.problems import Key, KeyPath, Origin, Problem
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -50,9 +52,10 @@ def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Probl
         except ConfigurationError as error:
             problems.append(Problem(node.origin, path, str(error)))
     elif isinstance(node, Mapping):
-        part = _parts(value)
+        parts = _parts(node, value)
         items = {
-            key: resolve_paths(item, part(key), (*path, key), problems) for key, item in node.items.items()
+            key: resolve_paths(item, parts.get(key), (*path, key), problems)
+            for key, item in node.items.items()
         }
         return replace(node, items=items)
     elif isinstance(node, Sequence) and isinstance(value, Iterable):
@@ -62,10 +65,12 @@ def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Probl
     return node
 
 
-def _parts(value: object) -> Callable[[Key], object]:
+def _parts(node: Mapping, value: object) -> dict[Key, Any]:
+    """Returns what became of a mapping's items by the keys that they were written with."""
     if isinstance(value, BaseModel):
-        return lambda key: getattr(value, str(key), None)
-    return value.get if isinstance(value, dict) else lambda _: None
+        fields = type(value).model_fields.items()
+        return {**dict(value), **{key_of(name, field): getattr(value, name) for name, field in fields}}
+    return dict(zip(node.items, value.values(), strict=False)) if isinstance(value, dict) else {}
 
 
 def _value(match: re.Match[str]) -> str:

@@ -14,11 +14,11 @@ from plugformer.configuration.structure import check_structure, located, origin_
 from plugformer.configuration.task import Task
 from plugformer.documents import Mapping, plain
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.explanations import explain
+from plugformer.explanations import explain, keys_of
 from plugformer.kinds import Kind
 from plugformer.problems import Finding, KeyPath, Problem, report
 from plugformer.registry import Registry
-from plugformer.registry.options import options_model
+from plugformer.registry.options import options_model, written_options
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,10 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
         return {}, [located(problem, resolved.tree) for problem in placed]
     problems: list[Problem] = []
     options = resolve_paths(block.options, checked, block.path, problems)
-    complete = model.model_validate(plain(options))
-    return complete.model_dump(mode="json", warnings=False), problems
+    try:
+        return written_options(model.model_validate(plain(options))), problems
+    except RegistryError as error:
+        return {}, [resolved.problem(block.name_path, str(error))]
 
 
 def _model(block: Block, registry: Registry) -> type[BaseModel]:
@@ -164,7 +166,7 @@ def _model(block: Block, registry: Registry) -> type[BaseModel]:
     if name is None:
         raise RegistryError(f"the {block.kind} has no name")
     model = options_model(registry.load(block.kind, str(name.value)))
-    if taken := sorted(model.model_fields.keys() & {"name", *block.core}):
+    if taken := sorted(keys_of(model) & {"name", *block.core}):
         raise RegistryError(
             f"{block.kind} {name.value!r} has an option {taken[0]!r}, which is a setting of the core there\n"
             "its author must give the option another name"

@@ -16,6 +16,7 @@ from plugformer.configuration.task import (
     Tokenizers,
 )
 from plugformer.errors import RegistryError
+from plugformer.explanations import key_of
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Registry, State
 from plugformer.registry.options import options_model
@@ -92,7 +93,7 @@ def _block(registry: Registry, entry: Entry, core: Schema, definitions: Schema) 
         options = _options(model, f"{entry.distribution}:{entry.kind}:{entry.name}", definitions)
     except RegistryError:
         return {**described, "properties": {"name": name, **core}}
-    required = [key for key, field in model.model_fields.items() if field.is_required()]
+    required = [key_of(name, field) for name, field in model.model_fields.items() if field.is_required()]
     return {
         **described,
         "properties": {"name": name, **core, **options},

@@ -21,6 +21,7 @@ from plugformer.data.read_count import ReadCount
 from plugformer.data.splitting import refuse_other_order
 from plugformer.data.vocabularies import Vocabularies, encode, encode_to_file
 from plugformer.errors import ConfigurationError, DataError, LengthError, PlugformerError
+from plugformer.explanations import keys_of
 from plugformer.interfaces import UNKNOWN, Architecture, Example, Examples
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
@@ -205,7 +206,7 @@ def _with_files(files: Sequence[Path], task: Task, registry: Registry) -> dict[s
     """Returns the options of a task's data with other files in place of its own."""
     name = task.data.name
     model = options_model(registry.load(Kind.DATA, name))
-    if _OPTION not in model.model_fields:
+    if _OPTION not in keys_of(model):
         raise ConfigurationError(
             f"data {name!r} has no option {_OPTION!r}, so that it cannot read others; "
             "change its own options with --set data.OPTION=VALUE"

@@ -281,6 +281,8 @@ def _named(value: object) -> Iterator[Path]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _named(each)
+    elif isinstance(value, set | frozenset):  # in the same order in every process
+        yield from _named(sorted(value, key=str))
 
 
 def _libraries(distribution: str) -> dict[str, str]:

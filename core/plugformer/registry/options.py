@@ -1,9 +1,12 @@
 """A component's options: the keyword-only parameters of its constructor, as a pydantic model."""
 
 import inspect
+import os
 from collections import abc
 from collections.abc import Mapping
 from functools import cache
+from math import inf
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -11,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, Strict, ValidationError, create_mode
 from pydantic.fields import FieldInfo
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.explanations import explain
+from plugformer.explanations import explain, key_of, shown
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 _SCALARS = (bool, int, float, str)
-_CONTAINERS = (list, dict, tuple, set, frozenset, abc.Mapping, abc.Sequence)
+_CONTAINERS = (list, tuple, set, frozenset, abc.Sequence)
 
 
 @cache
@@ -24,9 +27,9 @@ def options_model(component: type) -> type[BaseModel]:
 
     Its fields are the constructor's keyword-only parameters, with their annotations (bounds as
     `Annotated[int, Field(ge=1)]`) and defaults; positional parameters are the component's context, left out.
-    Numbers, booleans and text are taken as they are, never converted; a `pathlib.Path` is written as text, a
-    tuple as a list. What an option is for comes from `Field(description=...)` or from its entry under `Args:`
-    in the docstring.
+    Numbers, booleans and text are taken as they are, never converted, but for a mapping's keys, which may be
+    text; a `pathlib.Path` is written as text, a tuple as a list. An alias is the option's key in a task file.
+    What an option is for comes from `Field(description=...)`, or its entry under `Args:` in the docstring.
 
     Raises:
         RegistryError: A parameter has no annotation, or one that pydantic cannot check.
@@ -59,6 +62,63 @@ def checked_options(component: type, options: Mapping[str, Any], what: str) -> d
         problems = [str(problem) for problem in explain(error, model, dict(options))]
         raise ConfigurationError("\n".join(f"{what}: option {problem}" for problem in problems)) from error
     return {name: getattr(checked, name) for name in model.model_fields if name in checked.model_fields_set}
+
+
+def written_options(options: BaseModel) -> dict[str, Any]:
+    """Returns checked options as a task file has them: complete, and read back the same.
+
+    Raises:
+        RegistryError: One that was given would not.
+    """
+    written = _as_json(options)
+    try:
+        again = _as_json(type(options).model_validate(written))
+    except ValidationError:  # of a default that its annotation does not allow: creating the component says so
+        return written
+    for name in options.model_fields_set:
+        key = key_of(name, type(options).model_fields[name])
+        one, other = written.get(key), again.get(key)
+        if one != other and repr(one) != repr(other):  # what is no number does not equal itself
+            raise RegistryError(
+                f"option {key!r} does not read back from a run as it is: {shown(one)} becomes "
+                f"{shown(other)}\nits author must correct its validators, or how it is serialized"
+            )
+    return written
+
+
+def _as_json(options: BaseModel) -> dict[str, Any]:
+    plain: dict[str, Any] = _written(options, options.model_dump(mode="json", by_alias=False, warnings=False))
+    return plain
+
+
+def _written(value: Any, plain: Any) -> Any:
+    """Returns what pydantic makes of a value for JSON, as a task file has it.
+
+    A model's fields stand under the keys by which they are read, keys that are whole numbers stay such, a set
+    has an order, and a path that a default leaves relative is one from the current folder.
+    """
+    if isinstance(value, BaseModel) and isinstance(plain, dict):
+        fields, computed = type(value).model_fields, type(value).model_computed_fields
+        return {
+            key_of(name, fields[name]) if name in fields else name: _written(getattr(value, name), item)
+            for name, item in plain.items()
+            if name not in computed
+        }
+    if isinstance(value, abc.Mapping) and isinstance(plain, dict) and len(value) == len(plain):
+        keys = value if {type(key) for key in value} == {int} else plain
+        pairs = zip(value.values(), plain.values(), strict=True)
+        return dict(zip(keys, (_written(inner, item) for inner, item in pairs), strict=True))
+    if isinstance(value, abc.Collection) and isinstance(plain, list) and len(value) == len(plain):
+        items = [_written(inner, item) for inner, item in zip(value, plain, strict=True)]
+        return sorted(items, key=_rank) if isinstance(value, abc.Set) else items
+    if isinstance(value, Path) and plain == str(value):
+        return os.path.normpath(value.absolute())
+    return plain
+
+
+def _rank(item: object) -> tuple[float, str]:
+    """Returns what items of a set are sorted by: numbers by their size, and then the others as text."""
+    return (item, "") if isinstance(item, int | float) else (inf, str(item))
 
 
 def _fields(component: type, constructor: Any) -> dict[str, Any]:
@@ -96,6 +156,8 @@ def _strict(annotation: Any) -> Any:
         return Annotated[(_strict(parts[0]), *parts[1:])]
     if origin in (Union, UnionType):
         return Union[tuple(_strict(part) for part in parts)]  # noqa: UP007 (the members are not known here)
+    if origin in (dict, abc.Mapping):  # what a run says of its options has keys that are text
+        return origin[parts[0], _strict(parts[1])]
     if origin in _CONTAINERS:
         return origin[tuple(_strict(part) for part in parts)]
     return annotation

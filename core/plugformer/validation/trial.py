@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError
+from plugformer.explanations import keys_of
 from plugformer.faults import cause_of
 from plugformer.interfaces import (
     Answer,
@@ -158,7 +159,7 @@ def require_like(output: object, given: Tensor, component: nn.Module, method: st
 
 
 def _make_an_update(component: Optimizer, kind: type) -> None:
-    if "lr" not in options_model(kind).model_fields:
+    if "lr" not in keys_of(options_model(kind)):
         raise RegistryError(
             f"{kind.__module__}:{kind.__qualname__} has no option `lr`, the learning rate that the schedule "
             "multiplies\nits author must add it to the constructor"
