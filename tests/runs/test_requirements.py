@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from plugformer.errors import ConfigurationError, RunError
+from plugformer.errors import ConfigurationError, RegistryError, RunError
+from plugformer.registry import Owner, Plugin, Registry, parse
+from plugformer.registry.discovery import discover_built_in
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 
@@ -97,3 +99,35 @@ def test_a_metric_that_is_not_asked_for_is_not_missed(lost, trained):
     chosen = ["evaluation.metrics=[perplexity]"]
     report = load(lost("missing", "metric/exact_match"), overrides=chosen).evaluate()
     assert report.metrics == load(trained.directory, overrides=chosen).evaluate().metrics
+
+
+def offering(target, distribution):
+    """Returns a plugin that offers `attention/differential`."""
+    manifest = f"components: {{attention: {{differential: {{class: '{target}'}}}}}}".encode()
+    return Plugin(Owner(distribution, "0.1.0"), parse(manifest, "registry.yaml"))
+
+
+MHA = "plugformer_plugins.attention.multi_head:MultiHeadAttention"
+OTHER = "plugformer_plugins.attention.grouped:GroupedQueryAttention"
+
+
+def test_a_name_that_two_offer_is_that_of_the_locked_distribution(lost, trained):
+    plugins = [discover_built_in(), offering(OTHER, "plug-a"), offering(MHA, "Plugformer_Differential")]
+    with pytest.raises(RegistryError, match="is offered by"):
+        Registry(plugins).find("attention", "differential")
+    texts = ["May 1, 2001", "1/2/99"]
+    found = load(lost(), Registry(plugins))
+    assert found.predict(texts) == load(trained.directory).predict(texts)
+    assert found.registry.find("attention", "differential").distribution == "Plugformer_Differential"
+
+
+def test_what_another_distribution_calls_so_is_not_the_missing_component(lost):
+    run, others = lost(), Registry([discover_built_in(), offering(MHA, "plug-a")])
+    with pytest.raises(RunError, match=r"\n  attention/differential of plugformer-differential 0\.1\.0\n"):
+        load(run, others)
+
+
+def test_what_was_local_may_be_installed_by_now(lost, trained):
+    run = lost(distribution="local", version="")
+    found = load(run, Registry([discover_built_in(), offering(MHA, "plug-a")]))
+    assert found.predict("May 1, 2001") == load(trained.directory).predict("May 1, 2001")

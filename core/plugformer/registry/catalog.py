@@ -3,7 +3,8 @@
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -39,6 +40,7 @@ class Registry:
 
     def __init__(self, plugins: Iterable[Plugin], local: Sequence[Path] = ()) -> None:
         self._plugins = tuple(plugins)
+        self._preferred: dict[str, str] = {}
         self.local = tuple(local)
         merged = _without_repeats(entry for plugin in self._plugins for entry in plugin.entries)
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
@@ -82,7 +84,18 @@ class Registry:
         file = absolute(file)
         if file in self.local:
             return self
-        return type(self)([*self._plugins, discover_local(file)], [*self.local, file])
+        found = type(self)([*self._plugins, discover_local(file)], [*self.local, file])
+        return found.preferring(self._preferred)
+
+    def preferring(self, owners: Mapping[str, str]) -> Self:
+        """Returns this registry, in which a name that several distributions offer may mean that of one.
+
+        Args:
+            owners: The distribution by `KIND/NAME`; one that is not here or does not offer it says nothing.
+        """
+        found = copy(self)
+        found._preferred = dict(owners)
+        return found
 
     def entries(self, kind: Kind | str | None = None) -> list[Entry]:
         """Returns all components in the order of kinds and names, then the quarantined plugins.
@@ -197,6 +210,8 @@ class Registry:
         distribution, _, bare = name.rpartition(":")
         found = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
         usable = [entry for entry in found if entry.state is not State.QUARANTINED]
+        if len(usable) > 1 and (preferred := self._preferred.get(f"{kind}/{name}")):
+            usable = [entry for entry in usable if _is_by(entry, preferred)] or usable
         if len(usable) == 1:
             return usable[0]
         if kind is EntryKind.COMMAND and (own := [entry for entry in usable if entry.owner == BUILT_IN]):

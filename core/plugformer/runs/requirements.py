@@ -1,6 +1,7 @@
 """How a run can be used: with what is installed, by its lock, and with settings that may still change."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +17,7 @@ from plugformer.kinds import Kind
 from plugformer.model.compatibility import unfit_decoding, unfit_metrics
 from plugformer.problems import Key, Origin, Problem, dotted, report
 from plugformer.registry import Owner, Registry
-from plugformer.registry.discovery import LOCAL
+from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
 from plugformer.runs.migration import migrated_task
@@ -122,7 +123,9 @@ def resolve_run(
         ConfigurationError: The task cannot be used for another reason, such as an override that does not fit
             what it answers.
     """
-    known = registry or Registry.discover()
+    locked = directory.lock()["components"]
+    owners = {path: _owner(record).distribution for path, record in locked.items()}
+    known = (registry or Registry.discover()).preferring(owners)
     layers = Layers((migrated_task(_without_references(directory)),), known)
     last = read_overrides(overrides)
     try:
@@ -130,11 +133,13 @@ def resolve_run(
         found = list(unfit_decoding(resolved.task, known)) if "decoding" in last.items else []
         if "evaluation" in last.items and Kind.METRIC in kinds:
             found += unfit_metrics(resolved.task, known)
-        return sized(resolved.raise_for(found), _UNSAID_BATCH_TOKENS)
+        complete = sized(resolved.raise_for(found), _UNSAID_BATCH_TOKENS)
     except ConfigurationError:
-        if absent := _absent(directory.lock()["components"], known, kinds):
+        if absent := _absent(locked, known, kinds):
             raise RunError(_message(directory, absent)) from None
         raise
+    require_installed(directory, complete.task, known, kinds)
+    return complete
 
 
 def sized(resolved: ResolvedTask, batch_tokens: int) -> ResolvedTask:
@@ -183,14 +188,22 @@ def _without_references(directory: RunDirectory) -> Mapping:
 
 
 def _absent(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind]) -> dict[str, Owner]:
-    """Returns the locked components of which nothing is known, each with the owner that the lock names."""
-    known = {(entry.kind, entry.name) for entry in registry.entries()}
-    return {
-        path: _owner(record)
-        for path, record in locked.items()
-        if path.partition("/")[0] in kinds
-        and (path.partition("/")[0], path.partition("/")[2].rpartition(":")[2]) not in known
-    }
+    """Returns the locked components that nobody offers who may, each with the owner that the lock names.
+
+    What came from a local manifest may be installed by now, and the other way round; but what another
+    distribution calls by the same name is another component.
+    """
+    offered: dict[str, set[str]] = defaultdict(set)
+    for entry in registry.entries():
+        offered[f"{entry.kind}/{entry.name}"].add(normalized(entry.distribution))
+    absent = {}
+    for path, record in locked.items():
+        kind, _, name = path.partition("/")
+        owner, owners = _owner(record), offered[f"{kind}/{name.rpartition(':')[2]}"]
+        same = owners & {normalized(owner.distribution), LOCAL} or owner.distribution in (LOCAL, "unknown")
+        if kind in kinds and not (owners and same):
+            absent[path] = owner
+    return absent
 
 
 def _owner(record: object) -> Owner:
