@@ -268,6 +268,23 @@ def test_errors_of_others_keep_their_names():
         manager.ask("training_loss", run=None, model=Model(), batch=None)
 
 
+@pytest.mark.parametrize("at_fault", ["one", "one#2", "one#3"])
+def test_of_several_of_a_class_the_one_that_raises_is_named(at_fault):
+    class One(Hook):
+        def __init__(self, name):
+            self.name = name
+
+        @hookimpl(wrapper=True)
+        def training_loss(self):
+            if self.name == at_fault:
+                raise ValueError("mine")
+            return (yield)
+
+    manager = HookManager([], pytest.fail, {name: One(name) for name in ("one", "one#2", "one#3")})
+    with pytest.raises(RegistryError, match=f"^hook '{at_fault}': training_loss raised ValueError: mine"):
+        manager.ask("training_loss", run=None, model=None, batch=None)
+
+
 def test_observers_do_not_take_part(with_examples, train_with):
     class Meddler:
         @hookimpl

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from traceback import walk_tb
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 import pluggy
@@ -188,13 +188,10 @@ class HookManager:
 
     def _end(self, hook: str, error: BaseException) -> NoReturn:
         """Raises an error again, with the name of the component whose code raised it, if one did."""
-        codes = {
-            getattr(each.function, "__code__", None): each
-            for each in getattr(self._manager.hook, hook).get_hookimpls()
-        }
+        known = getattr(self._manager.hook, hook).get_hookimpls()
         frames = list(walk_tb(error.__traceback__))
         # The innermost of them: what the core or another one raises passes through the wrappers around it.
-        called = [codes[frame.f_code] for frame, _ in frames if frame.f_code in codes]
+        called = [each for frame, _ in frames for each in _called(frame, known)]
         if not called or not isinstance(called[-1].plugin, Hook) or out_of_memory(error):
             raise error
         name = called[-1].plugin_name
@@ -215,6 +212,14 @@ class HookManager:
         yield
         milliseconds = (time.perf_counter() - started) * 1000
         print(f"{hook} -> {name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (that is what tracing is)
+
+
+def _called(frame: FrameType, known: Sequence[pluggy.HookImpl]) -> list[pluggy.HookImpl]:
+    """Returns the implementation that a frame is a call of, if any; objects of one class share their code."""
+    same = [each for each in known if getattr(each.function, "__code__", None) is frame.f_code]
+    values = [*frame.f_locals.values()]
+    own = [each for each in same if any(value is each.plugin for value in values)]
+    return (own or same)[-1:]
 
 
 def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:
