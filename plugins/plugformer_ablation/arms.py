@@ -97,8 +97,7 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
         ConfigurationError: An arm cannot be, two arms are the same, or the primary metric is none of the
             task's; everything that is wrong with any arm, with its place.
     """
-    shorter_first = sorted(study.changes, key=lambda path: path.count("."))  # longer ones go into them
-    common = [_change(study, path, "set", path) for path in shorter_first]
+    common = [_change(study, path, "set", path) for path in _in_order(study)]
     arms: list[Arm] = []
     mistakes: dict[str, str] = {}
     for name, changes in designed(study):
@@ -121,6 +120,11 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
     _refuse_twins(arms, study)
     primary_metric(study, arms[0].resolved)
     return arms
+
+
+def _in_order(study: Study) -> list[str]:
+    """Returns the keys of `set`, those of options after those of the file, longer ones after shorter ones."""
+    return sorted(study.changes, key=lambda path: (study.place("set", path).line is None, path.count(".")))
 
 
 def primary_metric(study: Study, resolved: ResolvedTask) -> str:

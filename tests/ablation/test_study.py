@@ -112,6 +112,15 @@ def test_settings_apply_the_shorter_path_first(file, registry):
     assert {arm.resolved.task.training.schedule.options["warmup_steps"] for arm in arms} == {7}
 
 
+def test_an_option_goes_above_a_longer_path_of_the_file(file, registry):
+    longer = "model.encoder.layers: 4, training.schedule.warmup_steps: 7"
+    given = file(STUDY.replace("set: {", f"set: {{{longer}, "))
+    options = ["model.encoder={layers: 3}", "training.schedule=constant"]
+    task = resolve_arms(read_study(given, settings=options), registry)[0].resolved.task
+    assert task.model.encoder.layers == 3
+    assert task.training.schedule.name == "constant"
+
+
 def test_a_task_file_is_relative_to_the_study(file, tmp_path):
     declared = read_study(file(STUDY.replace("task: dates", "task: tasks/mine.yaml")))
     assert declared.task_path == str(tmp_path / "tasks/mine.yaml")
