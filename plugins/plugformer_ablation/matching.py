@@ -74,6 +74,18 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
     ]
 
 
+def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
+    """Returns arms with notes on costs that are not the baseline's, unless the study makes them equal.
+
+    Args:
+        arms: With their costs and the settings that tuning has chosen; the first is the baseline.
+        study: The study.
+    """
+    if study.match in _COUNTED:
+        return list(arms)
+    return [replace(arm, notes=(*_differences(arm, arms[0]), *arm.notes)) for arm in arms]
+
+
 def read_data(resolved: ResolvedTask, notify: Callable[[str], None]) -> DataSummary:
     """Prepares a task's data, and returns what a study must know of them; the rest is freed."""
     data = prepare(resolved.task, resolved.registry)
@@ -188,18 +200,18 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
         remaining = mismatch(_COUNTED[match], cost(width), wanted)
         arm = arm.with_task(_with_ffn_width(task, width), note, remaining)
     costs = count_costs(arm.resolved.task, facts, registry)
-    notes = arm.notes if match in _COUNTED else (*arm.notes, *_differences(costs, target))
-    return replace(arm, parameters=int(costs["parameters"]), flops_per_token=costs["flops"], notes=notes)
+    return replace(arm, parameters=int(costs["parameters"]), flops_per_token=costs["flops"])
 
 
 def _with_ffn_width(task: Task, width: int) -> Task:
     return task.model_copy(update={"model": task.model.model_copy(update={"ffn_width": width})})
 
 
-def _differences(costs: dict[str, float], target: dict[str, float]) -> Iterator[str]:
+def _differences(arm: Arm, baseline: Arm) -> Iterator[str]:
     """Yields notes about what is not equal and was not asked to be."""
-    for name, what in _COUNTED.items():
-        share = costs[name] / target[name] - 1
+    costs = (arm.parameters, baseline.parameters), (arm.flops_per_token, baseline.flops_per_token)
+    for what, (cost, target) in zip(_COUNTED.values(), costs, strict=True):
+        share = cost / target - 1
         if abs(share) > TOLERANCE:
             yield f"{what} {share:+.1%} against the baseline"
 

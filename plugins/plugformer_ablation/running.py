@@ -19,7 +19,7 @@ from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells, report_invalidated_cells
 from plugformer_ablation.executor import Executor
-from plugformer_ablation.matching import deciding_split, matched
+from plugformer_ablation.matching import deciding_split, matched, with_differences
 from plugformer_ablation.progress import StudyProgress
 from plugformer_ablation.results import CellResult, StudyResults
 from plugformer_ablation.speed import with_equal_time
@@ -62,7 +62,7 @@ class StudyRunner:
             if study.match == "time":
                 arms = with_equal_time(arms, out, self.executor.threads, self._say)
             results = _begun(study, arms[0])
-            arms = self._tuned(arms, results, out)
+            arms = with_differences(self._tuned(arms, results, out), study)
             cells: list[Cell] = []
             untuned: list[CellResult] = []
             for arm in arms:

@@ -7,14 +7,21 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from plugformer.model.assembly import assemble
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.matching import count_parameters, matched, mismatch, read_data, solve_width
+from plugformer_ablation.matching import (
+    count_parameters,
+    matched,
+    mismatch,
+    read_data,
+    solve_width,
+    with_differences,
+)
 
 SWAPS = ("model.attention=[mha, mqa]", "model.feed_forward=[gelu, swiglu]", "model.position=[learned, rope]")
 
 
 def arms(match, registry, *swaps, settings=()):
     study = declared(*(swaps or SWAPS), settings=settings, match=match)
-    return matched(resolve_arms(study, registry), study, str)
+    return with_differences(matched(resolve_arms(study, registry), study, str), study)
 
 
 @pytest.mark.parametrize("slope", [1, 7, 300])
