@@ -93,6 +93,12 @@ def test_set_may_name_a_local_manifest(write, base, registry) -> None:
     assert resolved.registry.find("metric", "here")
 
 
+def test_set_cannot_extend_a_task(write, base, registry) -> None:
+    message = "^--set extends=dates  extends: only a task file can extend a task"
+    with pytest.raises(ConfigurationError, match=message):
+        resolve("base.yaml", ["extends=dates"], registry)
+
+
 def test_the_registry_is_discovered_if_none_is_given(write, base, registry, monkeypatch) -> None:
     monkeypatch.setenv("PLUGFORMER_REGISTRY", str(registry.local[0]))
     assert isinstance(resolve("base.yaml").registry, Registry)

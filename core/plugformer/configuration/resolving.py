@@ -108,6 +108,9 @@ def resolve_layers(
     """
     known, above = layers.registry, []
     for change in changes:
+        if node := change.items.get("extends"):
+            message = "only a task file can extend a task: write one, or give that task instead of this one"
+            raise Problem(node.origin, ("extends",), message).error
         tree, known = with_manifest(change, known)
         above.append(tree)
     merged, notices = merge_layers([default_blocks(), *layers.trees, *above])
