@@ -24,7 +24,9 @@ Points = list[tuple[int, float]]
 _LINES: dict[str, dict[str, Any]] = {
     "training": {"color": BLUE, "linewidth": 1.0},
     "validation": {"color": ORANGE, "marker": "o", "markersize": 3.5},
+    "average": {"color": "black", "marker": "D", "markersize": 4.5, "linestyle": "none"},
 }
+_ALONE = {"marker": "o", "markersize": 2.5}  # a line of one point would not be seen
 _PANEL = (4.2, 2.9)  # inches
 _COLUMNS = 2
 _DECADES = 100.0  # a loss that falls by more is drawn on a logarithmic axis
@@ -103,7 +105,8 @@ def _draw(axes: Axes, name: str, events: dict[str, Points], best: int | None) ->
     for event, points in events.items():
         steps, values = zip(*points, strict=True)
         shown = [value if math.isfinite(value) else math.nan for value in values]
-        axes.plot(steps, shown, label=event, **_LINES.get(event, {}))
+        marked = _ALONE if len(points) == 1 else {}
+        axes.plot(steps, shown, label=event, **{**marked, **_LINES.get(event, {})})
     if best is not None:
         axes.axvline(best, color=GRAY, linewidth=1.0, linestyle=":")
     finite = [value for points in events.values() for _, value in points if math.isfinite(value)]

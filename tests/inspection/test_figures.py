@@ -169,6 +169,15 @@ def test_curves_are_the_logged_figures():
     assert list(draw_history(History({}, None))) == []
 
 
+def test_a_single_point_of_a_curve_is_seen():
+    events = {"training": [(2, 0.5)], "validation": [(2, 0.4)], "average": [(2, 0.3)]}
+    (curves,) = draw_history(History({"loss": events}, best=2))
+    lines = [line for line in curves.figure.axes[0].lines if line.get_label() in events]
+    assert [line.get_label() for line in lines] == list(events)
+    assert all(line.get_marker() not in ("None", "", None) for line in lines)
+    assert len({line.get_color() for line in lines}) == 3
+
+
 class Attributes(HTMLParser):
     """Collects attributes of a page by name."""
 
