@@ -256,6 +256,7 @@ def _finish(
     final: Final,
 ) -> Report:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
+    observers = list(observers)  # they look on twice
     fit(trained, data, observers, notify, processes)
     directory = RunDirectory(trained.directory)
     reports = []
