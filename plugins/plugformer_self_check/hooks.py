@@ -88,7 +88,7 @@ def _suspects(trained: TrainedModel) -> tuple[str, str]:
 
 def _loaded(trained: TrainedModel) -> Model:
     """Returns the model that is saved, on the device of the one at hand."""
-    return load(trained.directory, trained.registry).model.to(next(trained.model.parameters()).device)
+    return load(trained.place, trained.registry).model.to(next(trained.model.parameters()).device)
 
 
 class _Continuing:

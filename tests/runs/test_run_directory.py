@@ -83,6 +83,14 @@ def test_representations_are_for_people(trained):
     assert repr(trained.report) == f"Report({str(trained.directory)!r}, test, 3 examples, {shown})"
 
 
+def test_a_model_is_measured_and_checked_from_another_folder(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(trained.directory.parent)
+    model = load(trained.directory.name)
+    monkeypatch.chdir(tmp_path)
+    assert model.evaluate().metrics == trained.report.metrics
+    assert model.check_itself().passed
+
+
 def test_the_best_parameters_count_and_not_the_last(train_tiny, tmp_path, recorder):
     """Steps far too long make a model worse again."""
     out = tmp_path / "run"

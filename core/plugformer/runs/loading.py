@@ -39,6 +39,8 @@ class TrainedModel:
     """A model with everything that it needs to answer: its task and its vocabularies.
 
     Attributes:
+        directory: The run directory, as it was given.
+        place: The same from any working directory.
         task: What it was trained for.
         model: The parameters in their places.
         vocabularies: What turns text into numbers and back.
@@ -51,6 +53,7 @@ class TrainedModel:
         self, directory: Path, task: Task, model: Model, vocabularies: Vocabularies, registry: Registry
     ) -> None:
         self.directory = directory
+        self.place = directory.absolute()
         self.task = task
         self.model = model
         self.vocabularies = vocabularies
@@ -165,7 +168,7 @@ class TrainedModel:
             DataError: The task has no such split, or the data cannot be read.
             RunError: The data component or a metric is not installed.
         """
-        require_installed(RunDirectory(self.directory), self.task, self.registry, {Kind.DATA, Kind.METRIC})
+        require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
         if data is None:
             return self.report(self._read(split, notify), split)
         files = [Path(file) for file in ([data] if isinstance(data, str | Path) else data)]
@@ -192,7 +195,7 @@ class TrainedModel:
             DataError: The task's data cannot be read.
             RegistryError: No installed plugin compares anything.
         """
-        require_installed(RunDirectory(self.directory), self.task, self.registry, {Kind.DATA})
+        require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA})
         notices: list[str] = []
         found = self.checked(self._read("validation"), notify=notices.append)
         if not found.comparisons:
