@@ -75,6 +75,13 @@ def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, ste
     assert report.metrics == trained.report.metrics
 
 
+def test_a_run_directory_may_be_given_as_text(train_tiny, tmp_path, registry):
+    out = str(tmp_path / "run")
+    assert train_tiny(out, "training.steps=1").run == tmp_path / "run"
+    report = resume(out, overrides=["training.steps=2"], registry=registry, notify=str)
+    assert report.run == tmp_path / "run"
+
+
 def test_the_seed_decides_dropout_too(train_tiny, trained, tmp_path):
     torch.manual_seed(123)
     train_tiny(tmp_path / "again")

@@ -46,7 +46,7 @@ def train(
     task: str,
     *,
     overrides: Sequence[str] = (),
-    out: Path | None = None,
+    out: Path | str | None = None,
     registry: Registry | None = None,
     observers: Iterable[object] = (),
     notify: Notify = print,
@@ -98,7 +98,7 @@ def train(
 
 
 def resume(
-    run: Path,
+    run: Path | str,
     *,
     overrides: Sequence[str] = (),
     allow_changes: bool = False,
@@ -129,6 +129,7 @@ def resume(
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
+    run = Path(run)
     processes = Processes.join()
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
@@ -210,9 +211,9 @@ def _round_up_batches(resolved: ResolvedTask, processes: Processes, notify: Noti
     return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
 
 
-def _new_directory(task: str, out: Path | None) -> Path:
+def _new_directory(task: str, out: Path | str | None) -> Path:
     """Returns the directory of a new run."""
-    path = out or Path("runs", f"{short_name(task)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
+    path = Path(out or f"runs/{short_name(task)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}")
     RunDirectory.require_possible(path)
     return path
 
