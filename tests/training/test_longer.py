@@ -1,6 +1,8 @@
 """A run goes on for more updates than its task said: exactly, and recorded."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +79,75 @@ def test_an_average_that_has_been_made_is_not_made_again(run_copy, registry):
     with pytest.raises(RunError, match="parameters that its average is made of are gone"):
         resume(run_copy, overrides=["training.steps=12"], registry=registry, notify=str)
     assert "steps: 10" in task.read_text()
+
+
+RISING = (
+    "training.optimizer.lr=0.3",  # with which the loss rises now and then
+    "training.evaluate_every=2",
+    "training.steps=30",
+    "training.keep_checkpoints=99",
+)
+
+
+@pytest.fixture(scope="module")
+def ended_early(train_tiny, tmp_path_factory):
+    """A run that early stopping has ended; tests copy it."""
+    out = tmp_path_factory.mktemp("early") / "run"
+    train_tiny(out, *RISING, "training.early_stopping.patience=1")
+    assert newest_step(out / "checkpoints") < 30
+    return out
+
+
+@pytest.mark.parametrize("setting", [None, "training.steps=40"])
+def test_early_stopping_that_has_ended_a_run_is_named(ended_early, registry, tmp_path, setting):
+    out = Path(shutil.copytree(ended_early, tmp_path / "run"))
+    notices = []
+    resume(out, overrides=[setting] if setting else [], registry=registry, notify=notices.append)
+    (notice,) = [each for each in notices if "early stopping" in each]
+    assert notice.startswith("early stopping has ended this training: 1 evaluation without a better one; ")
+    assert notice.endswith("--set training.early_stopping.patience=2")
+    assert newest_step(out / "checkpoints") == newest_step(ended_early / "checkpoints")
+
+
+@pytest.mark.parametrize("setting", ["training.early_stopping.patience=3", "training.early_stopping=null"])
+def test_more_patience_ends_as_if_there_had_always_been_so_much(
+    ended_early, train_tiny, registry, tmp_path, setting
+):
+    out = Path(shutil.copytree(ended_early, tmp_path / "run"))
+    made = newest_step(out / "checkpoints")
+    notices = []
+    resume(out, overrides=[setting], registry=registry, notify=notices.append)
+    assert not any("early stopping" in notice for notice in notices)
+    train_tiny(tmp_path / "straight", *RISING, setting)
+    found, expected = (newest_step(run / "checkpoints") for run in (out, tmp_path / "straight"))
+    assert made < found == expected
+    for file in (f"checkpoints/step-{found:08d}/{part}.safetensors" for part in ("model", "optimizer")):
+        mine, yours = (load_tensors(run / file) for run in (out, tmp_path / "straight"))
+        assert mine.keys() == yours.keys()
+        assert all(mine[name].equal(yours[name]) for name in mine)
+    mine, yours = (load_tensors(run / "model.safetensors") for run in (out, tmp_path / "straight"))
+    assert all(mine[name].equal(yours[name]) for name in mine)
+    patience = "inf" if "null" in setting else "3"
+    changes = json.loads((out / "lock.json").read_text())["changes"]
+    assert changes == [f"training.early_stopping.patience: 1 -> {patience}, after update {made}"]
+
+
+def test_less_patience_is_refused(run_copy, registry):
+    with pytest.raises(ConfigurationError, match=r"so far were made with inf, 2 is less; give more"):
+        resume(run_copy, overrides=["training.early_stopping.patience=2"], registry=registry, notify=str)
+    assert load(run_copy).task.training.early_stopping is None
+
+
+def test_an_average_that_early_stopping_has_led_to_is_not_made_again(train_tiny, registry, tmp_path):
+    out = tmp_path / "run"
+    train_tiny(out, *RISING, "training.early_stopping.patience=1", "training.average.checkpoints=2")
+    before, notices = (out / "task.yaml").read_text(), []
+    for setting in ("training.steps=40", "training.early_stopping.patience=3"):
+        with pytest.raises(RunError, match="parameters that its average is made of are gone"):
+            resume(out, overrides=[setting], registry=registry, notify=str)
+    assert (out / "task.yaml").read_text() == before
+    resume(out, registry=registry, notify=notices.append)
+    assert any("ended this training" in each and "only a new run can" in each for each in notices)
 
 
 def test_the_command_hands_it_over(run_copy, capsys):

@@ -23,7 +23,7 @@ from plugformer.runs.lock import components
 from plugformer.runs.migration import migrated_task
 
 AFTER_TRAINING = ("data", "decoding", "evaluation")
-DURATION = (("training", "epochs"), ("training", "steps"))
+DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
 
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")

@@ -103,6 +103,18 @@ def _restore_checkpoint(trainer: Trainer, notify: Callable[[str], None]) -> None
     processes.on_main(lambda: trainer.averaging.rewind(step, needed=needed))
     if resumed:
         notify(f"resumed after update {step} of {trainer.run.steps}")
+    if trainer.has_stalled and step < trainer.run.steps:
+        _tell_why_it_ended(trainer, notify)
+
+
+def _tell_why_it_ended(trainer: Trainer, notify: Callable[[str], None]) -> None:
+    """Says that a resumed run makes no update although some are left, and how it would."""
+    waited = trainer.progress.waited
+    advice = f"with a longer patience it goes on: --set training.early_stopping.patience={2 * waited}"
+    if trainer.settings.average:
+        advice = "it ends with an average, so that only a new run can train longer"
+    evaluations = "evaluation" if waited == 1 else "evaluations"
+    notify(f"early stopping has ended this training: {waited} {evaluations} without a better one; {advice}")
 
 
 def parallel_of(

@@ -1,5 +1,6 @@
 """One training from beginning to end: settings, data, model, updates, final evaluation, run directory."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve
 from plugformer.configuration.layers import short_name
-from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Training
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.distributed import Processes
@@ -111,8 +112,8 @@ def resume(
 
     Args:
         run: The run directory.
-        overrides: `KEY=VALUE` settings: `training.steps` or `training.epochs`, to train longer than the run's
-            task says. Task and lock record it.
+        overrides: `KEY=VALUE` settings: `training.steps`, `training.epochs` or `training.early_stopping`, to
+            train longer than the run's task says. Task and lock record it.
         allow_changes: Go on although components have changed since the run began; its lock then says so.
         registry: What is installed; discovered if None.
         observers: Objects with hook implementations, besides those of installed plugins.
@@ -163,7 +164,7 @@ def _other_duration(
     """Returns the change of a run's training duration, on one line; empty if there is none.
 
     Raises:
-        ConfigurationError: It has made more updates already.
+        ConfigurationError: It has made more updates already, or early stopping has waited longer.
         RunError: It has ended with an average, whose parts are gone.
     """
     before = resolve_run(directory, resolved.registry).task.training
@@ -171,13 +172,14 @@ def _other_duration(
     (old, _), (new, _) = updates(before, data), updates(settings, data)
     if new < made:
         raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
-    if before.average and made >= old and not directory.averaging_checkpoints.exists():
+    patience = _other_patience(before, settings, made)
+    if before.average and _has_averaged(directory):
         raise RunError(
             f"{directory.path} has ended, and the parameters that its average is made of are gone: "
             "begin a new run to train longer"
         )
     if new == old:
-        return []
+        return patience
     schedule = resolved.registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options)
     width = resolved.task.model.width
     if any(
@@ -188,7 +190,31 @@ def _other_duration(
             f"the schedule {settings.schedule.name!r} depends on the number of updates: up to update {made} "
             f"the learning rate was that of {old} updates, from now on it is that of {new}"
         )
-    return [f"training: {old} -> {new} updates, after update {made}"]
+    return [f"training: {old} -> {new} updates, after update {made}", *patience]
+
+
+def _other_patience(before: Training, now: Training, made: int) -> list[str]:
+    """Returns the change of the patience, on one line; empty if there is none.
+
+    Raises:
+        ConfigurationError: It is shorter: with it the run might have ended earlier.
+    """
+    old, new = (
+        math.inf if each.early_stopping is None else each.early_stopping.patience for each in (before, now)
+    )
+    if new < old:
+        raise ConfigurationError(
+            f"training.early_stopping.patience: the evaluations so far were made with {old}, {new} is less; "
+            "give more"
+        )
+    return [f"training.early_stopping.patience: {old} -> {new}, after update {made}"] if new > old else []
+
+
+def _has_averaged(directory: RunDirectory) -> bool:
+    """Returns whether there have been evaluations, and what was to be averaged of them is gone."""
+    logged = directory.logged() if directory.metrics.exists() else []
+    evaluated = any(record.get("event") == "validation" for record in logged)
+    return evaluated and not directory.averaging_checkpoints.exists()
 
 
 def _record(directory: RunDirectory, task: Task, lock: dict[str, Any], changed: Sequence[str]) -> None:

@@ -100,11 +100,15 @@ class Trainer:
         return self.state.progress
 
     @property
+    def has_stalled(self) -> bool:
+        """Whether evaluations have stopped improving."""
+        stopping = self.settings.early_stopping
+        return stopping is not None and self.progress.waited >= stopping.patience
+
+    @property
     def has_ended(self) -> bool:
         """Whether all updates are made, or evaluations have stopped improving."""
-        stopping = self.settings.early_stopping
-        stalled = stopping is not None and self.progress.waited >= stopping.patience
-        return stalled or self.progress.step >= self.run.steps
+        return self.has_stalled or self.progress.step >= self.run.steps
 
     def fit(self) -> None:
         """Trains to the end.
