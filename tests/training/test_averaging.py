@@ -172,6 +172,10 @@ def test_interrupted_at_the_last_update(train_tiny, averaged, tmp_path):
 
     with pytest.raises(InterruptedRunError):
         train_tiny(tmp_path / "run", *LAST_TWO, observers=[Interrupter()])
+    found, expected = (
+        load_tensors(run / "model.safetensors") for run in (tmp_path / "run", averaged.directory)
+    )
+    assert all(torch.equal(found[name], expected[name]) for name in expected), "the average is there already"
     resume(tmp_path / "run", notify=str)
     assert_same_end(tmp_path / "run", averaged.directory)
 

@@ -129,6 +129,8 @@ class Trainer:
                 if evaluate:
                     self._evaluate()
                 if self.processes.any(interruption.requested is not None):
+                    if self.has_ended:  # after the last evaluation: no update is left, only the average
+                        self._average()
                     self._stop(interruption.requested, saved=evaluate)
         self._average()
 
