@@ -30,6 +30,16 @@ def test_the_formula(warm_up, decays):
     torch.testing.assert_close(found["weight"], average)
 
 
+def test_it_goes_on_where_the_parameters_are():
+    """Checkpoints are read into main memory; the device that has no numbers stands for a GPU."""
+    model, hook = nn.Linear(2, 1, device="meta"), ExponentialMovingAverage(decay=0.5)
+    manager = HookManager([], pytest.fail, {"ema": hook})
+    hook.load_state_dict({"updates": 1, "average": {"weight": torch.ones(1, 2), "bias": torch.ones(1)}})
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    manager.ask("optimizer_step", run=None, model=model, optimizer=optimizer, step=2)
+    assert {value.device.type for value in hook.average.values()} == {"meta"}
+
+
 def validation(run):
     lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     return [line["loss"] for line in lines if line["event"] == "validation"]

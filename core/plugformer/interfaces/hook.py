@@ -35,4 +35,4 @@ class Hook:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state_dict` returned."""
+        """Goes on from what `state_dict` returned; its tensors are in main memory."""

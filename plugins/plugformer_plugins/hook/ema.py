@@ -48,6 +48,8 @@ class ExponentialMovingAverage(Hook):
         trained = {name: each.detach() for name, each in model.named_parameters() if each.requires_grad}
         if not self.average:
             self.average = {name: value.clone() for name, value in trained.items()}
+        for name, value in trained.items():  # a checkpoint gives it back in main memory
+            self.average[name] = self.average[name].to(value.device)
         result = yield
         self.updates += 1
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates)) if self.warm_up else self.decay
