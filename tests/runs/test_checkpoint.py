@@ -284,6 +284,26 @@ def test_every_generator_goes_on(state, tmp_path):
     assert [draw(), draw()] == expected
 
 
+def test_the_factor_of_float16_gradients_goes_on(state, tmp_path):
+    """On a GPU alone it is used; its scaler computes anywhere."""
+
+    def growing(scale):
+        return torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=3)
+
+    state.scaler, state.progress.step = growing(8.0), 2
+    for loss in (torch.inf, 1.0):  # an overflow halves it; of the three updates until it doubles, one is made
+        state.scaler.scale(state.model(torch.ones(3)).sum() * loss).backward()
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        state.optimizer.zero_grad()
+    save_checkpoint(tmp_path, state, KEEP)
+    resumed = make(2)
+    resumed.scaler = growing(8.0)
+    load_checkpoint(tmp_path, resumed, pytest.fail)
+    assert resumed.scaler.state_dict() == state.scaler.state_dict()
+    assert (resumed.scaler.get_scale(), resumed.scaler.state_dict()["_growth_tracker"]) == (4.0, 1)
+
+
 def test_whatever_an_optimizer_keeps_comes_back():
     kept = {
         0: {"k": 2**60, "rate": 0.1, "on": True, "name": "b", "none": None},

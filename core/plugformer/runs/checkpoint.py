@@ -26,6 +26,8 @@ from plugformer.runs.weights import (
     write_tensors,
 )
 
+_NUMBERS = TypeAdapter(dict[str, int | float])
+
 
 @dataclass
 class Unlogged:
@@ -89,19 +91,21 @@ class Stateful(Protocol):
 
 @dataclass
 class TrainingState:
-    """What moves while training: the model, the optimizer, hooks, the random generators and the progress.
+    """What moves while training: the model, the optimizer, hooks, the scaler, random generators and progress.
 
     Attributes:
         model: With all its parameters.
         optimizer: Its `state_dict` is the same however many processes train; all call it together.
         progress: How far training has come.
         hooks: Those that take part, by name; states are as the optimizer's.
+        scaler: Finds the factor of float16's gradients, a few numbers; None with other formats.
     """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     progress: Progress = field(default_factory=Progress)
     hooks: Mapping[str, Stateful] = field(default_factory=dict)
+    scaler: Stateful | None = None
 
 
 def save_checkpoint(
@@ -149,6 +153,8 @@ def _write(
             record["hooks"] = {name: kept for name, (kept, _) in hooks.items()}
             kept_tensors = {key: tensor for _, own in hooks.values() for key, tensor in own.items()}
             write_tensors(kept_tensors, temporary / "hooks.safetensors")
+        if state.scaler is not None:
+            record["scaler"] = dict(state.scaler.state_dict())
         (temporary / "state.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         write_checksums(temporary)
     drop_old(folder, keep)
@@ -231,6 +237,8 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
         for name, hook in state.hooks.items():
             if name in states:
                 hook.load_state_dict(join_tensors(states[name], kept))
+        if state.scaler is not None and "scaler" in record:  # older versions kept none
+            state.scaler.load_state_dict(_NUMBERS.validate_python(record["scaler"], strict=True))
         saved = int(record["processes"])
         if process < saved:
             own = _rank_prefix(process)

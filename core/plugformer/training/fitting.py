@@ -160,6 +160,7 @@ def _trainer(
             trained.model,
             optimizer.build(parallel.trained.named_parameters()),
             hooks={name: parallel.sharing_out(each) for name, each in hooks.components.items()},
+            scaler=parallel.accelerator.scaler,
         ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         stream=_stream(settings, data, processes),
