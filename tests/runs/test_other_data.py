@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from plugformer.commands.main import main
@@ -13,6 +14,7 @@ from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.runs.loading import load
 from plugformer.training.train import train
+from plugformer_plugins.task_type.language_modelling import LanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.tokenizer.characters import Characters
 
@@ -124,6 +126,23 @@ def test_parallel_files_are_two(registry, write, tmp_path):
     assert count.rows == 2
     with pytest.raises(ConfigurationError, match=r"cannot read 1 file as a split: .*new\.a; parallel files"):
         read_files(files[:1], task, registry, known)
+
+
+def test_nothing_is_cut_off_the_ends_of_other_files(registry, write, tmp_path):
+    write(
+        "task.yaml",
+        "type: language-modelling",
+        "data: {name: text, files: {train: a}, examples: line, ends: {validation: 0.2, test: 0.2}}",
+        "tokenizer: characters",
+        "model: {architecture: decoder-only, head: language_model}",
+    )
+    task = check_components(resolve(str(tmp_path / "task.yaml"), [], registry)).task
+    tokenizer = Characters()
+    tokenizer.train(["abc"])
+    known = Vocabularies(tokenizer, tokenizer, LanguageModelling())
+    split, count, _ = read_files([write("new.txt", *["abc"] * 10)], task, registry, known)
+    assert count.rows == 10
+    assert split.units("characters", np.array([1])).sum() == 30
 
 
 def test_data_that_read_no_files_say_what_can_be_changed(trained, write):

@@ -31,9 +31,10 @@ from plugformer.registry.options import options_model
 _OPTION = "files"
 
 _CLASSES = "labels"
-"""The option that names the classes; a component with another one takes them from the files."""
+"""The option that names the classes; a component with another one takes them from the training files."""
 
-_SPLIT = "train"
+_SPLIT = "test_files"
+"""What files are read as. Off training files a component may cut other splits, and call one `test`."""
 
 
 @dataclass(frozen=True)
@@ -182,12 +183,13 @@ def read_files(
             task refuses it.
     """
     task_type, name = vocabularies.task_type, ", ".join(map(str, files))
-    options = _with_files(files, task, registry)
+    part = _SPLIT if vocabularies.classes is None or _CLASSES in task.data.options else "train"
+    options = _with_files(files, part, task, registry)
     if _CLASSES in options and options[_CLASSES] is None:
         options[_CLASSES] = vocabularies.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
     with quiet():
-        examples = data.load(task_type.columns)[_SPLIT]
+        examples = data.load(task_type.columns)[part]
         refuse_other_order(examples.features, task_type.columns, vocabularies.classes)
         if len(examples) == 0:
             raise DataError(f"{name}: no examples; check the file")
@@ -202,8 +204,8 @@ def read_files(
     return split, count, data.notices()
 
 
-def _with_files(files: Sequence[Path], task: Task, registry: Registry) -> dict[str, Any]:
-    """Returns the options of a task's data with other files in place of its own."""
+def _with_files(files: Sequence[Path], split: str, task: Task, registry: Registry) -> dict[str, Any]:
+    """Returns the options of a task's data with other files, as one split, in place of its own."""
     name = task.data.name
     model = options_model(registry.load(Kind.DATA, name))
     if _OPTION not in keys_of(model):
@@ -216,7 +218,7 @@ def _with_files(files: Sequence[Path], task: Task, registry: Registry) -> dict[s
     if len(paths) == 2:
         forms = [dict(zip(("source", "target"), paths, strict=True)), *forms]
     for form in forms:
-        options = {**task.data.options, _OPTION: {_SPLIT: form}}
+        options = {**task.data.options, _OPTION: {split: form}}
         with suppress(ValidationError):
             model.model_validate(options)
             return options
