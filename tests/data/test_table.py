@@ -377,6 +377,18 @@ def test_joined_columns_have_a_separator(tmp_path: Path, separator: str, texts: 
         load(LABELS, {"train": empty}, columns=columns, separator=separator)
 
 
+def test_a_number_among_joined_columns_is_refused_not_left_out(tmp_path: Path) -> None:
+    rows = ({"title": "T1", "year": None, "label": "x"}, {"title": "T2", "year": 1999, "label": "x"})
+    file = written(tmp_path, "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    columns = {"text": ["title", "year"], "label": "label"}
+    with pytest.raises(
+        DataError, match=r"rows\.jsonl:2: the text is 1999, expected text; write it in quotes"
+    ):
+        load(LABELS, {"train": file}, columns=columns)
+    data, _ = skipping(LABELS, {"train": file}, columns=columns)
+    assert data["train"]["text"][:] == ["T1"]
+
+
 def test_a_separator_that_spells_a_special_token_is_text(tmp_path: Path) -> None:
     for name in ("whitespace", "bpe", "wordpiece", "characters"):
         options = {"size": 300} if name in ("bpe", "wordpiece") else {}
@@ -479,7 +491,7 @@ def test_a_column_called_2_is_not_the_second_one(tmp_path: Path) -> None:
 
 
 def test_columns_of_parquet_that_are_not_used_are_not_read(tmp_path: Path) -> None:
-    days = pa.array([10**18, 0], pa.timestamp("us"))
+    days = pa.array([10**18, None], pa.timestamp("us"))
     table = pa.table({"source": ["a", "b"], "target": ["1", "2"], "when": days, "day": days.cast("int64")})
     pq.write_table(table, tmp_path / "rows.parquet")
     files = {"train": str(tmp_path / "rows.parquet")}

@@ -19,6 +19,7 @@ from plugformer_plugins.data.examples import (
     label_column,
     needed,
     require_aligned,
+    require_text,
 )
 from plugformer_plugins.data.labels import warn_of_numbers
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
@@ -194,10 +195,20 @@ class Table(Data):
         ):  # JSON and Parquet have numbers
             return str(cells[0])
         if len(cells) > 1:  # one of several may be empty
-            parts = [each if isinstance(each, str) and each.strip() else "" for each in cells]
+            parts = [_part(each, column, row.place) for each in cells]
             kept = parts if self._separator.strip() and any(parts) else [part for part in parts if part]
             cells = [self._separator.join(kept)]
         return cell(cells[0], column, row.place)
+
+
+def _part(found: Any, column: Column, place: str) -> str:
+    """Returns a cell of several that are joined; nothing where it is blank or absent.
+
+    Raises:
+        DataError: It holds something else than text.
+    """
+    blank = found is None or (isinstance(found, str) and not found.strip())
+    return "" if blank else require_text(found, column.name, place)
 
 
 def _missing(layout: Layout, places: list[Place]) -> Iterator[DataError]:
