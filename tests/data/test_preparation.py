@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from plugformer.configuration.task import Task
@@ -149,6 +150,16 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
     assert test.batch([last]).source.ids[0, -1] == END
     assert test.lengths[last].tolist() == [9, 10]
     assert test.references(last) == ["123456790"]
+
+
+def test_of_a_truncated_output_the_characters_that_are_left_count(tmp_path: Path, registry: Registry) -> None:
+    length = {"max": 2, "over": "truncate"}
+    data = prepare(pairs(tmp_path, extra="1+1\t2é\n1+1\té23456\n", data={"length": length}), registry)
+    test = data.splits["test"]
+    targets = np.array([len(test.batch([row]).target.ids[0]) - 1 for row in range(len(test))])
+    assert test.references(len(test) - 1) == ["é23456"]
+    assert test.units("characters", targets)[-2:].tolist() == (targets - 1)[-2:].tolist() == [2, 2]
+    assert test.units("bytes", targets)[-2:] == pytest.approx([3, 7 / 3])
 
 
 def test_refused_examples_are_named(tmp_path: Path, registry: Registry) -> None:

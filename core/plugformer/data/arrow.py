@@ -10,7 +10,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 from datasets import Dataset, Features
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from plugformer.cache import scratch_folder
@@ -124,9 +124,19 @@ class TokenColumn:
     @property
     def lengths(self) -> Int[ndarray, " rows"]:
         """Number of tokens of every row."""
+        return self._whole.clip(max=self._limit)
+
+    @property
+    def kept(self) -> Float[ndarray, " rows"]:
+        """Share of the tokens of every row that the limit has left."""
+        shares: Float[ndarray, " rows"] = self.lengths.clip(min=1) / self._whole.clip(min=1)
+        return shares
+
+    @property
+    def _whole(self) -> Int[ndarray, " rows"]:
+        """Number of tokens of every row before it is cut."""
         none = np.empty(0, dtype=np.int64)  # concatenate needs at least one array
-        lengths = np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
-        return lengths.clip(max=self._limit)
+        return np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
 
     def take(self, rows: Int[ndarray, " chosen"]) -> Ragged:
         """Returns some rows, in the order asked for."""

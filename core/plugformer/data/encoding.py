@@ -176,7 +176,7 @@ class EncodedSplit:
     def units(
         self, unit: Literal["characters", "bytes"], targets: Int[ndarray, " examples"]
     ) -> Float[ndarray, " examples"]:
-        """Returns the number of characters or bytes of each example's output texts.
+        """Returns the number of characters or bytes of each example's output texts, less what is cut off.
 
         Args:
             unit: Which of the two.
@@ -193,9 +193,10 @@ class EncodedSplit:
             return shares
         outputs = [column.name for column in self._type.columns if column.role == "output"]
         own = [name for name in names if name in outputs] or names
-        return np.array(
+        sizes = np.array(
             [sum(size(self.example(row)[name]) for name in own) for row in range(len(self))], float
         )
+        return sizes * self._columns["output"].kept[self._rows] if "output" in self._columns else sizes
 
     def described(self, row: int) -> str:
         """Returns an example for people: the input and the right answer, the beginning of each."""

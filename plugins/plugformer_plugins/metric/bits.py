@@ -14,7 +14,8 @@ class BitsPerCharacter(LikelihoodMetric):
     """The negative logarithm to base 2 of a text's probability, over its characters; lower is better.
 
     Tokens that are no characters, such as END behind a text, count among the bits, not among the characters.
-    Where texts are cut into pieces, the characters of a split are shared out among its tokens.
+    Where texts are cut into pieces, the characters of a split are shared out among its tokens; those of a
+    truncated text among the text's, and only what is left of these counts.
     """
 
     accepts = frozenset({Answer.TEXT, Answer.TOKENS})
