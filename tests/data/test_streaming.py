@@ -444,7 +444,12 @@ def test_a_data_set_laid_out_as_on_the_hub(
 @pytest.mark.parametrize(
     ("rows", "options", "error", "message"),
     [
-        ([{"text": "x", "label": 0}], {}, ConfigurationError, r"name them in data\.labels"),
+        (  # there is no option in which they could be named
+            [{"text": "x", "label": 0}],
+            {},
+            ConfigurationError,
+            r"does not name the classes of its column 'label'.* leave out data\.streaming, or",
+        ),
         (
             [{"text": "x", "label": 0}],
             {"columns": {"text": "txt"}},

@@ -198,6 +198,12 @@ def _streamed(
             raise _no_column(name, given, place)
     label = label_column(columns)
     classes = None if label is None else getattr(given.get(names[columns.index(label)]), "names", None)
+    if label is not None and not classes:
+        raise ConfigurationError(
+            f"data 'hub': {place} does not name the classes of its column {names[columns.index(label)]!r}, "
+            "which are then known only when all examples are read; leave out data.streaming, or read its "
+            "files with data 'table' and its option labels"
+        )
     features = None if label is None else stream_features(columns, classes)
     types = [
         None if column is label else given.get(name)  # nested ones have none
