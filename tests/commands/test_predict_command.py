@@ -150,6 +150,21 @@ def test_what_was_cut_or_unknown_or_empty_is_noted(run):
     assert second["truncated"] is True
 
 
+def test_answers_to_lines_stand_on_one_line_each(run, monkeypatch):
+    """So that line numbers stay aligned; a text that is an argument has its answer as it is."""
+    monkeypatch.setattr(Echo, "answer", lambda self, text, n_best: Prediction(text.replace("/", "\r\n"), 0.0))
+    type_in(monkeypatch, b"one/two\nthree\n")
+    outcome = run("predict", "runs/a")
+    assert (outcome.status, outcome.out) == (0, "one two\nthree\n")
+    said = "line 1: the answer has line breaks: printed as spaces, with --json as they are\n"
+    assert outcome.err == said
+    type_in(monkeypatch, b"one/two\n")
+    outcome = run("predict", "runs/a", "--json")
+    assert (json.loads(outcome.out)["output"], outcome.err) == ("one\r\ntwo", "")
+    outcome = run("predict", "runs/a", "one/two")
+    assert (outcome.out, outcome.err) == ("one\r\ntwo\n", "")
+
+
 def test_notes_on_many_texts_are_counted(run):
     outcome = run("predict", "runs/a", *[","] * 25)
     assert len(outcome.err.splitlines()) == predict.NOTES + 1

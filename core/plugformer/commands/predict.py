@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -88,6 +89,7 @@ def command(
             _converse(answers)
             return
         else:
+            answers.shown = _on_one_line
             stream, name = source or sys.stdin.buffer, str(file or "standard input")
             advance = stack.enter_context(_progress(answers, stream))
             for chunk in lines(stream, name):
@@ -104,6 +106,7 @@ class _Answers:
     Attributes:
         unit: What a text is called in notes.
         note: Prints a note.
+        shown: Returns an answer's text as it is printed without --json.
         count: Texts so far.
     """
 
@@ -114,6 +117,7 @@ class _Answers:
     as_json: bool
     unit: str = "line"
     note: Callable[[str], None] = field(default=lambda note: typer.echo(note, err=True))
+    shown: Callable[[str], str] = str
     count: int = 0
     _notes: int = 0
     _faults: list[PlugformerError] = field(default_factory=list)
@@ -153,11 +157,14 @@ class _Answers:
 
     def _describe(self, text: str, answer: "Prediction") -> None:
         """Notes what was cut, unknown or improbable."""
+        ranked = [answer, *answer.alternatives]
         notes = ["is empty"] * (not text.strip())
         notes += ["is too long: only its beginning was read"] * answer.truncated
         notes += [f"unknown: {', '.join(map(repr, answer.unknown))}"] * bool(answer.unknown)
         if self._is_improbable(answer):
             notes.append(f"no answer: {self._improbable(answer)}")
+        elif not self.as_json and any(self.shown(each.text) != each.text for each in ranked):
+            notes.append("the answer has line breaks: printed as spaces, with --json as they are")
         for note in notes:
             self._notes += 1
             if self._notes <= NOTES:
@@ -171,9 +178,10 @@ class _Answers:
     def _line(self, answer: "Prediction") -> str:
         if self._is_improbable(answer):
             return ""
+        text = self.shown(answer.text)
         if not self.scores:
-            return answer.text
-        return f"{'' if answer.probability is None else format(answer.probability, '.4g')}\t{answer.text}"
+            return text
+        return f"{'' if answer.probability is None else format(answer.probability, '.4g')}\t{text}"
 
     def _record(self, text: str, answer: "Prediction") -> dict[str, Any]:
         record: dict[str, Any] = {"input": text, "output": answer.output, "score": answer.score}
@@ -195,6 +203,11 @@ class _Answers:
 
     def _improbable(self, answer: "Prediction") -> str:
         return f"its probability {answer.probability:.4g} is below {self.threshold:g}"
+
+
+def _on_one_line(text: str) -> str:
+    """Returns a text with a space for each line break, so that the lines of answers are those of texts."""
+    return re.sub(r"\r\n|\r|\n", " ", text)
 
 
 def lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
