@@ -105,6 +105,17 @@ def test_masks_can_stand_side_by_side():
     assert found["targets"] == [[IGNORED, 0, 0, IGNORED]]
 
 
+def test_an_unknown_word_beside_a_mask_is_not_asked_for():
+    tokenizer = Words()
+    tokenizer.train(["the cat sat"] * 20)
+    found = MaskedLanguageModelling().encode(
+        {"text": ["xyzzy [MASK] the xyzzy"]}, Tokenizers(tokenizer, tokenizer)
+    )
+    (the,) = tokenizer.encode(["the"])[0]
+    assert found["input"] == [[UNKNOWN, UNKNOWN, the, UNKNOWN]]
+    assert found["targets"] == [[IGNORED, 0, IGNORED, IGNORED]]
+
+
 def test_a_mask_is_not_reported_as_unknown():
     task_type = MaskedLanguageModelling()
     pieces = Pieces(["a cat sat"])

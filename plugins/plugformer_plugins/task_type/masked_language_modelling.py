@@ -61,17 +61,15 @@ class MaskedLanguageModelling(TaskType):
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts; which to predict is drawn later, but for the masks of questions."""
         rows: list[list[int]] = []
+        targets: list[list[int]] = []
         for text in examples["text"]:
             *before, last = text.split(MASK)
             words = [word for part in (*before, last) for word in part.split()] if before else []
             given = [_before_mask(part, words, tokenizers.source) for part in before]
-            row = [token for part in given for token in (*part, UNKNOWN)]
-            rows.append(row + tokenizers.source.encode([last])[0])
-        asked = [MASK in text for text in examples["text"]]
-        targets = [
-            [0 if masked and token == UNKNOWN else IGNORED for token in row]
-            for masked, row in zip(asked, rows, strict=True)
-        ]
+            end = tokenizers.source.encode([last])[0]
+            rows.append([token for part in given for token in (*part, UNKNOWN)] + end)
+            asked = [target for part in given for target in (*[IGNORED] * len(part), 0)]
+            targets.append(asked + [IGNORED] * len(end))  # unknown words are UNKNOWN, too, but no masks
         return {"input": rows, "targets": targets}
 
     def draw(self, encoded: Encoded, generators: Sequence[np.random.Generator]) -> Encoded:
