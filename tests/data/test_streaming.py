@@ -21,6 +21,7 @@ from plugformer.data.blocks import BlockReader, Place
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import files_version
 from plugformer.data.preparation import PreparedData, prepare
+from plugformer.data.streaming import open_streams, stored
 from plugformer.errors import ConfigurationError, DataError, RegistryError, RunError
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
@@ -439,6 +440,24 @@ def test_a_data_set_laid_out_as_on_the_hub(
     saved = TypeAdapter(Place).validate_json(json.dumps(asdict(stream.place)), strict=True)
     resumed = reader(data, task, place=saved)
     assert [resumed.next().rows for _ in range(5)] == [stream.next().rows for _ in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("task_type", "value"), [("tagging", ["A", "B"]), ("multi-label", ["A"]), ("regression", 2.5)]
+)
+def test_a_data_set_of_the_hub_with_other_than_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task_type: str, value: Any
+) -> None:
+    """What the stream holds is known before its first row is: a split that is stored needs the types."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    columns = REGISTRY.create("task_type", task_type).columns
+    given, found = (column.name for column in columns)
+    row = {given: ["a", "b"] if task_type == "tagging" else "a b", found: value}
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n" * 3)
+    streams = open_streams(REGISTRY.create("data", "hub", dataset=str(tmp_path)), columns)
+    splits, _ = stored(streams, columns, "hub")
+    assert splits["validation"][:] == {given: [row[given]] * 3, found: [value] * 3}
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def _streamed(
             "which are then known only when all examples are read; leave out data.streaming, or read its "
             "files with data 'table' and its option labels"
         )
-    features = None if label is None else stream_features(columns, classes)
+    features = stream_features(columns, classes)
     types = [
         None if column is label else given.get(name)  # nested ones have none
         for name, column in zip(names, columns, strict=True)
