@@ -71,3 +71,15 @@ def test_an_unknown_label_says_whose_it_is(make, name, tokenizers):
     with pytest.raises(ExampleError, match=f"unknown label {message}") as raised:
         make().encode({"text": ["the", "fox"], PREDICTED[name]: wrong}, tokenizers)
     assert raised.value.row == 1
+
+
+@pytest.mark.parametrize("number", [0.1, 4.7, 3.0])
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_equal_numbers_have_a_deviation_of_one(registry, number, count):
+    learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [number] * count})
+    assert learned == {"mean": pytest.approx(number), "deviation": 1.0}
+
+
+def test_numbers_have_their_mean_and_deviation(registry):
+    learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [1.0, 5.0]})
+    assert learned == {"mean": 3.0, "deviation": 2.0}

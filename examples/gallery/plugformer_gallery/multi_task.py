@@ -44,7 +44,7 @@ class LabelAndNumber(TaskType):
     def learn(self, train: "Dataset") -> dict[str, list[str] | float]:
         """Returns the names of the classes in order, and mean and deviation of the numbers."""
         numbers = np.asarray(train["number"], dtype=np.float64)
-        mean, deviation = float(numbers.mean()), float(numbers.std()) or 1.0
+        mean, deviation = float(numbers.mean()), float(numbers.std()) if np.ptp(numbers) else 1.0
         return {"labels": list(train.features["label"].names), "mean": mean, "deviation": deviation}
 
     @property

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from datasets import ClassLabel, Dataset
+from plugformer_gallery.multi_task import LabelAndNumber
 from plugformer_gallery.pointers import Pointers
 from plugformer_gallery.squad import SQuADExactMatch, SQuADF1
 from plugformer_gallery.two_heads import TwoHeads
@@ -159,3 +161,9 @@ def test_the_loss_is_that_of_both() -> None:
     loss, count = head.loss(hidden, targets, real)
     torch.testing.assert_close(loss, labels + 0.5 * numbers)
     assert count == 3
+
+
+def test_equal_numbers_have_a_deviation_of_one() -> None:
+    rows = Dataset.from_dict({"number": [0.1] * 3, "label": ["good"] * 3})
+    learned = LabelAndNumber().learn(rows.cast_column("label", ClassLabel(names=["good"])))
+    assert learned == {"labels": ["good"], "mean": pytest.approx(0.1), "deviation": 1.0}
