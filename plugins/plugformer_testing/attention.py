@@ -13,7 +13,7 @@ from torch import Tensor
 
 from plugformer.interfaces import Attention, NoPositions, Observer, Padding, Place, Positions, Scope
 from plugformer_testing.check import check, fail, require_close, require_finite
-from plugformer_testing.layout import Layout, full
+from plugformer_testing.layout import LAYOUTS, Layout, full
 from plugformer_testing.probes import Sloping, Turning
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
@@ -126,15 +126,17 @@ def every_real_token_is_read(subject: Subject) -> None:
                 fail(f"query {number} does not read every token of the memory that it may see")
 
 
-@check()
-def dropout_ends_with_training(subject: Subject) -> None:
+@check(LAYOUTS)
+def dropout_ends_with_training(subject: Subject, layout: Layout) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
-    attention: Attention = subject.perturbed(attention_dropout=0.5)
-    same: Attention = subject.perturbed()
-    same.load_state_dict(attention.state_dict())
-    x, positions = subject.tokens(2, 6), full(2, 6).at(Turning())
-    expected, dropped = (Reader(each, subject.place, positions).read(x) for each in (same, attention))
-    require_close(dropped, expected, "attention dropout goes on in evaluation mode")
-    trained = Reader(same.train(), subject.place, positions).read(x)
-    message = "training mode gives other outputs than evaluation mode, although no dropout is set"
-    require_close(trained, expected, message)
+    x, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 3)
+    for there in subject.serving(CROSS, DECODER, ENCODER):
+        attention: Attention = there.perturbed(attention_dropout=0.5)
+        same: Attention = there.perturbed()
+        same.load_state_dict(attention.state_dict())
+        readers = [Reader(each, there.place, layout.at(Turning())) for each in (same, attention)]
+        expected, dropped = (reader.read(x, query) for reader in readers)
+        require_close(dropped, expected, "attention dropout goes on in evaluation mode")
+        same.train()
+        message = "training mode gives other outputs than evaluation mode, although no dropout is set"
+        require_close(readers[0].read(x, query), expected, f"{message}, in {there.place}")

@@ -144,12 +144,9 @@ def _selected(subject: Subject, rows: tuple[int, ...], message: str) -> None:
         project, there = reader.attention.project, reader.at(reader.positions.select(index))
         with torch.no_grad():
             alone = _go_on(there, step, project(x[index], there.positions))
-            if reader.place.cross:  # a memory's rows move more than once
-                state = project(x, reader.positions).select(index).select(again)
-                turned = there.at(there.positions.select(again))
-                moved = _go_on(turned, step[again], state)[again]
-            else:
-                moved = _go_on(there, step, _project_two(reader, x, 2).select(index))
+            state = project(x, reader.positions) if reader.place.cross else _project_two(reader, x, 2)
+            turned = there.at(there.positions.select(again))  # rows move more than once
+            moved = _go_on(turned, step[again], state.select(index).select(again))[again]
         require_close(moved, alone, f"{message}, in {reader}")
 
 

@@ -16,8 +16,9 @@ from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 def looking_changes_nothing(subject: Subject, layout: Layout) -> None:
     """With an observer the output and its gradient are those without one."""
     x = subject.tokens(*layout.real.shape).requires_grad_()
-    for reader in readers(subject, layout, ENCODER, DECODER):
-        outputs = [reader.read(x, observer=observer) for observer in (None, Collector())]
+    query = subject.tokens(len(layout.rows), 3)
+    for reader in readers(subject, layout, ENCODER, DECODER, CROSS):
+        outputs = [reader.read(x, query, observer) for observer in (None, Collector())]
         require_close(outputs[1], outputs[0], "the output changes when somebody looks")
         plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
         require_close(observed, plain, "gradients change when somebody looks")

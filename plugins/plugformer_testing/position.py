@@ -31,9 +31,14 @@ class Effect(NamedTuple):
     rotated: Float[Tensor, "batch heads length head_width"]
     bias: Float[Tensor, "batch heads query key"]
 
-    def part(self, row: int, tokens: Bool[Tensor, " length"] | slice = slice(None)) -> "Effect":
-        """Returns the effect on some tokens of a row, as a batch of one."""
-        bias = self.bias[row, :, tokens][..., tokens]
+    def part(
+        self,
+        row: int,
+        tokens: Bool[Tensor, " length"] | slice = slice(None),
+        keys: Bool[Tensor, " key"] | None = None,
+    ) -> "Effect":
+        """Returns the effect on some tokens of a row, as a batch of one; with some keys, or themselves."""
+        bias = self.bias[row, :, tokens][..., tokens if keys is None else keys]
         return Effect(self.embedded[row, tokens][None], self.rotated[row, :, tokens][None], bias[None])
 
     def require_same(self, other: "Effect", message: str) -> None:
@@ -142,18 +147,21 @@ def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
 
 
-@check((1, 3, 6))
-def positions_go_on_after_a_cache(subject: Subject, cut: int) -> None:
+@check((*FULL[1:], *PADDED[2:]))
+def positions_go_on_after_a_cache(subject: Subject, layout: Layout) -> None:
     """New tokens stand behind those kept before: a piece is encoded as that part of the whole."""
-    positions, x, heads = given = Example.of(subject, FULL[2].at(subject.perturbed()))
-    head = Positions.of(positions.real[:, :cut], positions.encoding, Padding.NONE)
-    tail = head.advance(positions.real[:, cut:], Padding.NONE)
-    keys = given._replace(positions=head.concatenate(tail))
-    piece, whole = Example(tail, x[:, cut:], heads[:, :, cut:]).effect(keys), given.effect()
-    expected = Effect(whole.embedded[:, cut:], whole.rotated[:, :, cut:], whole.bias[:, :, cut:])
-    piece.require_same(
-        expected, f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
-    )
+    positions, x, heads = given = Example.of(subject, layout.at(subject.perturbed()))
+    whole = given.effect()
+    for cut in range(1, positions.length):
+        head = Positions.of(positions.real[:, :cut], positions.encoding, layout.padding)
+        tail = head.advance(positions.real[:, cut:], layout.padding)
+        keys = given._replace(positions=head.concatenate(tail))
+        piece = Example(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
+        later = torch.arange(positions.length) >= cut
+        message = f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
+        for row, real in enumerate(layout.real):
+            found = piece.part(row, real[cut:], real)
+            found.require_same(whole.part(row, real & later, real), message)
 
 
 @check((*FULL[2:], *PADDED[2:]))

@@ -279,6 +279,50 @@ class ReaderIsUnrotated(Shared):
         return super().attend(query, state, Scope(still, scope.key, causal=False))
 
 
+class LeaksInTraining(Altered):
+    """Is causal in evaluation mode only."""
+
+    def attend(self, query, state, scope):
+        seen = Scope(scope.query, scope.key, causal=scope.causal and not self.training)
+        return self.plain(query, state, seen)
+
+
+class SeesPaddingInTraining(SeesPadding):
+    def attend(self, query, state, scope):
+        return super().attend(query, state, scope) if self.training else self.plain(query, state, scope)
+
+
+class ShowsCrossingUnmasked(Altered):
+    """Computes cross-attention without the padding mask where somebody looks."""
+
+    def attend(self, query, state, scope):
+        if not (scope.cross and scope.observed):
+            return self.plain(query, state, scope)
+        key = Positions(scope.key.index, torch.ones_like(scope.key.real), Padding.NONE, scope.key.encoding)
+        return self.plain(query, state, Scope(scope.query, key, causal=False, observer=scope.observer))
+
+
+class SelectsLater(PositionwiseState):
+    """Notes which rows are selected, and forgets them when others are before it has moved any."""
+
+    chosen = None
+
+    def select(self, rows):
+        self.chosen = rows
+        return self
+
+    def append(self, new):
+        if self.chosen is not None:
+            super().select(self.chosen)
+            self.chosen = None
+        return super().append(new)
+
+
+class ForgetsASelection(Altered):
+    def project(self, memory, positions):
+        return SelectsLater(*super().project(memory, positions).tensors)
+
+
 MUTANTS = [
     (ReadsItself, "shapes", "it reads the state of layer 1, expected a layer below"),
     (ReadsAReader, "shapes", "it reads the state of layer 1, which has none of its own"),
@@ -289,6 +333,8 @@ MUTANTS = [
     (NeedsEqualLengths, "shapes", "the output has shape"),
     (ReadsTwoKeys, "every_real_token_is_read", "does not read every token"),
     (DropsForever, "dropout_ends_with_training", "dropout goes on in evaluation mode"),
+    (LeaksInTraining, "dropout_ends_with_training", "although no dropout is set, in layer 0 of the decoder"),
+    (SeesPaddingInTraining, "dropout_ends_with_training", r"no dropout is set.*\[smallest case: xx / x\.\]"),
     (SeesTheFuture, "the_future_is_not_seen", r"attention sees the future .*\[smallest case: xx\]"),
     (LearnsFromTheFuture, "no_gradient_from_the_future", "attention sees the future"),
     (SeesPadding, "padding_is_not_seen", r"attention sees padding .*\[smallest case: xx / x\.\]"),
@@ -304,10 +350,12 @@ MUTANTS = [
     (CentersMemory, "projecting_pieces_equals_projecting_the_whole", "the state of two pieces differs"),
     (GrowingState, "cross_attention_goes_on_by_steps", "reading changes the state"),
     (IgnoresSelection, "beams_can_be_reordered", "after beams were reordered"),
+    (ForgetsASelection, "beams_can_be_reordered", "after beams were reordered"),
     (RaisesOnSelection, "beams_can_be_reordered", "raised NotImplementedError: select"),
     (IgnoresSelection, "finished_rows_can_leave", "after finished rows left"),
     (UnrotatedQueries, "distances_alone_matter", "do not stand where their positions say"),
     (OtherWhenObserved, "looking_changes_nothing", "changes when somebody looks"),
+    (ShowsCrossingUnmasked, "looking_changes_nothing", "changes when somebody looks"),
     (ShowsUnmaskedWeights, "shown_weights_respect_the_mask", "not zero at keys that the mask hides"),
     (ShowsOtherWeights, "shown_weights_are_those_used", "the weights shown are not those used"),
 ]

@@ -46,6 +46,17 @@ class AveragesOverPadding(LanguageModel):
         return loss * real.sum() / real.numel(), real.sum()
 
 
+class LearnsPadding(LanguageModel):
+    """Predicts what stands at padding while it is trained, from all of a sequence together."""
+
+    def loss(self, hidden, targets, real):
+        counted = torch.ones_like(real) if self.training else real
+        return super().loss(hidden, targets, counted)[0], real.sum()
+
+    def likelihoods(self, hidden, targets, real):
+        return super().likelihoods(hidden, targets, real)
+
+
 class AlwaysSmooth(LanguageModel):
     def loss(self, hidden, targets, real):
         training, self.training = self.training, True
@@ -171,6 +182,7 @@ MUTANTS = [
     (AlwaysSmooth, "evaluation_loss_is_plain_cross_entropy", "plain cross-entropy in evaluation mode"),
     (NeverSmooth, "training_loss_is_smoothed", "smoothed cross-entropy in training mode"),
     (AveragesOverPadding, "padding_does_not_count", "the loss changes with what stands at padding"),
+    (LearnsPadding, "padding_does_not_count", "in training mode the loss changes with what stands"),
     (PoolsPadding, "padding_does_not_count", "with what stands at padding"),
     (Averages, "the_loss_adds_up", "do not add up: it must be a sum"),
     (CountsPadding, "the_count_is_that_of_real_targets", "are real"),

@@ -6,7 +6,7 @@ import torch
 from tests.testing.mutants import mutant_tests
 
 from plugformer.errors import LengthError
-from plugformer.interfaces import PositionalEncoding, Positions
+from plugformer.interfaces import Padding, PositionalEncoding, Positions
 from plugformer.kinds import Kind
 from plugformer_plugins.position.alibi import ALiBi
 from plugformer_plugins.position.learned import Learned
@@ -18,7 +18,10 @@ from plugformer_testing.runner import checks_of
 
 def by_column(positions):
     """The same tokens, numbered by column from zero."""
-    index = torch.arange(positions.length)[None].expand(positions.real.shape)
+    return replace_index(positions, torch.arange(positions.length)[None].expand(positions.real.shape))
+
+
+def replace_index(positions, index):
     return Positions(index, positions.real, positions.padding, positions.encoding)
 
 
@@ -27,6 +30,14 @@ class RestartsAfterCaching(Rotary):
 
     def rotate(self, heads, positions):
         return super().rotate(heads, by_column(positions))
+
+
+class SkipsOneAfterCaching(Sinusoidal):
+    """Places padded pieces that stand behind others one position too far."""
+
+    def embed(self, x, positions):
+        far = positions.padding is not Padding.NONE and int(positions.index.min()) > 0
+        return super().embed(x, replace_index(positions, positions.index + far))
 
 
 class EmbedsByColumn(Sinusoidal):
@@ -169,6 +180,7 @@ MUTANTS = [
     (RestartsAfterCaching, "padding_moves_nothing", "at another position because of padding"),
     (EmbedsByColumn, "padding_moves_nothing", r"because of padding .*\[smallest case: xx / \.x\]"),
     (RestartsAfterCaching, "positions_go_on_after_a_cache", "positions restart"),
+    (SkipsOneAfterCaching, "positions_go_on_after_a_cache", "not encoded behind them"),
     (ReadsNeighbors, "rows_are_independent", "is encoded otherwise in the batch than alone"),
     (ScoresByPlace, "scores_depend_on_distance", "do not depend on distance alone"),
     (TurnsByRoot, "scores_depend_on_distance", "do not depend on distance alone"),
