@@ -164,8 +164,23 @@ def runs_in_float32(subject: Subject) -> None:
 
 @check()
 def runs_in_bfloat16(subject: Subject) -> None:
-    """In bfloat16 the output is bfloat16, and as close to that in float64 as 8 bits allow."""
+    """In bfloat16 the output is bfloat16, and as close to that in float64 as 8 bits allow.
+
+    So it is where bfloat16 is mixed with float32, as `training.precision` has it.
+    """
     _agrees(subject, torch.bfloat16, 0.1)
+    module = subject.perturbed()
+    expected = exercise(subject, module).detach()
+    mixed, what = module.float(), "in float32 mixed with bfloat16 (torch.autocast)"
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            output = exercise(subject, mixed, torch.float32)
+        found = gradients(mixed, output.float())
+    except Exception as error:  # of types that do not fit, which torch has many words for
+        fail(f"{what} it raises {type(error).__name__}: {error}")
+    _require_near(output, expected, 0.1, what)
+    for name, gradient in found.items():
+        require_finite(gradient, f"{what} the gradient of {name} is not finite")
 
 
 @check()
@@ -245,12 +260,17 @@ def _agrees(subject: Subject, dtype: torch.dtype, tolerance: float) -> None:
     output = exercise(subject, module.to(dtype), dtype).detach()
     name, found = (str(each).removeprefix("torch.") for each in (dtype, output.dtype))
     require(output.dtype == dtype, f"in {name} its output is {found}")
-    require_finite(output, f"in {name} its output is not finite")
+    _require_near(output, expected, tolerance, f"in {name}")
+
+
+def _require_near(output: Tensor, expected: Tensor, tolerance: float, what: str) -> None:
+    """Requires that an output is finite and most of it near that in float64."""
+    require_finite(output, f"{what} its output is not finite")
     # The median: where a router's near tie falls to the other side, a few values differ in full.
-    error = (output.double() - expected).abs().median().item()
+    error = (output.detach().double() - expected).abs().median().item()
     size = expected.abs().mean().item()
     if not error <= tolerance * size + 1e-6:
-        fail(f"in {name} its output is off by {error / max(size, 1e-9):.0%} of its size")
+        fail(f"{what} its output is off by {error / max(size, 1e-9):.0%} of its size")
 
 
 @contextmanager

@@ -130,9 +130,11 @@ class Function(Sublayer):
         self.given: list[Tensor] = []
 
     def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-        """Records the input and returns the output."""
+        """Records the input and returns the output, under autocast in its type, as linear maps do."""
         self.given.append(hidden)
-        return self.compute(hidden)
+        output = self.compute(hidden)
+        mixed = torch.is_autocast_enabled("cpu")
+        return output.to(torch.get_autocast_dtype("cpu")) if mixed else output
 
     def added(
         self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]

@@ -142,6 +142,15 @@ class OtherUnderCompilers(RMSNorm):
         return super().forward(x) * (2 if torch.compiler.is_compiling() else 1)
 
 
+class AddsOneType(RMSNorm):
+    """Adds what linear maps make, in bfloat16 under autocast, to zeros of the type of the input."""
+
+    def forward(self, x):
+        tokens = super().forward(x).flatten(0, -2)
+        mapped = tokens @ torch.eye(tokens.shape[-1], dtype=x.dtype)
+        return torch.zeros_like(tokens).index_add(0, torch.arange(len(tokens)), mapped).view(x.shape)
+
+
 MUTANTS = [
     (Raises, "constructs", "raised TypeError: no forward yet"),
     (
@@ -164,6 +173,7 @@ MUTANTS = [
     (Noisy, "evaluation_is_repeatable", "two passes in evaluation mode differ"),
     (Counting, "evaluation_is_repeatable", "a forward pass in evaluation mode changes calls"),
     (AlwaysFloat32, "runs_in_bfloat16", "in bfloat16 its output is float32"),
+    (AddsOneType, "runs_in_bfloat16", r"mixed with bfloat16 .* it raises RuntimeError: index_add_"),
     (Rounds, "runs_in_float32", "in float32 its output is off"),
     (UnsavedGain, "saves_and_loads", "a part of it is not in its state_dict"),
     (UnsavedBuffer, "saves_and_loads", "a part of it is not in its state_dict"),
