@@ -1,6 +1,7 @@
 """The training loop: what an update is made of, and what decides about its end."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ from tests.batches import pairs, split_of
 
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
-from plugformer.interfaces import Batch
+from plugformer.interfaces import Batch, Padding, Tokens
 from plugformer.kinds import Kind
 from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import Progress, TrainingState
@@ -108,6 +109,14 @@ def test_the_loss_is_the_mean_over_all_targets(trainer):
     made.fit()
     expected = sum(loss.total for loss in losses) / sum(loss.targets for loss in losses)
     assert made.seen.updates[0].loss == pytest.approx(expected.item())
+
+
+def test_an_update_without_any_target_moves_nothing(trainer):
+    begun = Tokens(ONE.target.ids[:, :2], torch.tensor([[True, False]] * 2), Padding.RIGHT)
+    made = trainer("training.log_every=1", batches=[replace(ONE, target=begun)])
+    assert not any(move.any() for move in moves(made).values())
+    (update,) = made.seen.updates
+    assert (update.loss, update.targets, update.token_accuracy) == (0.0, 0, None)
 
 
 def test_auxiliary_losses_are_averaged_over_micro_batches(trainer):

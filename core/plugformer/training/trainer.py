@@ -145,6 +145,7 @@ class Trainer:
         model = self.run.model
         counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
         targets, tokens = map(int, self.processes.total(counts))
+        divisor = max(1, targets)  # without any target the sum of losses is zero
         rate = self._set_learning_rate()
         self.model.train()
         losses: list[Loss] = []
@@ -152,11 +153,11 @@ class Trainer:
             self._seed_hooks("training_loss", number)
             is_dummy = number >= len(batches)
             last = number == len(passes) - 1
-            found = self._backward(batch.to(self.accelerator.device), targets, last=last, dummy=is_dummy)
+            found = self._backward(batch.to(self.accelerator.device), divisor, last=last, dummy=is_dummy)
             losses += [] if is_dummy else [found]
         norm = self._clip()
         totals = torch.stack([each.total for each in losses]).tolist() if losses else []
-        loss = float(self.processes.total([sum(totals)])[0]) / targets
+        loss = float(self.processes.total([sum(totals)])[0]) / divisor
         if allowed := self.guard.allows(loss, norm, batches, generators):
             self.hooks.seed(self.settings.replicate_seed, "optimizer_step", self.progress.step)
             self._ask("optimizer_step", optimizer=self.optimizer, step=self.progress.step)
@@ -196,11 +197,11 @@ class Trainer:
     def _ask(self, hook: str, **arguments: object) -> Any:
         return self.hooks.ask(hook, run=self.run, model=self.parallel.trained, **arguments)
 
-    def _backward(self, batch: Batch, targets: int, *, last: bool, dummy: bool) -> Loss:
+    def _backward(self, batch: Batch, divisor: int, *, last: bool, dummy: bool) -> Loss:
         """Adds a batch's gradients, of a dummy one zeros; processes exchange them with the last one."""
         with self.parallel.exchanging(last=last):
             loss = self.parallel.loss(batch, self.objective)
-            mean = loss.total / targets + loss.auxiliary / self.settings.batches_per_update
+            mean = loss.total / divisor + loss.auxiliary / self.settings.batches_per_update
             # What is exchanged is the mean of the processes' gradients; wanted is their sum.
             self.accelerator.backward(mean * (0 if dummy else self.processes.count))
         return loss
@@ -225,7 +226,7 @@ class Trainer:
             return None
         sums = [found.correct.sum().item(), found.targets.sum().item()]
         correct, targets = self.processes.total(sums)
-        return float(correct / targets)
+        return float(correct / targets) if targets else None
 
     def _set_learning_rate(self) -> float:
         factor = self.schedule.factor(
