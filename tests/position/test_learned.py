@@ -35,10 +35,12 @@ def test_a_longer_one_is_refused(length, start, named):
         encoding.embed(torch.zeros(1, length, 6), positions)
 
 
-def test_padding_does_not_count_as_length():
-    encoding = Learned(MODEL)
-    positions = Positions.of(torch.tensor([[False] * 4 + [True] * 5]), encoding)
-    encoding.embed(torch.zeros(1, 9, 6), positions)
+@pytest.mark.parametrize("padding", [Padding.ANYWHERE, Padding.RIGHT])
+def test_padding_does_not_count_as_length(padding):
+    encoding, real = Learned(MODEL), torch.tensor([[True] * 5 + [False] * 4])
+    real = real if padding is Padding.RIGHT else real.flip(1)
+    embedded = encoding.embed(torch.zeros(1, 9, 6), Positions.of(real, encoding, padding))
+    torch.testing.assert_close(embedded[real], encoding.table.weight)
 
 
 def test_shapes_alone_can_be_computed():

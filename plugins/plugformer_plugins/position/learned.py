@@ -30,9 +30,10 @@ class Learned(PositionalEncoding):
         Raises:
             LengthError: A token stands at or beyond `model.max_length`.
         """
-        if not positions.index.is_meta:  # there, only shapes exist
-            self._check(int(positions.index.max()) + 1)
-        rows: Tensor = self.table(positions.index)
+        index = positions.index
+        if not index.is_meta:  # there, only shapes exist
+            self._check(int(index.where(positions.real, 0).max()) + 1)
+        rows: Tensor = self.table(index.clamp(max=self.table.num_embeddings - 1))  # of padding, any row
         return x + rows
 
     def _check(self, length: int) -> None:
