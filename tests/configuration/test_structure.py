@@ -238,6 +238,13 @@ def test_one_mistake_in_a_tokenizer_for_both_sides_is_one_error(write, base, reg
     assert str(caught.value) == "--set tokenizer.name=3  tokenizer.name: expected text, found 3"
 
 
+def test_an_exact_length_goes_before_the_greatest_one(base, registry) -> None:
+    decoding = resolve("base.yaml", ["decoding.length=7", "decoding.max_length=5"], registry).task.decoding
+    assert (decoding.length, decoding.max_length) == (7, 5)
+    with pytest.raises(ConfigurationError, match=r"decoding\.length: 900 is more than the 511 that"):
+        resolve("base.yaml", ["decoding.length=900", "decoding.max_length=1000"], registry)
+
+
 def test_nothing_is_imported_to_check_structure_and_names(base) -> None:
     text = base.read_text().replace("{name: files, train: a.tsv}", "dates")
     base.write_text(text)

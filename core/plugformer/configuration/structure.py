@@ -112,14 +112,11 @@ def _embeddings(task: Task) -> Iterator[Finding]:
 
 def _decoding(task: Task) -> Iterator[Finding]:
     settings, longest = task.decoding, task.model.max_length - 1
-    if isinstance(settings.length, int):
-        if isinstance(settings.max_length, int) and settings.length > settings.max_length:
-            yield ("decoding", "length"), f"{settings.length} is more than max_length {settings.max_length}"
-        elif settings.length > longest:
-            yield (
-                ("decoding", "length"),
-                f"{settings.length} is more than the {longest} that model.max_length leaves room for",
-            )
+    if isinstance(settings.length, int) and settings.length > longest:
+        yield (
+            ("decoding", "length"),
+            f"{settings.length} is more than the {longest} that model.max_length leaves room for",
+        )
 
 
 def _layers(task: Task) -> Iterator[Finding]:
