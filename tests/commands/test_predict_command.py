@@ -103,6 +103,14 @@ def test_no_text_gives_no_output(run, monkeypatch):
     assert (outcome.status, outcome.out) == (0, "")
 
 
+def test_a_standard_input_that_is_closed_is_no_fault(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    outcome = run("predict", "runs/a")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == "Error: no texts to read: standard input is closed; give TEXT or --file\n"
+    assert run("predict", "runs/a", "one").out == "ONE\n"
+
+
 def test_bytes_that_are_not_utf8_become_surrogates():
     assert list(predict.lines(io.BytesIO(b"good\nb\xe4d"), "a file")) == [["good"], ["b\udce4d"]]
 

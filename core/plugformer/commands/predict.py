@@ -73,6 +73,8 @@ def command(
     """
     if texts and file is not None:
         raise ConfigurationError("TEXT and --file exclude each other: give one")
+    if not texts and file is None and sys.stdin is None:
+        raise ConfigurationError("no texts to read: standard input is closed; give TEXT or --file")
     _write_utf8()
     with contextlib.ExitStack() as stack:
         source = None if file is None else stack.enter_context(_opened(file))
