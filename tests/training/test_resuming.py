@@ -98,6 +98,16 @@ def test_an_interrupted_run_is_usable(train_tiny, tmp_path):
     assert all(answer.score < 0 for answer in answers)
 
 
+def test_a_run_interrupted_again_before_any_evaluation_has_its_last_parameters(train_tiny, tmp_path):
+    out, observers = tmp_path / "run", [Interrupter(signal.SIGINT, [1, 3])]
+    with pytest.raises(InterruptedRunError):
+        train_tiny(out, observers=observers)
+    with pytest.raises(InterruptedRunError, match="after update 3 of 10"):
+        resume(out, observers=observers, notify=str)
+    _, (model, checkpoint, _), *_ = state(out)
+    assert all(torch.equal(model[name], checkpoint[name]) for name in checkpoint)
+
+
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(train_tiny, trained, tmp_path):
     """Killed: no handler runs; the log is ahead of the checkpoint and ends in half a line."""
 

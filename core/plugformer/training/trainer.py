@@ -335,7 +335,7 @@ class Trainer:
             self.parallel.unshard()
             self.guard.check_parameters()
             self._save_checkpoint()
-        if not self.processes.on_main(self.directory.model.exists):
+        if self.progress.best is None:  # the model is that of an earlier interruption, or there is none
             with self._evaluated_parameters():
                 self._save_model()
         signals = [each for each in self.processes.gather(signal) if each]
