@@ -4,10 +4,12 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from tests.batches import pairs, split_of
 
+from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
 from plugformer.interfaces import Batch, Padding, Tokens
@@ -48,7 +50,16 @@ class Rates:
 def trainer(registry, tiny_task, tmp_path):
     """Makes a trainer that goes through batches in order, by plain gradient descent at rate 1."""
 
-    def make(*overrides, batches=(ONE,), steps=1, values=(), monitor="loss", higher=False, order=None):
+    def make(
+        *overrides,
+        batches=(ONE,),
+        steps=1,
+        values=(),
+        monitor="loss",
+        higher=False,
+        order=None,
+        processes=SINGLE_PROCESS,
+    ):
         directory = RunDirectory(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
         directory.checkpoints.mkdir(parents=True)
         task = tiny_task("model.embeddings.shared=false", *overrides)
@@ -70,10 +81,12 @@ def trainer(registry, tiny_task, tmp_path):
                 split_of(batches),
                 lambda _: order or (lambda epoch: [[index] for index in range(len(batches))]),
                 task.training,
+                processes,
             ),
             validation=SimpleNamespace(evaluate=evaluate),
             monitor=Monitor(monitor, higher_is_better=higher),
             hooks=HookManager([seen], pytest.fail),
+            processes=processes,
         )
         made.seen = seen
         return made
@@ -167,6 +180,27 @@ def test_token_accuracy_is_measured_when_it_is_logged(trainer):
     made.fit()
     assert [update.token_accuracy is None for update in made.seen.updates] == [True, False, True, False]
     assert made.state.model.training
+
+
+class SecondOfTwo(Processes):
+    """Keeps what it adds to sums; the first process adds one to each."""
+
+    def __init__(self):
+        super().__init__()
+        self.index, self.count = 1, 2
+        self.added = []
+
+    def total(self, values):
+        self.added.append(list(values))
+        return np.asarray(values) + 1.0
+
+
+def test_a_process_without_a_batch_adds_nothing_to_what_is_logged(trainer):
+    """Two share an update of one batch: the second computes a dummy."""
+    processes = SecondOfTwo()
+    update = trainer("training.log_every=1", processes=processes)._update()
+    assert processes.added == [[0, 0], [0], [0, 0]]
+    assert (update.targets, update.tokens, update.loss, update.token_accuracy) == (1, 1, 1.0, 1.0)
 
 
 def test_the_best_evaluation_is_kept(trainer):

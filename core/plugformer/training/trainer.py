@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -141,7 +141,7 @@ class Trainer:
         batches, dummy = self.stream.next(self.progress)
         self.progress.step += 1
         passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *dummy])]
-        batches = passes[: len(batches)]
+        batches, dummy = passes[: len(batches)], passes[len(batches) :]
         model = self.run.model
         counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
         targets, tokens = map(int, self.processes.total(counts))
@@ -171,7 +171,7 @@ class Trainer:
             loss=loss,
             targets=targets,
             tokens=tokens,
-            token_accuracy=self._accuracy(passes[-1]) if logged else None,
+            token_accuracy=self._accuracy(batches, dummy) if logged else None,
             learning_rate=rate,
             seconds=seconds,
             left_out=not allowed,
@@ -219,12 +219,13 @@ class Trainer:
         scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
         return 0.0 if scaled else float(norm)
 
-    def _accuracy(self, batch: Batch) -> float | None:
+    def _accuracy(self, batches: Sequence[Batch], dummy: Sequence[Batch]) -> float | None:
+        """Returns the accuracy on each process's last batch; one that has only a dummy adds nothing."""
         with self.parallel.full_model() as model, evaluating(model):
-            found = model.likelihoods(batch.to(self.accelerator.device))
+            found = model.likelihoods((batches or dummy)[-1].to(self.accelerator.device))
         if found.correct is None:
             return None
-        sums = [found.correct.sum().item(), found.targets.sum().item()]
+        sums = [found.correct.sum().item(), found.targets.sum().item()] if batches else [0, 0]
         correct, targets = self.processes.total(sums)
         return float(correct / targets) if targets else None
 
