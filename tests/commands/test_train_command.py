@@ -81,6 +81,15 @@ def test_next_steps_name_the_local_manifests(run, monkeypatch):
     ]
 
 
+def test_next_steps_of_several_texts_have_tabs_between(run, monkeypatch):
+    report = replace(REPORT, question="some text\tsome text", self_check=None)
+    monkeypatch.setattr(training, "train", lambda *_, **__: report)
+    assert (
+        r"next  plugformer predict 'runs/a b' $'some text\tsome text'"
+        in run("train", "dates").out.splitlines()
+    )
+
+
 def test_json_is_one_object_and_nothing_else(run, calls):
     record = json.loads(run("train", "dates", "--json").out)
     assert record["run"] == "runs/a b"

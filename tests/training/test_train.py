@@ -106,3 +106,19 @@ def test_a_training_that_settings_are_chosen_by_never_measures_the_test_split(re
     assert (report.split, report.others) == ("validation", [])
     assert list(json.loads((tmp_path / "run/evaluation.json").read_text())) == ["validation"]
     assert resume(tmp_path / "run", registry=registry, notify=str, final="validation").split == "validation"
+
+
+PAIRS = """
+type: {name: classification, inputs: [a, b]}
+data: {name: table, files: {train: pairs.tsv, validation: pairs.tsv}}
+tokenizer: characters
+model: {architecture: encoder-only, width: 8, heads: 1, layers: 1, ffn_width: 8, head: classifier}
+training: {steps: 1}
+"""
+
+
+def test_the_question_that_is_suggested_has_an_answer(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("a\tb\tlabel\nx\ty\tno\nx\tx\tyes\n")
+    (tmp_path / "task.yaml").write_text(PAIRS)
+    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str)
+    assert load(report.run).predict(report.question).text in ("yes", "no")

@@ -121,14 +121,17 @@ def _print_numbers(table: Mapping[str, Any]) -> None:
     print_table(("", *columns), [(name, *map(str, row)) for name, row in rows.items()], right=columns)
 
 
-def print_next_steps(run: Path, arguments: str) -> None:
+def print_next_steps(run: Path, question: str, arguments: str) -> None:
     """Prints where a run lies and what can be done with it.
 
     Args:
         run: Its directory.
+        question: What its model can be asked.
         arguments: What commands need beside it, a space first.
     """
     name = shlex.quote(str(run))
+    # A tab that is pasted into a terminal completes words; a shell makes one of this.
+    text = f'"{question}"' if "\t" not in question else "$'{}'".format(question.replace("\t", r"\t"))
     typer.echo(f"\nrun   {name}")
-    typer.echo(f'next  plugformer predict {name} "some text"{arguments}')
+    typer.echo(f"next  plugformer predict {name} {text}{arguments}")
     typer.echo(f"      plugformer evaluate {name} --split validation{arguments}")

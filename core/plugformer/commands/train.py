@@ -79,7 +79,7 @@ def command(
     if not as_json:
         if report.self_check is not None:
             print_self_check(report.self_check, report.run, report.arguments)
-        print_next_steps(report.run, report.arguments)
+        print_next_steps(report.run, report.question, report.arguments)
 
 
 def _run_to_resume(task: str | None, out: Path | None) -> Path:
