@@ -319,6 +319,23 @@ def test_examples_with_numbers_say_where_they_stand(tmp_path: Path) -> None:
     assert data.load(PAIRS)["train"].column_names == ["source", "target"]
 
 
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("rows.tsv", "a\t1_000"),  # Python reads a thousand
+        ("rows.tsv", "a\tnan"),
+        ("rows.jsonl", '{"text": "a", "number": true}'),
+        ("rows.jsonl", '{"text": "a", "number": "1_0"}'),
+        ("rows.jsonl", '{"text": "a", "number": 1%s}' % ("0" * 400)),
+    ],
+)
+def test_what_is_no_number_is_refused(tmp_path: Path, name: str, row: str) -> None:
+    files = {"train": written(tmp_path, name, f"{row}\n")}
+    with pytest.raises(DataError, match=r"rows\.\w+:1: the number is .*, expected a number"):
+        data = REGISTRY.create("data", "table", files=files, header=name != "rows.tsv")
+        data.load(Regression().columns)
+
+
 def test_bad_rows_of_other_formats_can_be_skipped(tmp_path: Path) -> None:
     lines = ['{"source": "a", "target": "1"}', "{", "[]", '{"source": 2, "target": "2"}', '{"source": "c"}']
     names = pa.array([b"a", b"\xe9"]).view(pa.string())

@@ -67,9 +67,11 @@ def require_number(value: object, column: str, place: str) -> float:
     Raises:
         DataError: It does not.
     """
+    # Python alone takes 1_000 for a thousand, and true for one.
+    misread = isinstance(value, bool) or (isinstance(value, str) and "_" in value)
     try:
-        number = float(value) if isinstance(value, str | int | float) else math.nan
-    except ValueError:
+        number = float(value) if isinstance(value, str | int | float) and not misread else math.nan
+    except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise DataError(
