@@ -33,3 +33,11 @@ def test_texts_are_read_as_they_are_needed():
     stream.most, repeated = 0, WordPiece()
     repeated.train(stream)
     assert stream.most < 1000
+
+
+def test_control_characters_have_numbers_in_order():
+    """Python's `split` cuts at these, the library does not; what it finds itself it numbers by chance."""
+    tokenizer = WordPiece()
+    tokenizer.train(["a\x1cb\x1dc\x1ed\x1fe"])
+    inside = ["##\x1c", "##\x1d", "##\x1e", "##\x1f", "##b", "##c", "##d", "##e"]
+    assert tokenizer.tokens(range(4, 13)) == [*inside, "a"]

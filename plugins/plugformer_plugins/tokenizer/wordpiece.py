@@ -74,7 +74,9 @@ class WordPiece(FastTokenizer):
     def train(self, texts: Iterable[str]) -> None:
         """Learns the vocabulary, characters first: the texts are read twice."""
         texts = list(texts) if isinstance(texts, Iterator) else texts
-        words = (word for text in texts for word in self._cleaning.normalize_str(text).split())
+        # Cut as the trainer does: Python takes four control characters more for white space.
+        cut = self.pipeline().pre_tokenizer.pre_tokenize_str
+        words = (word for text in texts for word, _ in cut(self._cleaning.normalize_str(text)))
         pieces = {piece for word in words for piece in (word[0], *(_INSIDE + inner for inner in word[1:]))}
         self._alphabet = sorted(pieces)
         super().train(texts)
