@@ -12,7 +12,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
-from plugformer.training.train import resume
+from plugformer.training.train import resume, train
 from plugformer.validation import validate
 
 PARTS = "[encoder, embedding]"
@@ -177,6 +177,23 @@ def test_vocabularies_must_be_equal(train_tiny, trained, tmp_path):
         train_tiny(tmp_path / "run", settings, "tokenizer={name: characters, min_frequency: 30}")
     assert f"tokenizer: {{run: {trained.directory}}}" in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_head_of_another_type_of_task_does_not_fit(trained, tmp_path):
+    (tmp_path / "rows.tsv").write_text("text\tlabel\na\tyes\nb\tno\n")
+    (tmp_path / "task.yaml").write_text(f"""
+type: classification
+data: {{name: table, files: {{train: rows.tsv, validation: rows.tsv}}}}
+tokenizer: characters
+model:
+  architecture: encoder-decoder
+  head: classifier
+  initialize_from: {{run: {trained.directory}, parts: [head]}}
+""")
+    with pytest.raises(
+        ConfigurationError, match=r"'head' of [\s\S]* outputs here are \['no', 'yes'\], .* None"
+    ):
+        train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str)
 
 
 def test_an_ablation_cell_is_made_of_what_it_takes(trained, tmp_path, registry):

@@ -142,7 +142,7 @@ def _other_vocabularies(
                 if problem := _other_tokens(directory, side, tokenizer):
                     yield path, problem
         elif part == HEAD and here.task_type.outputs is not None:
-            if (theirs := read_learned(directory, here.task_type)) != here.learned:
+            if (theirs := read_learned(directory)) != here.learned:
                 yield path, f"the outputs here are {here.learned}, those of {directory.path} {theirs}"
         elif part == HEAD and (problem := _other_tokens(directory, "target", here.target)):
             yield path, problem

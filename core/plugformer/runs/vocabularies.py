@@ -31,13 +31,19 @@ def read_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -
     return load_vocabularies(task, registry, directory.path, learned)
 
 
-def read_learned(directory: RunDirectory, task_type: TaskType) -> Any:
+def read_learned(directory: RunDirectory, task_type: TaskType | None = None) -> Any:
     """Returns the learned state of a run's task type; earlier versions kept class names only.
+
+    Args:
+        directory: The run.
+        task_type: Its task's type; None if any is right.
 
     Raises:
         RunError: The file is missing, or has something else than the type learns.
     """
     if directory.labels.exists() and not directory.learned.exists():
         return read_json(directory.labels, _LABELS) or None
+    if task_type is None:
+        return read_json(directory.learned)
     schema: TypeAdapter[object] = TypeAdapter(task_type.learned_type, config=ConfigDict(strict=True))
     return read_json(directory.learned, schema)
