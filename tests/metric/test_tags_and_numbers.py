@@ -85,7 +85,8 @@ def test_correlations_are_those_of_scipy(metric, peer):
     given = (right + draw.normal(size=40)).round(1)
     found = score(metric(), *zip(given.tolist(), right.tolist(), strict=True))
     assert found == pytest.approx(peer(given, right).statistic)
-    assert score(metric(), (1.0, 2.0), (1.0, 3.0)) == 0  # not defined
+    for given, right in [((1.0, 1.0), (2.0, 3.0)), ((0.1,) * 3, (0.7,) * 3)]:  # of 0.1 the mean is another
+        assert score(metric(), *zip(given, right, strict=True)) == 0  # not defined
 
 
 def test_mean_squared_error():

@@ -12,6 +12,8 @@ class Pearson(NumberMetric):
 
     def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
         """Returns the correlation."""
+        if (statistics == statistics[0]).all(axis=0).any():  # rounded, their mean may be another number
+            return 0.0
         predicted, right = (statistics - statistics.mean(axis=0)).T
         scale = np.sqrt((predicted**2).sum() * (right**2).sum())
         return float((predicted * right).sum() / scale) if scale > 0 else 0.0
