@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from plugformer.errors import DataError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN
@@ -43,7 +43,20 @@ def bytes_pairs() -> tokenizers.Tokenizer:
     return made
 
 
-@pytest.fixture(params=[sentencepiece, bytes_pairs])
+def prepending() -> tokenizers.Tokenizer:
+    """A normalizer puts a space before every text, as those of Llama 2 and Mistral do."""
+    letters = "▁abcdefghijklmnopqrstuvwxyz</>"
+    vocabulary = {spelling: number for number, spelling in enumerate(["<unk>", *letters])}
+    made = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))  # noqa: S106 (no password)
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    made.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(content=" ", left=1, right=0)]
+    )
+    made.add_special_tokens(["</s>"])
+    return made
+
+
+@pytest.fixture(params=[sentencepiece, bytes_pairs, prepending])
 def original(request: pytest.FixtureRequest) -> tokenizers.Tokenizer:
     made: tokenizers.Tokenizer = request.param()
     return made
@@ -64,6 +77,13 @@ def test_numbers_are_moved_up_by_four(original: tokenizers.Tokenizer, tokenizer:
     assert tokenizer.encode(TEXTS[:1]) == [[number + 4 for number in row] for row in expected]
     assert tokenizer.size == original.get_vocab_size() + 4
     assert tokenizer.tokens(range(4)) == list(SPECIAL_TOKENS)
+
+
+def test_words_have_the_tokens_of_their_text(tokenizer: Pretrained) -> None:
+    for text in TEXTS[:2]:
+        together = [number for word in tokenizer.encode_words(text.split()) for number in word]
+        assert together in tokenizer.encode([text, f" {text}"])
+        assert "▁▁" not in "".join(tokenizer.tokens(together))
 
 
 def test_text_comes_back(tokenizer: Pretrained) -> None:

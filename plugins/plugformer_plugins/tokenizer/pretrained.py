@@ -47,6 +47,11 @@ class Pretrained(PipelineTokenizer):
             for encoding in encodings
         ]
 
+    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
+        """Returns the tokens of each word; no space is added where the pipeline itself begins with one."""
+        one, two = self.encode(["a", "a a"])
+        return self.encode(words) if two == one + one else super().encode_words(words)
+
     def spelling(self, number: int) -> str:
         """Returns a token as the file has it, or a special token."""
         return SPECIAL_TOKENS[number] if number < _SHIFT else super().spelling(number - _SHIFT)
