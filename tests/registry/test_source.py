@@ -43,6 +43,21 @@ def test_the_hash_covers_what_a_module_reaches_in_its_own_package(package, modul
     assert (source_hash(f"{PLUGIN}.part") != before) is counts
 
 
+@pytest.mark.parametrize("installed", [False, True])
+def test_files_beside_a_single_one_count_where_nothing_is_installed(tmp_path, monkeypatch, installed):
+    names = ["part", "near", "far", "tools"]
+    part, near, far, tools = (f"{PLUGIN}_{name}" for name in names)
+    (tmp_path / f"{part}.py").write_text(f"import json\nfrom {near} import value\nimport {tools}.one\n")
+    (tmp_path / f"{near}.py").write_text(f"import {far}\nvalue = 1\n")
+    (tmp_path / f"{far}.py").touch()
+    (tmp_path / tools).mkdir()
+    (tmp_path / tools / "one.py").touch()
+    if installed:
+        (tmp_path / "something-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert set(_reached(part)) == ({part} if installed else {part, near, far, f"{tools}.one"})
+
+
 def test_a_part_of_another_distribution_does_not_count():
     """The interfaces belong to the core: a new version of it does not change a plugin's hash."""
     reached = _reached("plugformer_plugins.attention.multi_head")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
+from pathlib import Path
 
 from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
@@ -35,6 +36,7 @@ def _lock(entry: Entry) -> dict[str, str]:
 def source_hash(module: str) -> str:
     """Returns a SHA-256 over a module and all it reaches in its top-level package and in `plugformer_blocks`.
 
+    A single file that nobody has installed may have others beside it, in the same folder: they count, too.
     Static imports count, and nothing is imported. Of a module that is not there, it is the hash of nothing.
 
     Args:
@@ -86,14 +88,32 @@ def _source(spec: ModuleSpec) -> bytes:
 
 
 def _imports(source: bytes, name: str, spec: ModuleSpec) -> Iterator[str]:
-    """Yields a module's imports from its own top-level package and from `plugformer_blocks`."""
+    """Yields a module's imports from its own top-level package, beside it, and from `plugformer_blocks`."""
     packages = (name.partition(".")[0], _BLOCKS)
-    if not re.search(rb"from[\s\\]*\.|" + "|".join(packages).encode(), source):  # parsing is slow
+    folder = _own_folder(name, spec)
+    wanted = rb"from[\s\\]*\.|" + "|".join(packages).encode()
+    if folder is None and not re.search(wanted, source):  # parsing is slow
         return
     package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
     for imported in _names(source, package):
-        if imported.partition(".")[0] in packages:
+        first = imported.partition(".")[0]
+        if first in packages or (folder is not None and _lies_in(folder, first)):
             yield imported
+
+
+def _own_folder(name: str, spec: ModuleSpec) -> Path | None:
+    """Returns the folder of a module that is a single file, unless distributions are installed there."""
+    if "." in name or spec.submodule_search_locations is not None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    return None if any(folder.glob("*.dist-info")) else folder
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    """Whether a top-level module or package is found in a folder."""
+    spec = _spec(name)
+    places = [] if spec is None else spec.submodule_search_locations or [spec.origin or ""]
+    return any(Path(place).parent == folder for place in places)
 
 
 def _names(source: bytes, package: str) -> Iterator[str]:
