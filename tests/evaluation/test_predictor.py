@@ -1,6 +1,6 @@
 """Answers: in the order of the examples, whatever the batches; the model as it was before."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -164,6 +164,15 @@ def test_more_outputs_than_the_constraints_allow(run, registry, split, settings,
     constraint = Constraint.of(DecodingBlock(**settings), target, 40, pattern)
     with pytest.raises(ConfigurationError, match=f"3 outputs .* decoding allow {possible}; ask for fewer$"):
         Generator(run.model, target, beam, constraint, 1000, n_best=3).predict(split)
+
+
+@pytest.mark.parametrize("n_best", [0, -1])
+@pytest.mark.parametrize("make", [Generator, Reader])
+def test_less_than_one_output_is_refused(run, split, make, n_best):
+    predictor = make(*[None] * len(fields(make)))
+    predictor.model, predictor.n_best = run.model, n_best
+    with pytest.raises(ConfigurationError, match=f"^{n_best} outputs are asked for; ask for one or more$"):
+        predictor.predict(split)
 
 
 def test_loss_and_accuracy_with_the_right_answers_given(run, data):

@@ -28,10 +28,12 @@ class Predictor(ABC):
     Attributes:
         model: The model.
         batch_tokens: Positions of a batch, padding included.
+        n_best: Outputs for each example.
     """
 
     model: Model
     batch_tokens: int
+    n_best: int
 
     @abstractmethod
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
@@ -47,7 +49,13 @@ class Predictor(ABC):
             rows: Which of them; all if None.
             first: Number of the split's first example in the whole input, if it comes in portions: random
                 choices depend on it.
+
+        Raises:
+            ConfigurationError: Less than one output is asked for, or more than there are.
+            NotFiniteError: The model's scores are not finite.
         """
+        if self.n_best < 1:
+            raise ConfigurationError(f"{self.n_best} outputs are asked for; ask for one or more")
         rows = range(len(split)) if rows is None else rows
         answers: dict[int, Prediction] = {}
         with evaluating(self.model):

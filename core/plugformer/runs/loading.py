@@ -97,7 +97,8 @@ class TrainedModel:
         Raises:
             DataError: A text is no Unicode.
             LengthError: A text is longer than the model can process, and the task does not truncate.
-            ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
+            ConfigurationError: `n_best` is less than one, or more than the outputs that the way in which the
+                task decodes finds.
         """
         if isinstance(texts, str):
             return self.predict([texts], first=first, n_best=n_best)[0]
@@ -114,7 +115,7 @@ class TrainedModel:
         """Does what `predict` does, but returns what is wrong with a text in the place of its answer.
 
         Raises:
-            ConfigurationError: The way in which the task decodes finds fewer than `n_best` outputs.
+            ConfigurationError: As of `predict`.
         """
         inputs = Inputs.of(texts, self.vocabularies, self.task, self.architecture)
         rows = inputs.answerable
