@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from types import ModuleType
 
 import pytest
@@ -50,6 +51,33 @@ def test_two_observers_of_one_class():
     counters = [Counter(), Counter()]
     manager(*counters).call("run_ended", run=None)
     assert [counter.count for counter in counters] == [1, 1]
+
+
+def test_an_observer_given_twice_is_called_once():
+    """As a module is that a plugin names, and the program that trains, too."""
+    told = []
+
+    class Observer:
+        @hookimpl
+        def run_ended(self):
+            told.append(self)
+
+    observer = Observer()
+    manager(observer, observer).call("run_ended", run=None)
+    assert told == [observer]
+
+
+def test_observers_that_are_equal_are_refused():
+    @dataclass
+    class Counter:
+        count: int = 0
+
+        @hookimpl
+        def run_ended(self):
+            self.count += 1
+
+    with pytest.raises(RegistryError, match=r"Counter 0x\w+ equals another one .*@dataclass\(eq=False\)"):
+        manager(Counter(), Counter())
 
 
 def misspelt_hook():

@@ -59,12 +59,13 @@ class HookManager:
     With PLUGFORMER_TRACE=1 every call is printed to standard error.
 
     Args:
-        observers: Objects or modules with hook implementations.
+        observers: Objects or modules with hook implementations; one that occurs again is called once.
         warn: Receives one line about each observer that is switched off.
         components: Those that take part, by unique names, in the order of the task.
 
     Raises:
-        RegistryError: One of them implements a hook that does not exist, or that is not for it.
+        RegistryError: One of them implements a hook that does not exist, or that is not for it; or equals
+            another one.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class HookManager:
         self._manager.add_hookspecs(Hooks)
         self._manager.add_hookspecs(TrainingHooks)
         self._manager.register(_Core(), "the core")
-        for observer in observers:
+        for observer in {id(each): each for each in observers}.values():
             name = observer.__name__ if isinstance(observer, ModuleType) else type(observer).__qualname__
             if self._manager.has_plugin(name):
                 name = f"{name} {id(observer):#x}"  # another one of the same class
@@ -99,6 +100,11 @@ class HookManager:
             raise RegistryError(
                 f"{name} implements a hook, or an argument of one, that does not exist: {error}. "
                 f"Hooks: {', '.join(known)}"
+            ) from error
+        except ValueError as error:  # pluggy tells them apart by ==
+            raise RegistryError(
+                f"{name} equals another one that is called, which cannot be told from it: let only one object "
+                "equal itself, as @dataclass(eq=False) does"
             ) from error
 
     def _refuse_taking_part(self, observer: object, name: str) -> None:
