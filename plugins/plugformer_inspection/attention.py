@@ -5,7 +5,7 @@ Nothing is paid when nobody looks.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any, Literal, NamedTuple, cast
 
@@ -20,6 +20,7 @@ from plugformer.interfaces import (
     Attention,
     Level,
     Model,
+    Observer,
     Scope,
     Tokenizer,
     evaluating,
@@ -92,13 +93,22 @@ def observing(model: Model) -> Iterator[list[Record]]:
 
 @dataclass(frozen=True)
 class _Observer:
-    """Notes what one attention records."""
+    """Notes what one attention records, for whoever else looks as well.
+
+    Attributes:
+        place: Which attention.
+        records: Where it is noted.
+        outer: Who looked already.
+    """
 
     place: Place
     records: list[Record]
+    outer: Observer | None = None
 
     def record(self, name: str, value: Tensor) -> None:
         self.records.append(Record(self.place, name, value))
+        if self.outer is not None:
+            self.outer.record(name, value)
 
 
 def _watch(
@@ -117,7 +127,10 @@ def _watch(
     def hook(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001 (torch's signature)
         remaining = iter(next(turns))
         return tuple(
-            each.observed_by(next(remaining)) if isinstance(each, Scope) else each for each in inputs
+            each.observed_by(replace(next(remaining), outer=each.observer))
+            if isinstance(each, Scope)
+            else each
+            for each in inputs
         )
 
     return hook

@@ -65,6 +65,18 @@ def test_looking_changes_no_answer_and_leaves_no_trace(tiny_model, batch):
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
+def test_two_look_at_once(tiny_model, batch):
+    model = tiny_model("model.layers=2")
+    with evaluating(model), observing(model) as outer:
+        model.hidden(batch)
+        with observing(model) as inner:
+            model.hidden(batch)
+        model.hidden(batch)
+    assert [record.place for record in inner] == PLACES
+    assert [record.place for record in outer] == PLACES * 3
+    assert all(mine.value is yours.value for mine, yours in zip(inner, outer[6:12], strict=True))
+
+
 def test_an_error_inside_leaves_no_trace_either(tiny_model):
     model = tiny_model()
     with pytest.raises(KeyError), observing(model):
