@@ -61,6 +61,11 @@ def test_every_test_split_is_reported(task, tmp_path, splits, reported):
     assert report.arguments == f" --registry {task.parent / 'registry.yaml'}"
 
 
+def test_a_task_file_may_be_a_path(task, tmp_path):
+    report = train(task, out=tmp_path / "run", notify=str)
+    assert report.run == tmp_path / "run"
+
+
 def test_nothing_is_written_for_a_task_that_is_wrong(task, tmp_path):
     with pytest.raises(ConfigurationError, match=r"model\.attention"):
         train(str(task), overrides=["model.attention=gqaa"], out=tmp_path / "run", notify=str)

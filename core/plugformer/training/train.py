@@ -44,7 +44,7 @@ Final = Literal["test", "validation"]
 
 
 def train(
-    task: str,
+    task: str | Path,
     *,
     overrides: Sequence[str] = (),
     out: Path | str | None = None,
@@ -79,12 +79,12 @@ def train(
     processes = Processes.join()
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
-        resolved = validate(resolve(task, overrides, registry))
+        resolved = validate(resolve(str(task), overrides, registry))
         resolved = _round_up_batches(sized(resolved, DEFAULT_BATCH_TOKENS), processes, notify)
         where = environment(PartialState().device, processes.count, precision(resolved.task.training))
         for notice in resolved.notices:
             notify(notice)
-    path = processes.on_main(lambda: _new_directory(task, out))
+    path = processes.on_main(lambda: _new_directory(str(task), out))
     data = _prepare(resolved, None, notify, processes)
     with processes.raise_everywhere():
         resolved.raise_for(unscored(resolved.task, resolved.registry, data.splits["validation"]))
