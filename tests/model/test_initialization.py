@@ -151,3 +151,16 @@ def test_a_replicate_has_values_of_its_own_and_the_first_those_of_the_seed(tiny_
     plain = values(tiny_model())
     assert all(torch.equal(zero[name], plain[name]) for name in plain)
     assert shared(plain, one) == shared(one, two) == shared(plain, two) == []
+
+
+def test_whatever_torch_makes_by_default_parameters_are_float32(tiny_model, any_position):
+    setting = f"model.position={any_position}"
+    expected = values(tiny_model(setting))
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = values(tiny_model(setting))
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {name: value.dtype for name, value in found.items()} == dict.fromkeys(expected, torch.float32)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)

@@ -1,9 +1,11 @@
 """Assembly: from a task's `model:` settings and the registry to a model with initial values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import torch
 from torch import nn
 
 from plugformer.configuration.plan import (
@@ -53,16 +55,28 @@ def assemble(task: Task, sizes: Sizes, registry: Registry, *, fresh: bool = True
     """
     warm_up_mkl()
     seed = task.training.replicate_seed
-    with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
-        architecture = create_architecture(task, registry)
-        level = create_task_type(task, registry).level
-        model = architecture.build(Builder(task, architecture, registry), sizes, level)
-    if not fresh:
-        draw_own_values(model, seed)
+    with _float32():
+        with random_stream(seed, "constructors"):  # torch's own draw values, too, which are then replaced
+            architecture = create_architecture(task, registry)
+            level = create_task_type(task, registry).level
+            model = architecture.build(Builder(task, architecture, registry), sizes, level)
+        if not fresh:
+            draw_own_values(model, seed)
+            return model
+        block = task.model.initialization
+        initialize(model, seed, registry.create(Kind.INITIALIZATION, block.name, **block.options))
         return model
-    block = task.model.initialization
-    initialize(model, seed, registry.create(Kind.INITIALIZATION, block.name, **block.options))
-    return model
+
+
+@contextmanager
+def _float32() -> Iterator[None]:
+    """Inside, parameters are made in float32, whatever the program around has made torch's default."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 class Builder:
