@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.training.processes import PATIENCE
 
 from plugformer.errors import RunError
+from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
 from plugformer.runs.training_lock import NAME, training_lock
@@ -86,3 +88,25 @@ def test_a_lock_elsewhere_is_not_followed(run_copy, tmp_path):
     with pytest.raises(RunError, match=r"\.training\.lock is a symbolic link"):
         resume(run_copy, notify=str)
     assert not (tmp_path / "elsewhere").exists()
+
+
+class Other:
+    """Begins another training from within one, in a thread of its own or not."""
+
+    def __init__(self, begin):
+        self.begin, self.ended = begin, []
+
+    @hookimpl
+    def run_started(self):
+        with ThreadPoolExecutor() as pool:
+            self.error = pool.submit(self.begin).exception()
+        self.ended.append(self.begin())
+
+
+def test_another_thread_would_draw_from_the_same_generators(train_tiny, tmp_path):
+    other = Other(lambda: train_tiny(tmp_path / "other", "training.steps=1"))
+    train_tiny(tmp_path / "run", "training.steps=1", observers=[other])
+    assert "another thread of this process is training" in str(other.error)
+    assert [report.run.name for report in other.ended] == ["other"]
+    with ThreadPoolExecutor() as pool:
+        assert pool.submit(resume, tmp_path / "run", notify=str).result().split == "test"

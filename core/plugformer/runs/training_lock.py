@@ -1,5 +1,9 @@
-"""One training of a run at a time: a file lock, which the system takes back however the process ends."""
+"""One training of a run at a time: a file lock, which the system takes back however the process ends.
 
+And one thread of a process that trains at a time.
+"""
+
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +15,26 @@ from plugformer.errors import RunError
 
 NAME = ".training.lock"
 """Stays in the run directory, empty: who removed it could take it from somebody who is opening it."""
+
+_THREAD = threading.RLock()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keeps other threads of this process from training: all draw from the same random generators.
+
+    Raises:
+        RunError: Another thread trains.
+    """
+    if not _THREAD.acquire(blocking=False):
+        raise RunError(
+            "another thread of this process is training, and both would draw from the same random "
+            "generators: train one after the other, or each in a process of its own"
+        )
+    try:
+        yield
+    finally:
+        _THREAD.release()
 
 
 @contextmanager

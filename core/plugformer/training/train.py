@@ -32,7 +32,7 @@ from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import environment, make_lock, refuse_changes
 from plugformer.runs.migration import migrated_lock
 from plugformer.runs.requirements import duration, resolve_run, sized
-from plugformer.runs.training_lock import training_lock
+from plugformer.runs.training_lock import one_thread, training_lock
 from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
 from plugformer.runs.weights import save_tensors
 from plugformer.training.fitting import fit, updates
@@ -43,6 +43,7 @@ Notify = Callable[[str], None]
 Final = Literal["test", "validation"]
 
 
+@one_thread()
 def train(
     task: str | Path,
     *,
@@ -72,7 +73,8 @@ def train(
     Raises:
         ConfigurationError: The task or an override is wrong; nothing has been read or written.
         DataError: The examples cannot be read.
-        RunError: The run directory exists already, or cannot be written.
+        RunError: The run directory exists already, or cannot be written; or another thread of this process is
+            training.
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
@@ -98,6 +100,7 @@ def train(
     return replace(report, seconds=time.perf_counter() - started)
 
 
+@one_thread()
 def resume(
     run: Path | str,
     *,
@@ -126,7 +129,8 @@ def resume(
     Raises:
         ConfigurationError: An override is of something else, or less than what has been trained already.
         RunError: There is no such run, it is damaged, another process trains it, a component of it is not
-            installed, or a component or the data changed since it began.
+            installed, or a component or the data changed since it began; or another thread of this process is
+            training.
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
