@@ -131,3 +131,20 @@ def test_what_was_local_may_be_installed_by_now(lost, trained):
     run = lost(distribution="local", version="")
     found = load(run, Registry([discover_built_in(), offering(MHA, "plug-a")]))
     assert found.predict("May 1, 2001") == load(trained.directory).predict("May 1, 2001")
+
+
+def test_an_option_that_another_version_calls_otherwise_is_told_with_both_versions(lost):
+    plugins = [discover_built_in(), offering(MHA, "plugformer-differential")]
+    run = lost(version="0.0.9")
+    load(run, Registry(plugins))
+    task = run / "task.yaml"
+    task.write_text(task.read_text().replace("name: differential", "name: differential\n    lambda: 1"))
+    with pytest.raises(ConfigurationError) as caught:
+        load(run, Registry(plugins))
+    problem, *_, last = str(caught.value).splitlines()
+    assert "unknown key 'lambda'" in problem
+    assert last == "the run was made with plugformer-differential 0.0.9, and 0.1.0 is installed here"
+    task.write_text(task.read_text().replace("    lambda: 1\n", ""))
+    with pytest.raises(ConfigurationError) as caught:
+        load(run, Registry(plugins), overrides=["decoding.max_length=0"])
+    assert "0.0.9" not in str(caught.value)

@@ -134,9 +134,11 @@ def resolve_run(
         if "evaluation" in last.items and Kind.METRIC in kinds:
             found += unfit_metrics(resolved.task, known)
         complete = sized(resolved.raise_for(found), _UNSAID_BATCH_TOKENS)
-    except ConfigurationError:
+    except ConfigurationError as error:
         if absent := _absent(locked, known, kinds):
             raise RunError(_message(directory, absent)) from None
+        if str(directory.task) in str(error) and (others := _other_versions(locked, known, kinds)):
+            raise ConfigurationError("\n".join([str(error), *others])) from None
         raise
     require_installed(directory, complete.task, known, kinds)
     return complete
@@ -204,6 +206,19 @@ def _absent(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind])
         if kind in kinds and not (owners and same):
             absent[path] = owner
     return absent
+
+
+def _other_versions(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind]) -> list[str]:
+    """Returns a line about each distribution that is here in another version than the lock names."""
+    here = {(f"{each.kind}/{each.name}", normalized(each.distribution)): each for each in registry.entries()}
+    lines = set()
+    for path, record in locked.items():
+        kind, _, name = path.partition("/")
+        owner = _owner(record)
+        found = here.get((f"{kind}/{name.rpartition(':')[2]}", normalized(owner.distribution)))
+        if kind in kinds and found is not None and owner.version and found.version != owner.version:
+            lines.add(f"the run was made with {owner}, and {found.version} is installed here")
+    return sorted(lines)
 
 
 def _owner(record: object) -> Owner:
