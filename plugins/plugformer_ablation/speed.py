@@ -1,5 +1,6 @@
 """Measuring how fast arms train, for studies that give each the same time; no such figure is exact."""
 
+import json
 import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -48,8 +49,27 @@ def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callab
             "`match: time` changes the number of updates, and the task has none\n"
             "  add `training.steps: NUMBER` to `set`"
         )
-    speeds = _speeds(arms, out / "speeds.json", threads, notify)
-    return [_scaled(arm, speeds[0] / speed) for arm, speed in zip(arms, speeds, strict=True)]
+    firsts: dict[str, Arm] = {}
+    for arm in arms:
+        firsts.setdefault(_computation(arm), arm)
+    seconds = _speeds([*firsts.values()], out / "speeds.json", threads, notify)
+    speeds = dict(zip(firsts, seconds, strict=True))
+    return [_scaled(arm, seconds[0] / speeds[_computation(arm)]) for arm in arms]
+
+
+def _computation(arm: Arm) -> str:
+    """Returns a name for what an update of an arm computes.
+
+    The learning rates and schedules that tuning tries change its numbers alone: an arm has as many updates with
+    each of them, and the baseline as many as the task says.
+    """
+    costly = {path: value for path, value in arm.tuned.items() if not _costs_nothing(path, value)}
+    return json.dumps([arm.name, costly])
+
+
+def _costs_nothing(path: str, value: object) -> bool:
+    is_number = path.startswith("training.optimizer.") and isinstance(value, float)
+    return is_number or path.startswith("training.schedule")
 
 
 def _scaled(arm: Arm, factor: float) -> Arm:

@@ -267,6 +267,24 @@ def test_equal_time_scales_the_updates_once(registry, console, said, tmp_path, m
     assert run(study, tmp_path / "s", registry, console)[1] == []
 
 
+def test_learning_rates_that_tuning_tries_have_equal_numbers_of_updates(registry, tmp_path, monkeypatch):
+    from plugformer_ablation import speed
+
+    def measured(arm, threads):
+        training = arm.resolved.task.training
+        noise = training.optimizer.options["lr"]
+        return (1 if arm.name == "baseline" else 2) * training.batch_size / 4 + noise
+
+    monkeypatch.setattr(speed, "_measured", measured)
+    tune = ("training.optimizer.lr=[0.3, 0.2]", "training.batch_size=[4, 8]")
+    arms = resolve_arms(declared(seeds=1, match="time", tune=tune), registry)
+    scaled = speed.with_equal_time(arms, tmp_path, 1, str)
+    steps = [arm.resolved.task.training.steps for arm in scaled]
+    # With batches of 4 and of 8: 1.3 and 2.3 seconds of the baseline, 2.3 and 4.3 of the other arm.
+    assert steps == [6, 3, 6, 3, 3, 2, 3, 2]
+    assert [bool(arm.notes) for arm in scaled] == [False, True, False, True, *[True] * 4]
+
+
 def test_the_speed_of_an_arm_is_measured_and_nothing_else_is_done(registry, tmp_path):
     from plugformer_ablation import speed
 
