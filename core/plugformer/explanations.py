@@ -34,6 +34,10 @@ _EXPECTED: dict[str, str] = {
     "model_type": "a mapping of keys to values",
     "multiple_of": "a multiple of {multiple_of}",
     "none_required": "null",
+    "parent_does_not_exist": "a path in an existing folder",
+    "path_exists": "a path where there is nothing yet",
+    "path_not_directory": "an existing folder",
+    "path_not_file": "an existing file",
     "path_type": "a path",
     "sequence_str": "a list",
     "set_type": "a list",
@@ -47,6 +51,15 @@ _EXPECTED: dict[str, str] = {
 }
 _KEY = "[key]"  # how pydantic marks an error in a dictionary's key
 _UNKNOWN_KEY = {"extra_forbidden", "invalid_key"}
+_OF_FILES = {
+    "parent_does_not_exist",
+    "path_exists",
+    "path_not_directory",
+    "path_not_file",
+    "path_not_socket",
+}
+"""Types of errors about what is, or is not, where a path leads."""
+
 _OWN_WORDS = {"value_error", "assertion_error"}
 
 
@@ -85,6 +98,12 @@ def explain(
         for path, details in grouped.items()
         for problem in _problems(path, details, model, value, also if len(path) == 1 else ())
     ]
+
+
+def refused_paths(error: ValidationError, value: Any) -> list[KeyPath]:
+    """Returns where a validation error complains of what is, or is not, at a path of the file system."""
+    details = error.errors(include_url=False)
+    return [_written_path(each, value) for each in details if each["type"] in _OF_FILES]
 
 
 def shown(value: object) -> str:

@@ -179,7 +179,7 @@ def test_an_option_that_the_core_has_there_is_the_author_s_to_rename(base, regis
 ALIASED = """\
 from pathlib import Path
 from typing import Annotated
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, DirectoryPath, Field, FilePath, NewPath
 from plugformer.interfaces.data import Data
 
 class Part(BaseModel, extra="forbid"):
@@ -193,6 +193,9 @@ class Aliased(Data):
         size_: Annotated[int, Field(alias="class")],
         part: Part = Part(),
         by_length: dict[int, Path] = {},
+        files: list[FilePath] | None = None,
+        folder: DirectoryPath | None = None,
+        new: NewPath | None = None,
         length_: Annotated[int, Field(alias="LENGTH")] = 1,
     ):
         pass
@@ -221,6 +224,9 @@ def test_options_with_aliases_are_written_and_their_paths_found(write, aliased, 
         "class": 3,
         "part": {"lambda": 0.9, "from": str(here / "a")},
         "by_length": {1: str(here / "b"), 20: str(here / "c")},
+        "files": None,
+        "folder": None,
+        "new": None,
         "long": 1,
     }
     write("saved.yaml", dump(task))
@@ -228,6 +234,38 @@ def test_options_with_aliases_are_written_and_their_paths_found(write, aliased, 
     made = aliased.load("data", "aliased")
     read = checked_options(made, task.data.options, "data")
     assert (read["size_"], read["part"].share, read["by_length"]) == (3, 0.9, {1: here / "b", 20: here / "c"})
+
+
+def test_what_has_to_be_there_is_looked_for_beside_the_file_that_names_it(write, aliased, tmp_path) -> None:
+    """pydantic alone would look in the working directory."""
+    write("sub/there.txt", "")
+    write("new", "")
+    text = "{name: aliased, class: 3, files: [there.txt], folder: ../sub, new: new}"
+    write("sub/top.yaml", f"extends: ../base.yaml\ndata: {text}\n")
+    options = checked(aliased, file="sub/top.yaml").task.data.options
+    sub = tmp_path / "here" / "sub"
+    assert [options[name] for name in ("files", "folder", "new")] == [
+        [str(sub / "there.txt")],
+        str(sub),
+        str(sub / "new"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("files: [here.txt]", "2:41  data.files.0: expected an existing file, found 'here.txt'"),
+        ("folder: missing", "2:41  data.folder: expected an existing folder, found 'missing'"),
+        ("new: new", "2:38  data.new: expected a path where there is nothing yet, found 'new'"),
+    ],
+)
+def test_what_the_working_directory_has_does_not_count(write, aliased, option, message) -> None:
+    write("here.txt", "")
+    write("sub/new", "")
+    write("sub/top.yaml", f"extends: ../base.yaml\ndata: {{name: aliased, class: 3, {option}}}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        checked(aliased, file="sub/top.yaml")
+    assert str(caught.value) == f"sub/top.yaml:{message}"
 
 
 def test_messages_know_the_keys_of_options_with_aliases(aliased) -> None:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.blocks import names_sides
-from plugformer.documents import Mapping, Node, Scalar, Sequence, read_file
+from plugformer.documents import Mapping, Node, Scalar, Sequence, plain, read_file
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
-from plugformer.explanations import key_of
+from plugformer.explanations import key_of, refused_paths
 from plugformer.problems import Key, KeyPath, Origin, Problem
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -62,6 +62,38 @@ def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Probl
         pairs = enumerate(zip(node.items, value, strict=False))
         found = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
         return replace(node, items=tuple(found))
+    return node
+
+
+def resolve_existing_paths(
+    node: Node, model: type[BaseModel], path: KeyPath, problems: list[Problem]
+) -> Node:
+    """Returns what was written, with absolute paths where a type such as `pydantic.FilePath` looks for them.
+
+    Args:
+        node: What was written.
+        model: What it is validated by; it looks from the working directory.
+        path: As of `resolve_paths`.
+        problems: As of `resolve_paths`.
+    """
+    try:
+        model.model_validate(plain(node))
+    except ValidationError as error:
+        for place in refused_paths(error, plain(node)):
+            node = _resolved_at(node, place, (*path, *place), problems)
+    return node
+
+
+def _resolved_at(node: Node, place: KeyPath, path: KeyPath, problems: list[Problem]) -> Node:
+    if not place:
+        return resolve_paths(node, Path(), path, problems)
+    key, rest = place[0], place[1:]
+    if isinstance(node, Mapping):
+        inner = _resolved_at(node.items[key], rest, path, problems)
+        return replace(node, items={**node.items, key: inner})
+    if isinstance(node, Sequence) and isinstance(key, int):
+        inner = _resolved_at(node.items[key], rest, path, problems)
+        return replace(node, items=(*node.items[:key], inner, *node.items[key + 1 :]))
     return node
 
 

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ValidationError
 from plugformer.configuration.blocks import Block, blocks, default_blocks
 from plugformer.configuration.layers import Layers, merge_layers, read_layers, with_manifest
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.paths import resolve_paths, with_other_runs
+from plugformer.configuration.paths import resolve_existing_paths, resolve_paths, with_other_runs
 from plugformer.configuration.structure import check_structure, located, origin_of
 from plugformer.configuration.task import Task
-from plugformer.documents import Mapping, plain
+from plugformer.documents import Mapping, Node, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain, keys_of
 from plugformer.kinds import Kind
@@ -147,21 +147,20 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
 
 def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
     """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
+    options: Node = block.options
+    problems: list[Problem] = []
     try:
         model = _model(block, resolved.registry)
-        checked = model.model_validate(plain(block.options))
+        options = resolve_existing_paths(options, model, block.path, problems)
+        checked = model.model_validate(plain(options))
+        options = resolve_paths(options, checked, block.path, problems)
+        return written_options(model.model_validate(plain(options))), problems
     except RegistryError as error:
         return {}, [resolved.problem(block.name_path, str(error))]
     except ValidationError as error:
         found = explain(error, model, plain(block.options), also=("name", *block.core))
         placed = [replace(problem, path=(*block.path, *problem.path)) for problem in found]
-        return {}, [located(problem, resolved.tree) for problem in placed]
-    problems: list[Problem] = []
-    options = resolve_paths(block.options, checked, block.path, problems)
-    try:
-        return written_options(model.model_validate(plain(options))), problems
-    except RegistryError as error:
-        return {}, [resolved.problem(block.name_path, str(error))]
+        return {}, problems or [located(problem, resolved.tree) for problem in placed]
 
 
 def _model(block: Block, registry: Registry) -> type[BaseModel]:
