@@ -60,8 +60,8 @@ def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callab
 def _computation(arm: Arm) -> str:
     """Returns a name for what an update of an arm computes.
 
-    The learning rates and schedules that tuning tries change its numbers alone: an arm has as many updates with
-    each of them, and the baseline as many as the task says.
+    The learning rates and schedules that tuning tries change its numbers alone: an arm has as many updates
+    with each of them, and the baseline as many as the task says.
     """
     costly = {path: value for path, value in arm.tuned.items() if not _costs_nothing(path, value)}
     return json.dumps([arm.name, costly])

@@ -103,8 +103,8 @@ class HookManager:
             ) from error
         except ValueError as error:  # pluggy tells them apart by ==
             raise RegistryError(
-                f"{name} equals another one that is called, which cannot be told from it: let only one object "
-                "equal itself, as @dataclass(eq=False) does"
+                f"{name} equals another one that is called, which cannot be told from it: let an object "
+                "equal itself alone, as @dataclass(eq=False) does"
             ) from error
 
     def _refuse_taking_part(self, observer: object, name: str) -> None:
