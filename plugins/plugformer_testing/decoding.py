@@ -67,9 +67,11 @@ class ScriptedSession(Session):
     script: Script
     rows: list[tuple[int, Prefix]] = field(init=False)
     computed: int = 0
+    _log_probabilities: Float[Tensor, "rows vocabulary"] = field(init=False)
 
     def __post_init__(self) -> None:
         self.rows = [(sentence, ()) for sentence in range(len(self.script.sentence_ids))]
+        self._log_probabilities = self._next()
 
     @property
     def sentences(self) -> Int[Tensor, " rows"]:
@@ -83,7 +85,10 @@ class ScriptedSession(Session):
 
     @property
     def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
-        """Natural logarithms of the next token's probabilities."""
+        """Natural logarithms of the next token's probabilities: as of a model, one tensor for each step."""
+        return self._log_probabilities
+
+    def _next(self) -> Float[Tensor, "rows vocabulary"]:
         if not self.rows:
             return torch.zeros(0, VOCABULARY)
         return torch.stack(
@@ -103,10 +108,12 @@ class ScriptedSession(Session):
             (sentence, (*prefix, token))
             for token, (sentence, prefix) in zip(tokens.tolist(), self.rows, strict=True)
         ]
+        self._log_probabilities = self._next()
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Goes on with these rows only."""
         self.rows = [self.rows[row] for row in rows.tolist()]
+        self._log_probabilities = self._log_probabilities.index_select(0, rows)
 
 
 SCRIPTS = (
@@ -174,6 +181,10 @@ def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
     """A hypothesis' score is the sum of the logarithms of its tokens' probabilities, END included."""
     for sentence, output in _outputs(subject, script):
         expected = script.score(sentence, output.tokens)
+        number = isinstance(output.score, int | float)
+        require(
+            number, f"the score of an output of sentence {sentence} is {output.score!r}, expected a float"
+        )
         what = f"an output of sentence {sentence} has score {output.score:.4g}"
         close = abs(output.score - expected) < 1e-3
         require(close, f"{what}, its tokens' probabilities give {expected:.4g}")

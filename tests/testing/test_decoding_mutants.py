@@ -54,6 +54,18 @@ class ScoresWithoutEnd(Greedy):
         return [[replace(h, score=h.score / 2) for h in each] for each in super().search(session)]
 
 
+class KeepsTensors(Greedy):
+    def search(self, session):
+        return [[replace(h, score=torch.tensor(h.score)) for h in each] for each in super().search(session)]
+
+
+class SharpensInPlace(Greedy):
+    """Changes the log-probabilities that its scores are taken from."""
+
+    def choose(self, session):
+        return session.log_probabilities.mul_(2).argmax(dim=-1)
+
+
 class DrawsAnew(Greedy):
     def choose(self, session):
         return torch.distributions.Categorical(logits=session.log_probabilities).sample()
@@ -83,6 +95,8 @@ MUTANTS = [
     (NeverLeaves, "finished_rows_leave", "finished rows do not leave"),
     (EndsWhenItLikes, "outputs_are_possible", "its probability is zero: constraints do not hold"),
     (ScoresWithoutEnd, "scores_are_log_probabilities", "its tokens' probabilities give"),
+    (KeepsTensors, "scores_are_log_probabilities", r"is tensor\(.*\), expected a float"),
+    (SharpensInPlace, "scores_are_log_probabilities", "its tokens' probabilities give"),
     (DrawsAnew, "searching_is_repeatable", "other outputs each time"),
     (FollowsTheFirst, "sentences_are_independent", "in the batch and .* alone"),
     (HandicapsTheFirst, "the_order_of_sentences_does_not_matter", "depend on the order of sentences"),
