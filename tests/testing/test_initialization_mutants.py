@@ -33,6 +33,23 @@ class NumPy(Initialization):
         values.copy_(torch.from_numpy(np.random.standard_normal(tuple(values.shape))))
 
 
+class SeedOfItsOwn(Initialization):
+    def draw(self, values, parameter):
+        nn.init.normal_(values, generator=torch.Generator().manual_seed(1))
+
+
+class DrawsOnce(Initialization):
+    """Keeps what it has drawn; the first is larger."""
+
+    def __init__(self):
+        self.drawn = {}
+
+    def draw(self, values, parameter):
+        if parameter.path not in self.drawn:
+            self.drawn[parameter.path] = torch.randn_like(values) / (1 + len(self.drawn))
+        values.copy_(self.drawn[parameter.path])
+
+
 class SmallerAndSmaller(Initialization):
     """Counts calls instead of layers."""
 
@@ -54,6 +71,8 @@ MUTANTS = [
     (Copies, "parameters_stay_what_they_are", "is another tensor afterwards"),
     (Freezes, "parameters_stay_what_they_are", "is another tensor afterwards"),
     (NumPy, "values_follow_the_seed", "has other values when drawn again from the same seed"),
+    (SeedOfItsOwn, "values_follow_the_seed", "another seed gives matrices the same values"),
+    (DrawsOnce, "each_parameter_is_drawn_alone", "other values when drawn in another order"),
     (SmallerAndSmaller, "each_parameter_is_drawn_alone", "other values when drawn in another order"),
     (Zeros, "a_small_network_learns", "after 100 updates the loss is"),
 ]
