@@ -68,12 +68,19 @@ def unknown_characters_are_not_dropped(subject: Subject, text: Text) -> None:
 
 @check()
 def words_give_the_tokens_of_their_text(subject: Subject) -> None:
-    """A text given as words has the tokens that it has as a text: the words joined by spaces."""
+    """A text given as words has the tokens that it has as a text: the words joined by spaces.
+
+    Each word has a row of tokens, the same whatever stands beside it.
+    """
     tokenizer, words = trained(subject), KNOWN[1].split()
     row = list(itertools.chain.from_iterable(tokenizer.encode_words(words)))
     texts = [" ".join(words), " ".join(["", *words])]
     if row not in tokenizer.encode(texts):
         fail(f"the words {words} are encoded as {row}, their text as {tokenizer.encode(texts)[0]}")
+    words += ["", STRANGE]
+    together, alone = tokenizer.encode_words(words), [tokenizer.encode_words([word]) for word in words]
+    if [[each] for each in together] != alone:
+        fail(f"the words {words} are encoded as {together} together, and alone as {alone}")
 
 
 @check()
@@ -260,6 +267,16 @@ def _require_same(tokenizer: Tokenizer, expected: Tokenizer, how: str) -> None:
     for text, row, other in zip(TEXTS, rows, wanted, strict=True):
         require(row == other, f"{how} it encodes {text[:40]!r} as {row[:8]} instead of {other[:8]}")
     require(tokenizer.decode(rows) == expected.decode(wanted), f"{how} it decodes the same rows otherwise")
+    for what, use in _USES.items():
+        require(use(tokenizer) == use(expected), f"{how} it {what} otherwise")
+
+
+_USES: dict[str, Callable[[Tokenizer], object]] = {
+    "encodes words": lambda tokenizer: tokenizer.encode_words(KNOWN[1].split()),
+    "spells tokens": lambda tokenizer: tokenizer.tokens(tokenizer.encode([KNOWN[1]])[0]),
+    "draws tokens": lambda tokenizer: tokenizer.sampling(np.random.default_rng(0)).encode(TEXTS),
+}
+"""What else a tokenizer is used for, in training or with a run."""
 
 
 def _bare(text: str) -> str:

@@ -56,6 +56,20 @@ class ForgetsWhereWordsBegin(BPE):
         return self.encode(words)
 
 
+class FirstWordWithoutSpace(BPE):
+    """Looks at where a word stands, which it cannot know."""
+
+    def encode_words(self, words):
+        return self.encode(words[:1]) + super().encode_words(words[1:])
+
+
+class PassesOverWords(Whitespace):
+    """Has no row for a word without tokens: all tags behind it are those of other words."""
+
+    def encode_words(self, words):
+        return [row for row in super().encode_words(words) if row]
+
+
 class LosesLetters(Characters):
     """Forgets the letter x."""
 
@@ -174,6 +188,39 @@ class KeepsACase(Whitespace):
         return super().encode([text.lower() if self.lower else text.upper() for text in texts])
 
 
+class LosesWhatWordsAre(KeepsACase):
+    """What decides how it reads words, spells and draws is learned, and not saved."""
+
+    def encode(self, texts):
+        return Whitespace.encode(self, texts)
+
+    def encode_words(self, words):
+        return super().encode_words([word if self.lower else word.upper() for word in words])
+
+
+class LosesSpellings(LosesWhatWordsAre):
+    def encode_words(self, words):
+        return Whitespace.encode_words(self, words)
+
+    def tokens(self, row):
+        return [token if self.lower else token.upper() for token in super().tokens(row)]
+
+
+class LosesWhatItDraws(LosesWhatWordsAre):
+    def encode_words(self, words):
+        return Whitespace.encode_words(self, words)
+
+    def sampling(self, generator):
+        return self if self.lower else KeepsACase.sampling(Upper(self), generator)
+
+
+class Upper(KeepsACase):
+    """Another tokenizer's vocabulary, in capitals."""
+
+    def __init__(self, other):
+        self.__dict__.update(other.__dict__)
+
+
 class AcceptsAnything(Characters):
     def load(self, file: Path):
         if file.exists() and file.stat().st_size > 10:
@@ -194,6 +241,8 @@ MUTANTS = [
     (DropsTheUnknown, "unknown_characters_are_not_dropped", "an unknown character is dropped"),
     (StartsEveryText, "nothing_gives_nothing", "the empty text is encoded as"),
     (ForgetsWhereWordsBegin, "words_give_the_tokens_of_their_text", "the words .* are encoded as"),
+    (FirstWordWithoutSpace, "words_give_the_tokens_of_their_text", "together, and alone as"),
+    (PassesOverWords, "words_give_the_tokens_of_their_text", "together, and alone as"),
     (LosesLetters, "known_text_survives", r"it is read back as 'fo' \[smallest case: 'fox'\]"),
     (DoublesQuotes, "decoded_text_is_stable", r"""read back as "''".*\[smallest case: "'"\]"""),
     (ForgetsTheSpace, "pieces_make_the_text", r"as 'fox fox', .* pieces are \[b'fox', b'fox'\]"),
@@ -205,6 +254,9 @@ MUTANTS = [
     (RemembersTraining, "trained_twice_is_the_same", "trained again on the same texts it encodes"),
     (OrderOfAHashTable, "trained_in_another_process_is_the_same", "trained in another process it encodes"),
     (KeepsACase, "saved_and_loaded_is_the_same", "saved and loaded it encodes"),
+    (LosesWhatWordsAre, "saved_and_loaded_is_the_same", "saved and loaded it encodes words otherwise"),
+    (LosesSpellings, "saved_and_loaded_is_the_same", "saved and loaded it spells tokens otherwise"),
+    (LosesWhatItDraws, "saved_and_loaded_is_the_same", "saved and loaded it draws tokens otherwise"),
     (OrderOfAHashTable, "saved_and_loaded_is_the_same", "what save writes is not JSON"),
     (AcceptsAnything, "broken_files_are_refused", r"raises nothing, .* \[smallest case: missing\]"),
     (TrainsOnNothing, "no_text_is_refused", "blank texts raises ValueError"),
