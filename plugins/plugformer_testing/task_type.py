@@ -4,6 +4,7 @@ import json
 import math
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -268,6 +269,26 @@ def more_answers_than_there_are_are_refused(subject: Subject) -> None:
     except ConfigurationError:
         return
     fail(f"asked for 100,000 answers it gives {1 + len(answers[0].alternatives)}, expected an error")
+
+
+@check()
+def alternatives_follow_the_best(subject: Subject) -> None:
+    """Asked for two answers to an example, it gives the one that it gives alone, and then a worse one."""
+    task = _learned(subject)
+    if task.task_type.level is Level.NEXT_TOKEN:
+        return
+    try:
+        answers = task.answers(n_best=2)
+    except ConfigurationError:
+        return
+    for row, (two, one) in enumerate(zip(answers, task.answers(), strict=True)):
+        ranked = [two, *two.alternatives]
+        require(len(ranked) == 2, f"asked for 2 answers to example {row}, it gives {len(ranked)}")
+        if not _same(two.output, one.output):
+            fail(f"the best of 2 answers to example {row} is {two.output!r}, the only one {one.output!r}")
+        scores = [each.score for each in ranked if each.score is not None]
+        in_order = all(first >= second - 1e-6 for first, second in pairwise(scores))
+        require(in_order, f"the answers to example {row} score {scores}, expected the best first")
 
 
 @check()

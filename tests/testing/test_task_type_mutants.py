@@ -162,6 +162,22 @@ class NothingToPredict(MaskedLanguageModelling):
         )
 
 
+class IgnoresTheNumber(Classification):
+    """Has one answer, however many are asked for within reason."""
+
+    def answer(self, model, batch, tokenizers, n_best):
+        number = n_best if n_best > len(self.learned) else 1
+        return super().answer(model, batch, tokenizers, number)
+
+
+class WorstFirst(Classification):
+    def answer(self, model, batch, tokenizers, n_best):
+        return [
+            Prediction.of([*each.alternatives[::-1], replace(each, alternatives=())])
+            for each in super().answer(model, batch, tokenizers, n_best)
+        ]
+
+
 class AnswersInNumbers(Classification):
     def answer(self, model, batch, tokenizers, n_best):
         found = super().answer(model, batch, tokenizers, n_best)
@@ -246,6 +262,8 @@ MUTANTS = [
     (ScoresInProbabilities, "answers_are_of_their_type", "expected the logarithm of a probability"),
     (RanksTheBatch, "answers_do_not_depend_on_others", "in a batch and 0.0 alone"),
     (NeverEnoughAnswers, "more_answers_than_there_are_are_refused", "it gives 1, expected an error"),
+    (IgnoresTheNumber, "alternatives_follow_the_best", "asked for 2 answers to example 0, it gives 1"),
+    (WorstFirst, "alternatives_follow_the_best", "the best of 2 answers to example 0 is"),
     (OneReference, "references_are_answers", "are -2.0, expected a list of answers"),
 ]
 
