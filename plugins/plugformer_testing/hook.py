@@ -22,7 +22,10 @@ from plugformer_testing.check import check, fail, require, require_close, requir
 from plugformer_testing.small_tasks import SmallTask
 from plugformer_testing.subject import Subject
 
-UPDATES = 4
+UPDATES = 8
+
+LONG = 12
+"""Updates in which what happens at every tenth happens."""
 
 
 class Training:
@@ -143,7 +146,7 @@ def resuming_changes_nothing(subject: Subject, updates: int) -> None:
     resumed.model.load_state_dict(training.model.state_dict())
     resumed.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
     resumed.step = training.step
-    for _ in range(2):
+    for _ in range(LONG):
         training.update()
         resumed.update()
     _require_same(training, resumed, "after its state was saved and loaded")

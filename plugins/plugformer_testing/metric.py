@@ -1,5 +1,6 @@
 """The contract of metrics: see plugformer.interfaces.metric."""
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,8 +63,14 @@ EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
 
 @check(EXAMPLES)
 def statistics_are_numbers(subject: Subject, case: Scored) -> None:
-    """Statistics are (examples, statistics), finite, one row for each example."""
-    found = _statistics(subject.create(), case)
+    """Statistics are (examples, statistics), finite, one row for each example, which stays as it is."""
+    metric: Any = subject.create()
+    given = _given(metric, case)
+    before = copy.deepcopy(given)
+    found = metric.statistics(*given)
+    for now, then in zip(given, before, strict=True):
+        same = list(now) == list(then)
+        require(same, f"it changes what it is given: {list(then)} becomes {list(now)}, for other metrics too")
     expected = f"expected ({len(case.predictions)}, statistics)"
     if not (isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == len(case.predictions)):
         fail(f"statistics have shape {np.shape(found)}, {expected}")
@@ -83,11 +90,16 @@ def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
 
 @check(EXAMPLES)
 def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
-    """The aggregate of statistics is a finite number, the same each time."""
+    """The aggregate is a finite number that statistics alone decide; these stay as they are."""
     metric: Metric = subject.create()
     scores = [_score(metric, case) for _ in range(2)]
     require(isinstance(scores[0], float) and math.isfinite(scores[0]), f"the aggregate is {scores[0]!r}")
     require(scores[0] == scores[1], f"the same predictions score {scores[0]} once and {scores[1]} again")
+    statistics = _statistics(metric, case)
+    before = statistics.copy()
+    other = subject.create().aggregate(statistics)
+    require(other == scores[0], f"statistics score {scores[0]} with the metric that made them, else {other}")
+    require(np.array_equal(statistics, before), "aggregate changes the statistics: intervals are of others")
 
 
 @check((HALF, SEVERAL))
@@ -163,7 +175,8 @@ def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored
 def _given(metric: Metric, case: Scored) -> tuple[Any, ...]:
     """Returns a case as a metric of its family is given it."""
     case = _own(metric, case)
-    predictions, references = list(case.predictions), [list(each) for each in case.references]
+    predictions = copy.deepcopy(list(case.predictions))
+    references = [copy.deepcopy(list(each)) for each in case.references]
     firsts = [as_text(each[0]) for each in references]
     if isinstance(metric, OutputMetric):
         return predictions, references

@@ -11,6 +11,9 @@ from plugformer_testing.subject import Subject
 
 Built = torch.optim.Optimizer
 
+LONG = 20
+"""Updates in which what happens at every tenth, such as new preconditioners, happens."""
+
 
 class Bowl(nn.Module):
     """A quadratic whose minimum is known: a matrix, a vector and a scalar, each pulled to a target."""
@@ -106,13 +109,15 @@ def the_learning_rate_is_the_option(subject: Subject) -> None:
 
 @check()
 def the_schedule_moves_the_learning_rate(subject: Subject) -> None:
-    """Updates follow the learning rate of the parameter groups: at zero nothing moves."""
+    """Updates follow the learning rate of the parameter groups: at zero nothing moves, nor decays."""
     bowl, built = _start(subject)
+    for parameter in bowl.parameters():
+        parameter.data.fill_(0.5)
     for group in built.param_groups:
         group["lr"] = 0.0
     bowl.step(built)
     for name, parameter in bowl.named_parameters():
-        if not (parameter == 0).all():
+        if not (parameter == 0.5).all():
             fail(f"the {name} moves although the learning rate is zero: the schedule has no effect")
 
 
@@ -132,7 +137,7 @@ def resuming_changes_nothing(subject: Subject, steps: int) -> None:
     resumed, again = _start(subject)
     resumed.load_state_dict(bowl.state_dict())
     again.load_state_dict(state)
-    for _ in range(3):
+    for _ in range(LONG):
         bowl.step(built)
         resumed.step(again)
     message = "after loading its state, the {} takes another way than without stopping"

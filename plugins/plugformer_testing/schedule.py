@@ -30,6 +30,7 @@ def only_the_last_update_may_stand_still(subject: Subject, steps: int) -> None:
 def factors_depend_on_the_arguments_alone(subject: Subject, steps: int) -> None:
     """Asked again, in another order or from another object, it gives the same: a resumed run has no past."""
     schedule: Schedule = subject.create()
+    schedule.factor(1, steps=steps + 1, width=2 * WIDTH)
     forwards = _curve(schedule, steps)
     backwards = [schedule.factor(step, steps=steps, width=WIDTH) for step in range(steps, 0, -1)]
     message = (

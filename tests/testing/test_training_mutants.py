@@ -101,6 +101,35 @@ class LastExample(Perplexity):
         return float(statistics[-1, 0])
 
 
+class TakesMatchesAway(TagAccuracy):
+    """Looks for each tag of a reference in what is left of the prediction."""
+
+    def statistics(self, predictions, references):
+        rows = super().statistics(predictions, references)
+        for prediction, (reference, *_) in zip(predictions, references, strict=True):
+            prediction[:] = [tag for tag in prediction if tag not in reference]
+        return rows
+
+
+class SortsInPlace(ExactMatch):
+    def aggregate(self, statistics):
+        statistics.sort(axis=0)
+        return float(statistics.mean())
+
+
+class CountsElsewhere(ExactMatch):
+    """Knows the number of examples from the statistics that it has made itself."""
+
+    count = 1
+
+    def statistics(self, predictions, references):
+        self.count = len(predictions)
+        return super().statistics(predictions, references)
+
+    def aggregate(self, statistics):
+        return float(statistics.sum() / self.count)
+
+
 class Curve(Schedule):
     def factor(self, step, *, steps, width):
         return 1.0
@@ -127,6 +156,16 @@ class Remembers(Curve):
     def factor(self, step, *, steps, width):
         self.last = self.last * 0.9
         return self.last
+
+
+class KeepsTheFirst(Curve):
+    """Works out what it needs once."""
+
+    length = 0
+
+    def factor(self, step, *, steps, width):
+        self.length = self.length or steps
+        return 1 / (1 + step / self.length)
 
 
 class WideOnly(Curve):
@@ -189,6 +228,40 @@ class _Stubborn(torch.optim.SGD):
 class IgnoresTheSchedule(Parameters):
     def build(self, parameters):
         return _Stubborn([p for _, p in parameters], lr=self.lr)
+
+
+class _Decaying(torch.optim.SGD):
+    """Decays by a number of its own."""
+
+    def step(self, closure=None):
+        super().step(closure)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.data.mul_(0.99)
+
+
+class DecaysWithoutRate(Parameters):
+    def build(self, parameters):
+        return _Decaying([p for _, p in parameters], lr=self.lr)
+
+
+class _Seldom(torch.optim.SGD):
+    """Every tenth step is longer, by a count that is not in its state."""
+
+    steps = 0
+
+    def step(self, closure=None):
+        self.steps += 1
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    factor = 2 if self.steps % 10 == 0 else 1
+                    parameter.data.sub_(parameter.grad, alpha=group["lr"] * factor)
+
+
+class ForgetsThePeriod(Parameters):
+    def build(self, parameters):
+        return _Seldom([p for _, p in parameters], lr=self.lr)
 
 
 class _Forgetful(torch.optim.SGD):
@@ -281,6 +354,15 @@ class Counts(Hook):
         return (yield)
 
 
+class CountsToTen(Counts):
+    """Does something else at every tenth update, which its state does not tell."""
+
+    @hookimpl(wrapper=True)
+    def training_loss(self):
+        loss = yield
+        return loss._replace(total=loss.total * (1 + (self.updates % 10 == 9)))
+
+
 class KeepsASet(Hook):
     @hookimpl
     def training_batch(self):
@@ -331,6 +413,9 @@ MUTANTS = [
     (WeighsByPlace, "the_order_of_examples_does_not_matter", "in another order"),
     (ShiftedInterval, "the_interval_holds_the_value", "misses the value 1"),
     (DrawnInterval, "the_interval_holds_the_value", "differs each time"),
+    (TakesMatchesAway, "statistics_are_numbers", r"\[\['B', 'A', 'C'\]\] becomes \[\[\]\], for other"),
+    (SortsInPlace, "the_aggregate_is_one_number", "aggregate changes the statistics"),
+    (CountsElsewhere, "the_aggregate_is_one_number", "score 0.5 with the metric that made them, else 2"),
     (Backwards, "right_predictions_score_best", "score 1, 0.5 and 0, though lower is better"),
     (FirstReferenceOnly, "any_joint_reference_counts", "equals reference 2 of 2 scores 0"),
     (
@@ -355,6 +440,7 @@ MUTANTS = [
     (Negative, "factors_are_numbers", "it is negative"),
     (StartsAtZero, "only_the_last_update_may_stand_still", "update 1 of 2 is zero"),
     (Remembers, "factors_depend_on_the_arguments_alone", "the schedule keeps a state"),
+    (KeepsTheFirst, "factors_depend_on_the_arguments_alone", "the schedule keeps a state"),
     (WideOnly, "any_width_works", "for a model of width 1, is inf"),
     (ReadsTwice, "builds_a_torch_optimizer", "the vector is held 0 times"),
     (Ascends, "lowers_a_quadratic", "at the start it was"),
@@ -362,6 +448,8 @@ MUTANTS = [
     (Thaws, "frozen_parameters_stay", "that is not trained is changed"),
     (OwnRate, "the_learning_rate_is_the_option", r"are \[0.5\], lr is 0.01"),
     (IgnoresTheSchedule, "the_schedule_moves_the_learning_rate", "the schedule has no effect"),
+    (DecaysWithoutRate, "the_schedule_moves_the_learning_rate", "the schedule has no effect"),
+    (ForgetsThePeriod, "resuming_changes_nothing", "takes another way than without stopping"),
     (Forgets, "resuming_changes_nothing", "takes another way than without stopping"),
     (KeepsText, "resuming_changes_nothing", "is a str: no checkpoint can hold it"),
     (Jitters, "updates_are_repeatable", "move the matrix differently"),
@@ -371,6 +459,7 @@ MUTANTS = [
     (Explodes, "a_model_trains_with_it", "the loss of update 1 is inf"),
     (LooksAtValues, "a_model_without_values_will_do", "model_built raised"),
     (Counts, "resuming_changes_nothing", r"is another .*smallest case: 1"),
+    (CountsToTen, "resuming_changes_nothing", "is another"),
     (KeepsASet, "resuming_changes_nothing", "is a set, which a checkpoint cannot hold"),
     (DrawsFromTheProcess, "random_numbers_come_from_its_generator", "draw from self.generator"),
     (ChangesInPlace, "batches_are_replaced_and_not_changed", "it changes the batch in place"),
