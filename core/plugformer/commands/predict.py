@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -71,6 +72,8 @@ def command(
     Standard error names it, and what was cut or unknown. The status is 2 if a text had no answer, but for
     --threshold.
     """
+    if math.isnan(threshold):  # neither below 0 nor above 1
+        raise ConfigurationError("--threshold is nan, expected a probability from 0 to 1")
     if texts and file is not None:
         raise ConfigurationError("TEXT and --file exclude each other: give one")
     if not texts and file is None and sys.stdin is None:
