@@ -67,6 +67,25 @@ def test_tags_of_no_scheme_are_refused(scheme, tag):
         EntityF1(scheme=scheme).found(["O", tag])
 
 
+@pytest.mark.parametrize(
+    ("scheme", "right"),
+    [
+        ("IOB2", "I-PER I-PER O I-LOC B-LOC"),  # IOB1: B- only between two entities of one type
+        ("IOBES", "B-PER I-PER O B-LOC"),  # IOB2
+    ],
+)
+def test_right_tags_of_another_scheme_are_refused(scheme, right):
+    metric, tags = EntityF1(scheme=scheme), right.split()
+    with pytest.raises(DataError, match=rf"tags other than O, \d are in no entity of the scheme {scheme}: "):
+        metric.statistics([tags], [[tags]])
+    metric.statistics([tags], [["O"] * len(tags)])  # a model may predict what it likes
+
+
+def test_a_mistake_among_right_tags_is_passed_over():
+    tags = ["I-PER", "O", "B-LOC", "I-LOC"]
+    assert EntityF1().statistics([tags], [[tags]]).tolist() == [[1, 1, 1]]
+
+
 def test_tag_accuracy_counts_words():
     pairs = [(["A", "B"], ["A", "B"]), (["A"], ["B"]), (["A", "A", "A"], ["A", "A", "B"])]
     assert score(TagAccuracy(), *pairs) == pytest.approx(4 / 6)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
+from jaxtyping import Float
+from numpy import ndarray
 from pydantic import Field
 
 from plugformer.errors import DataError
@@ -39,6 +41,28 @@ class EntityF1(MicroF1):
     ) -> None:
         self._scheme = scheme
         self.check_examples = _EXAMPLES[scheme]
+
+    def statistics(
+        self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
+    ) -> Float[ndarray, "examples 3"]:
+        """Returns the number of hits, of entities found, and of right ones.
+
+        Raises:
+            DataError: Most of the right tags other than O are in no entity: they follow another scheme.
+        """
+        self._require_entities([right[0] for right in references])
+        return super().statistics(predictions, references)
+
+    def _require_entities(self, answers: Sequence[Sequence[str]]) -> None:
+        """Refuses right answers most of whose entities would be passed over; a few are mistakes."""
+        inside = sum(end - start for answer in answers for _, start, end in self.found(answer))
+        tagged = sum(tag != "O" for answer in answers for tag in answer)
+        if 2 * inside < tagged:
+            raise DataError(
+                f"of {tagged:,} right tags other than O, {tagged - inside:,} are in no entity of the scheme "
+                f"{self._scheme}: they follow another one; give entity_f1 the scheme that the data follow, "
+                "rewrite data in IOB1, whose entities begin with I-TYPE, as IOB2, or measure tag_accuracy"
+            )
 
     def found(self, answer: Sequence[str]) -> set[Entity]:
         """Returns the entities.
