@@ -273,8 +273,20 @@ class Picky(SourceMetric):
         return 0.0
 
 
-def test_metrics_that_refuse_right_answers_say_so_before_a_training(run, data):
-    split, installed = data.splits["validation"], SimpleNamespace(create=lambda *_, **__: Picky())
+class PickyInTheEnd(Picky):
+    """Refuses them when it aggregates."""
+
+    def statistics(self, sources, predictions, references):
+        self.given = sources, predictions, references
+        return np.zeros((len(predictions), 1))
+
+    def aggregate(self, statistics):
+        return super().statistics(*self.given)
+
+
+@pytest.mark.parametrize("metric", [Picky, PickyInTheEnd])
+def test_metrics_that_refuse_right_answers_say_so_before_a_training(metric, run, data):
+    split, installed = data.splits["validation"], SimpleNamespace(create=lambda *_, **__: metric())
     ((path, message),) = unscored(run.task, installed, split)
     assert path == ("evaluation", "metrics", 0)
     assert message == f"{split.references(0)[0]!r} is no answer to {split.input(0)!r}"

@@ -80,7 +80,8 @@ def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
 def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
     """Yields metrics of outputs that refuse right answers, such as tags in another scheme, and what they say.
 
-    It is asked before a training, not at its first evaluation.
+    It is asked before a training, not at its first evaluation. Some fail only as they aggregate, such as a
+    module that cannot be loaded.
 
     Args:
         task: Fully resolved.
@@ -95,8 +96,8 @@ def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tu
         metric = registry.create(Kind.METRIC, block.name, **block.options)
         try:
             if isinstance(metric, OutputMetric):
-                metric.statistics(answers, references)
+                metric.aggregate(metric.statistics(answers, references))
             elif isinstance(metric, SourceMetric):
-                metric.statistics(sources, answers, references)
+                metric.aggregate(metric.statistics(sources, answers, references))
         except PlugformerError as error:
             yield ("evaluation", "metrics", index), str(error)
