@@ -22,6 +22,9 @@ from plugformer.registry.loading import LOADED, label
 _KEPT = 20
 """Files with tracebacks that are kept, the newest ones."""
 
+_CLICK = ("click", "typer")
+"""Packages that commands are written with, and print with."""
+
 
 def explained(error: BaseException) -> PlugformerError | None:
     """Returns an error that names the part which an exception comes from; None if it comes from no part."""
@@ -53,6 +56,8 @@ def cause_of(error: BaseException) -> str | None:
     if out_of_memory(error) or isinstance(error, KeyboardInterrupt | PlugformerError | BrokenPipeError):
         return None
     steps = list(traceback.walk_tb(error.__traceback__))[::-1]
+    if isinstance(error, OSError) and steps and _package(steps[0][0]) in _CLICK:
+        return None  # standard output cannot be written
     model = _model(steps)
     if model is not None and (found := _misshapen(model, steps)) is not None:
         owner, problem = found
@@ -157,4 +162,4 @@ def _top(entry: Entry) -> str:
 
 def _leaves(error: BaseException) -> bool:
     """Returns whether an exception is a command's way to end, or to refuse its arguments."""
-    return isinstance(error, SystemExit) or type(error).__module__.partition(".")[0] in ("click", "typer")
+    return isinstance(error, SystemExit) or type(error).__module__.partition(".")[0] in _CLICK

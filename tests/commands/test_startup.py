@@ -71,10 +71,13 @@ def test_a_reader_who_leaves_before_the_last_line_is_no_error_either(manifest):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_a_full_disk_behind_standard_output_is_named():
+@pytest.mark.parametrize("arguments", [["list"], ["new", "task", "mine", "--type", "classification"]])
+def test_a_full_disk_behind_standard_output_is_named(arguments, tmp_path):
+    command = [sys.executable, "-m", "plugformer", *arguments]
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "plugformer", "list"], stdout=full, stderr=subprocess.PIPE, check=False
+            command, stdout=full, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=unbuffered
         )
     assert (done.returncode, done.stderr) == (
         2,
