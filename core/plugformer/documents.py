@@ -5,6 +5,7 @@ Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-cor
 files and manifests are read here; what their keys mean is said elsewhere.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,6 +100,8 @@ def read_file(file: Path, name: str) -> Mapping:
     Raises:
         ConfigurationError: The file cannot be read, or is not one well-formed YAML mapping.
     """
+    if os.path.isdir(file):  # noqa: PTH112 (a path that is too long is none)
+        raise ConfigurationError(f"{name}: is a folder, expected a file{file_within(file, name)}")
     try:
         if file.is_fifo() and not str(file.resolve()).startswith(("/dev/", "/proc/")):
             raise ConfigurationError(f"{name}: is a named pipe, which may never end; give a file")
@@ -110,6 +113,17 @@ def read_file(file: Path, name: str) -> Mapping:
     if len(content) > MAX_BYTES:
         raise ConfigurationError(f"{name}: has more than {MAX_BYTES:,} bytes, which no task or manifest has")
     return read_mapping(content, name, file.absolute().parent)
+
+
+def file_within(folder: Path, name: str) -> str:
+    """Returns a line with the task or study in a folder, for messages; an empty text if it has none.
+
+    Args:
+        folder: What may be a folder.
+        name: What the user called it.
+    """
+    files = (each for each in ("task.yaml", "study.yaml") if os.path.isfile(folder / each))  # noqa: PTH113 (as above)
+    return next((f"\nwrite {Path(name, each)}" for each in files), "")
 
 
 def read_mapping(content: bytes, name: str, folder: Path) -> Mapping:

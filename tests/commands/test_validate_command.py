@@ -45,6 +45,25 @@ def test_a_length_of_training_that_nobody_gave_is_said(run):
     assert run("validate", "dates", "--set", "training.steps=4").err == ""
 
 
+def test_a_folder_in_place_of_a_task_is_told_with_the_file_in_it(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/task.yaml").write_text("extends: dates")
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/study.yaml").write_text("task: dates\nfactors: {model.norm: {rms: rms_norm}}")
+    (tmp_path / "empty").mkdir()
+    for command in ("validate", "info", "train", "verify-resume"):
+        outcome = run(command, "mine/")
+        assert (outcome.status, outcome.err) == (
+            2,
+            "Error: mine: is a folder, expected a file\n  write mine/task.yaml\n",
+        )
+        outcome = run(command, "mine")
+        assert outcome.err.startswith("Error: unknown task 'mine'\n  known: ")
+        assert outcome.err.endswith("\n  write mine/task.yaml\n")
+    assert "write study/study.yaml" in run("ablate", "study/").err
+    assert "write" not in run("validate", "empty/").err
+
+
 def test_notices_go_to_standard_error(run, tmp_path):
     (tmp_path / "base.yaml").write_text("extends: dates\nmodel: {encoder: {attention: gqa}}\n")
     outcome = run("validate", "./base.yaml", "--set", "model.attention=mqa", "--json")

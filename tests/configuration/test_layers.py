@@ -41,6 +41,8 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
     [
         ("extends: absent.yaml", "top.yaml:1:10  extends: there is no file '{folder}/absent.yaml'"),
         ("extends: nonesuch", "top.yaml:1:10  extends: unknown task 'nonesuch'\n  known: "),
+        ("extends: inner", "\n  write inner/task.yaml"),
+        ("extends: ./inner", "extends: there is no file '{folder}/inner'\n  write inner/task.yaml"),
         ("extends: 3", "top.yaml:1:10  extends: expected the name of a task or a file"),
         ("extends: [a]", "top.yaml:1:10  extends: expected the name of a task or a file"),
         ("extends: ./top.yaml", "top.yaml:1:10  extends: goes round in a circle: top.yaml -> top.yaml"),
@@ -59,6 +61,7 @@ def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monk
 def test_messages(write, registry, text: str, message: str) -> None:
     top = write("top.yaml", text)
     write("other.yaml", "extends: top.yaml")
+    write("inner/task.yaml", "extends: top.yaml")
     with pytest.raises(ConfigurationError, match=re.escape(message.format(folder=top.parent))):
         resolve("top.yaml", registry=registry)
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.paths import expand
 from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
-from plugformer.documents import Mapping, Node, Scalar, read_file
-from plugformer.errors import PlugformerError
+from plugformer.documents import Mapping, Node, Scalar, file_within, read_file
+from plugformer.errors import PlugformerError, RegistryError
 from plugformer.explanations import model_at
 from plugformer.problems import Key, KeyPath, Origin, Problem, dotted
 from plugformer.registry import Registry
@@ -44,7 +44,7 @@ def read_layers(name_or_file: str, registry: Registry) -> Layers:
         RegistryError: The name is unknown, in conflict or quarantined.
         ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
     """
-    file = Path(name_or_file) if is_file(name_or_file) else registry.find_task(name_or_file)
+    file = Path(name_or_file) if is_file(name_or_file) else _registered(name_or_file, Path(), registry)
     return _read(file, _display(file), registry, ())
 
 
@@ -110,13 +110,22 @@ def _base(node: Node, registry: Registry) -> Path:
         raise Problem(node.origin, ("extends",), message).error
     try:
         if not is_file(node.value):
-            return registry.find_task(node.value)
+            return _registered(node.value, node.origin.folder, registry)
         file = expand(node.value, node.origin)
     except PlugformerError as error:
         raise Problem(node.origin, ("extends",), str(error)).error from error
     if not file.is_file():
-        raise Problem(node.origin, ("extends",), f"there is no file {str(file)!r}").error
+        message = f"there is no file {str(file)!r}{file_within(file, node.value)}"
+        raise Problem(node.origin, ("extends",), message).error
     return file
+
+
+def _registered(name: str, folder: Path, registry: Registry) -> Path:
+    """Returns the file of a registered task; the message about an unknown one knows folders so called."""
+    try:
+        return registry.find_task(name)
+    except RegistryError as error:
+        raise RegistryError(f"{error}{file_within(folder / name, name)}") from error
 
 
 def _display(file: Path) -> str:
