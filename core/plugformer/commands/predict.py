@@ -72,12 +72,7 @@ def command(
     Standard error names it, and what was cut or unknown. The status is 2 if a text had no answer, but for
     --threshold.
     """
-    if math.isnan(threshold):  # neither below 0 nor above 1
-        raise ConfigurationError("--threshold is nan, expected a probability from 0 to 1")
-    if texts and file is not None:
-        raise ConfigurationError("TEXT and --file exclude each other: give one")
-    if not texts and file is None and sys.stdin is None:
-        raise ConfigurationError("no texts to read: standard input is closed; give TEXT or --file")
+    _check_arguments(texts, file, threshold)
     _write_utf8()
     with contextlib.ExitStack() as stack:
         source = None if file is None else stack.enter_context(_opened(file))
@@ -102,6 +97,16 @@ def command(
                     answers.print(chunk[start : start + PORTION])
                     advance()
     answers.end()
+
+
+def _check_arguments(texts: list[str] | None, file: Path | None, threshold: float) -> None:
+    """Refuses what the options' types allow and means nothing."""
+    if math.isnan(threshold):  # neither below 0 nor above 1
+        raise ConfigurationError("--threshold is nan, expected a probability from 0 to 1")
+    if texts and file is not None:
+        raise ConfigurationError("TEXT and --file exclude each other: give one")
+    if not texts and file is None and sys.stdin is None:
+        raise ConfigurationError("no texts to read: standard input is closed; give TEXT or --file")
 
 
 @dataclass
