@@ -1,6 +1,6 @@
 """Random generators: streams of their own for whatever has a name, and the states of those of a training.
 
-Training may draw from Python's, NumPy's and PyTorch's generators, of every device.
+Training may draw from Python's and NumPy's generators, and from PyTorch's of the CPU and of its own device.
 """
 
 import hashlib
@@ -12,8 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+CPU = torch.device("cpu")
+
 _CPU = "generator/cpu"
-_CUDA = "generator/cuda/"
+_DEVICE = "generator/device/"
+"""Before the type of a process's device; its number is another one on another machine."""
+
 _PYTHON = "generator/python"
 _NUMPY = "generator/numpy"
 _GAUSS = "/gauss"
@@ -34,8 +38,12 @@ def seed_generators(seed: int, process: int = 0) -> None:
     torch.manual_seed(seed)
 
 
-def generator_states() -> dict[str, Tensor]:
-    """Returns the states of all generators by name."""
+def generator_states(device: torch.device = CPU) -> dict[str, Tensor]:
+    """Returns the states of all generators that a process draws from, by name.
+
+    Args:
+        device: The one that the process computes on.
+    """
     _, words, gauss = random.getstate()
     _, key, *rest = np.random.get_state()
     states = {
@@ -45,17 +53,23 @@ def generator_states() -> dict[str, Tensor]:
         _NUMPY: torch.tensor(np.asarray(key, dtype=np.int64)),
         _NUMPY + _GAUSS: torch.tensor(rest, dtype=torch.float64),  # with the place in the key before it
     }
-    for device in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        states[f"{_CUDA}{device}"] = torch.cuda.get_rng_state(device)
+    if device.type != "cpu":
+        states[_DEVICE + device.type] = torch.get_device_module(device).get_rng_state()
     return states
 
 
-def restore_generators(states: Mapping[str, Tensor]) -> None:
+def restore_generators(states: Mapping[str, Tensor], device: torch.device = CPU) -> None:
     """Puts the generators into states that `generator_states` returned; other names are passed over.
+
+    The state of a device of another type is passed over, too: see `device_type`.
+
+    Args:
+        states: The states by name.
+        device: The one that the process computes on.
 
     Raises:
         KeyError: A state is missing.
-        RuntimeError: A state is not one of a generator, or of a device that is not there.
+        RuntimeError: A state is not one of a generator.
         TypeError: A state is not of the right type.
         ValueError: A state has not the right length.
     """
@@ -65,9 +79,13 @@ def restore_generators(states: Mapping[str, Tensor]) -> None:
     key = states[_NUMPY].numpy().astype(np.uint32)
     np.random.set_state(("MT19937", key, int(position), int(has_gauss), second))
     torch.set_rng_state(states[_CPU])
-    for name, state in states.items():
-        if name.startswith(_CUDA) and torch.cuda.is_available():
-            torch.cuda.set_rng_state(state, int(name.removeprefix(_CUDA)))
+    if device.type == device_type(states) != "cpu":
+        torch.get_device_module(device).set_rng_state(states[_DEVICE + device.type])
+
+
+def device_type(states: Mapping[str, Tensor]) -> str:
+    """Returns the type of the device that states of generators were taken from, such as `cuda`."""
+    return next((name.removeprefix(_DEVICE) for name in states if name.startswith(_DEVICE)), "cpu")
 
 
 @contextmanager

@@ -50,6 +50,7 @@ class Recording:
     @must_not_fail
     def step_ended(self, run: Run, update: Update) -> None:
         """Writes the line."""
+        generators = generator_states(next(run.model.parameters()).device)
         line = {
             "segment": self._segment,
             "step": update.step,
@@ -58,7 +59,7 @@ class Recording:
             "loss": {"mean over the targets": repr(update.loss)},
             "parameters": {name: digest(tensor) for name, tensor in own_tensors(run.model).items()},
             "optimizer": self._optimizer_state(run.model),
-            "generators": {name: digest(state) for name, state in generator_states().items()},
+            "generators": {name: digest(state) for name, state in generators.items()},
             "attributes": self._attributes(run.model),
             "outputs": self._outputs,
         }

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from plugformer.data.blocks import Place
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
-from plugformer.generators import generator_states, restore_generators
+from plugformer.generators import CPU, device_type, generator_states, restore_generators
 from plugformer.runs.files import read_json, remove_folder, replacing, verify_checksums, write_checksums
 from plugformer.runs.weights import (
     join_tensors,
@@ -99,6 +99,7 @@ class TrainingState:
         progress: How far training has come.
         hooks: Those that take part, by name; states are as the optimizer's.
         scaler: Finds the factor of float16's gradients, a few numbers; None with other formats.
+        device: The one that this process computes on, and draws random numbers from.
     """
 
     model: nn.Module
@@ -106,6 +107,7 @@ class TrainingState:
     progress: Progress = field(default_factory=Progress)
     hooks: Mapping[str, Stateful] = field(default_factory=dict)
     scaler: Stateful | None = None
+    device: torch.device = CPU
 
 
 def save_checkpoint(
@@ -123,7 +125,7 @@ def save_checkpoint(
         RunError: The disk is full or the place cannot be written, and older checkpoints are kept; or the
             optimizer or a hook keeps what no checkpoint can hold.
     """
-    generators = processes.gather(generator_states())
+    generators = processes.gather(generator_states(state.device))
     optimizer = state.optimizer.state_dict()
     hooks = {name: hook.state_dict() for name, hook in state.hooks.items()}
     return processes.on_main(lambda: _write(folder, state, keep, optimizer, hooks, generators))
@@ -183,7 +185,7 @@ def load_checkpoint(
         folder: Where the checkpoints are. Damaged ones that are newer than a good one are renamed, so that
             they are out of the way and can be looked at.
         state: Restored in place.
-        notify: Receives a message about each that is damaged, and one about another number of processes.
+        notify: Receives a message about each that is damaged, and about other processes or another device.
         processes: Those that train.
 
     Raises:
@@ -193,13 +195,22 @@ def load_checkpoint(
     if path is None:
         return False
     with processes.raise_everywhere():
-        saved = _restore(path, state, processes.index)
+        saved, device = _restore(path, state, processes.index)
     if saved != processes.count:
         notify(
-            f"{path.name} was written by {saved} processes and is continued by {processes.count}: "
+            f"{path.name} was written by {_counted(saved)} and is continued by {processes.count}: "
             "the batches are the same, random numbers such as those of dropout are others"
         )
+    if device != state.device.type:
+        notify(
+            f"{path.name} was written by a training on {device}, which continues on {state.device.type}: "
+            "random numbers such as those of dropout are others, and sums are rounded differently"
+        )
     return True
+
+
+def _counted(processes: int) -> str:
+    return "one process" if processes == 1 else f"{processes} processes"
 
 
 def _newest_good(folder: Path, notify: Callable[[str], None]) -> Path | None:
@@ -222,8 +233,12 @@ def _newest_good(folder: Path, notify: Callable[[str], None]) -> Path | None:
     return None
 
 
-def _restore(path: Path, state: TrainingState, process: int) -> int:
-    """Restores everything but generators that no process had; returns the number of processes there were."""
+def _restore(path: Path, state: TrainingState, process: int) -> tuple[int, str]:
+    """Restores everything but generators that no process had.
+
+    Returns:
+        The number of processes there were, and the type of their devices.
+    """
     restore(state.model, load_tensors(path / "model.safetensors"), path / "model.safetensors")
     tensors = load_tensors(path / "optimizer.safetensors")
     record = read_json(path / "state.json")
@@ -241,16 +256,19 @@ def _restore(path: Path, state: TrainingState, process: int) -> int:
             state.scaler.load_state_dict(_NUMBERS.validate_python(record["scaler"], strict=True))
         saved = int(record["processes"])
         if process < saved:
-            own = _rank_prefix(process)
-            restore_generators(
-                {name.removeprefix(own): tensors[name] for name in tensors if name.startswith(own)}
-            )
+            restore_generators(_generators_of(process, tensors), state.device)
     except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise RunError(
             f"{path} belongs to another optimizer, other hooks or another version: {type(error).__name__}: "
             f"{error}. Go on with what it was written with, or train again"
         ) from error
-    return saved
+    return saved, device_type(tensors)
+
+
+def _generators_of(process: int, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns the states of a process's generators by their own names."""
+    prefix = _rank_prefix(process)
+    return {name.removeprefix(prefix): tensors[name] for name in tensors if name.startswith(prefix)}
 
 
 def _rank_prefix(process: int) -> str:

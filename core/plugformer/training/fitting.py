@@ -161,6 +161,7 @@ def _trainer(
             optimizer.build(parallel.trained.named_parameters()),
             hooks={name: parallel.sharing_out(each) for name, each in hooks.components.items()},
             scaler=parallel.accelerator.scaler,
+            device=parallel.accelerator.device,
         ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
         stream=_stream(settings, data, processes),

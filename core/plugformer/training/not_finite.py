@@ -154,7 +154,7 @@ class NotFiniteGuard:
             return True
         progress.skipped += 1
         progress.skipped_in_a_row += 1
-        restore_generators(generators)
+        restore_generators(generators, self.state.device)
         if self.run.task.training.not_finite == "skip" and progress.skipped_in_a_row < MOST_IN_A_ROW:
             return False
         with self.parallel.full_model() as model:

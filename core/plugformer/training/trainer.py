@@ -137,7 +137,7 @@ class Trainer:
     def _update(self) -> Update:
         """Makes one update from `batches_per_update` batches; its loss is the mean over all their targets."""
         started = time.perf_counter()
-        generators = generator_states()
+        generators = generator_states(self.state.device)
         batches, dummy = self.stream.next(self.progress)
         self.progress.step += 1
         passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *dummy])]

@@ -1,0 +1,120 @@
+"""A run goes on where there are other devices or other processes: what cannot be the same is said."""
+
+import signal
+
+import pytest
+import torch
+from tests.training.processes import ends, launched
+from torch import nn
+
+from plugformer.errors import InterruptedRunError
+from plugformer.generators import generator_states, restore_generators
+from plugformer.hooks import hookimpl
+from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
+from plugformer.runs.files import write_checksums
+from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer.training.train import resume
+
+
+class FakeGenerator:
+    """In place of `torch.cuda` or `torch.mps`: the generator of the device that a process computes on."""
+
+    def __init__(self, monkeypatch, seed):
+        self.generator = torch.Generator().manual_seed(seed)
+        monkeypatch.setattr(torch, "get_device_module", lambda _: self)
+
+    def get_rng_state(self):
+        return self.generator.get_state()
+
+    def set_rng_state(self, state):
+        self.generator.set_state(state)
+
+    def draw(self):
+        return torch.rand(3, generator=self.generator).tolist()
+
+
+def state(device):
+    model = nn.Linear(2, 2)
+    return TrainingState(model, torch.optim.AdamW(model.parameters()), device=torch.device(device))
+
+
+@pytest.mark.parametrize(("before", "after"), [("cuda:3", "cuda:0"), ("mps", "mps"), ("xpu:1", "xpu:0")])
+def test_a_state_belongs_to_the_device_of_the_process_whatever_its_number(
+    monkeypatch, tmp_path, before, after
+):
+    saved = FakeGenerator(monkeypatch, seed=1)
+    save_checkpoint(tmp_path, state(before), keep=1)
+    expected = saved.draw()
+    restored = FakeGenerator(monkeypatch, seed=2)
+    assert load_checkpoint(tmp_path, state(after), pytest.fail)
+    assert restored.draw() == expected
+
+
+@pytest.mark.parametrize(("before", "after"), [("cuda:1", "mps"), ("cpu", "cuda"), ("mps", "cpu")])
+def test_a_device_of_another_type_draws_from_its_own_seed(monkeypatch, tmp_path, before, after):
+    FakeGenerator(monkeypatch, seed=1)
+    save_checkpoint(tmp_path, state(before), keep=1)
+    common = torch.rand(3).tolist()
+    notices, fake = [], FakeGenerator(monkeypatch, seed=2)
+    assert load_checkpoint(tmp_path, state(after), notices.append)
+    assert torch.rand(3).tolist() == common
+    assert fake.draw() == FakeGenerator(monkeypatch, seed=2).draw()
+    (notice,) = notices
+    assert "step-00000000" in notice
+    assert [torch.device(each).type in notice for each in (before, after)] == [True, True]
+
+
+def test_the_generators_of_other_devices_are_left_alone(monkeypatch):
+    monkeypatch.setattr(torch, "get_device_module", lambda device: pytest.fail(str(device)))
+    states = generator_states(torch.device("cpu"))
+    assert {name.split("/")[1] for name in states} == {"cpu", "python", "numpy"}
+    restore_generators(states, torch.device("cuda:7"))
+
+
+class StopAfter:
+    def __init__(self, step):
+        self.step = step
+
+    @hookimpl
+    def step_ended(self, update):
+        if update.step == self.step:
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
+    """Its checkpoint has two processes' states of GPUs, and the settings of an optimizer that was there."""
+    out, notices = tmp_path / "run", []
+    with pytest.raises(InterruptedRunError):
+        train_tiny(out, observers=[StopAfter(3)])
+    (checkpoint,) = (out / "checkpoints").iterdir()
+    file = checkpoint / "optimizer.safetensors"
+    tensors = load_tensors(file)
+    on_gpu = {"generator/device/cuda": torch.arange(16, dtype=torch.uint8)}
+    second = {name: each for name, each in tensors.items() if name.startswith("generator/")} | on_gpu
+    save_tensors(
+        {**tensors, **on_gpu, **{f"process/1/{name}": each.clone() for name, each in second.items()}}, file
+    )
+    record = checkpoint / "state.json"
+    record.write_text(record.read_text().replace('"processes": 1', '"processes": 2'))
+    (checkpoint / "checksums.json").unlink()
+    write_checksums(checkpoint)
+    assert resume(out, notify=notices.append).metrics
+    assert any("2 processes" in notice for notice in notices)
+    assert any("cuda" in notice and "cpu" in notice for notice in notices)
+
+
+@pytest.mark.long
+def test_one_process_then_two_then_one(train_tiny, tmp_path):
+    """With dropout: its draws are others, and everything else goes on."""
+    out = tmp_path / "run"
+    with pytest.raises(InterruptedRunError):
+        train_tiny(out, observers=[StopAfter(3)])
+    more = ("--set", "training.steps=20")
+    with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(out), *more) as processes:
+        main, other = ends(processes)
+    assert (main.status, other.status) == (0, 0), main.messages
+    assert "step-00000003 was written by one process and is continued by 2" in main.messages
+    notices = []
+    report = resume(out, overrides=["training.steps=30"], notify=notices.append)
+    assert any("2 processes" in notice and "continued by 1" in notice for notice in notices)
+    assert report.metrics
