@@ -248,7 +248,7 @@ def _on_cpu() -> bool:
     """
     asked = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    device = torch.accelerator.current_accelerator()
+    device = torch.accelerator.current_accelerator(check_available=True)  # else that of PyTorch's build
     return asked or (several and (device is None or device.type == "mps"))  # no process group knows mps
 
 

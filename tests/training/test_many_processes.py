@@ -124,6 +124,22 @@ def test_what_processes_tell_each_other(tmp_path):
             assert process.status == 0, process.messages
 
 
+WITHOUT_A_GPU = """
+import torch
+torch._C._accelerator_getAccelerator = lambda: torch.device("cuda")
+from plugformer.distributed import Processes
+assert Processes.join().count == 2
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is used")
+def test_processes_find_each_other_with_a_build_for_gpus(tmp_path):
+    """On a machine that has none, which is what most people install; each took itself for the only one."""
+    with launched(2, "-c", WITHOUT_A_GPU) as processes:
+        for process in ends(processes):
+            assert process.status == 0, process.messages
+
+
 def test_one_process_where_several_were_asked_for(monkeypatch):
     """What `accelerate launch --cpu --num_processes 2` does without mpirun."""
     monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
