@@ -23,7 +23,7 @@ FORMAT = 1
 """Of what a cell keeps beside its run; a new one makes results of older versions unfinished."""
 
 Ingredients = dict[str, Any]
-"""`task`, and `versions`, `components`, `hooks`, `data` and `core` that it is trained with."""
+"""`task`, and `versions`, `components`, `data` and `code` that it is trained with."""
 
 _NOTED = "made_of.json"
 _LONGEST = 60

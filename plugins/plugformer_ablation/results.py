@@ -117,7 +117,7 @@ class StudyResults:
             `task`, its whole configuration without the seed; `notes` on what is not equal to the baseline
             beside the factors; and `tuned`, the settings that tuning chose.
         cells: One for each arm and seed, failed ones included.
-        made_of: `versions`, `core` (a hash), `components` and `data`, as in a run's lock.
+        made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock.
         metrics: The metrics themselves, which aggregate statistics and know their direction.
     """
 

@@ -223,5 +223,5 @@ def _made_of(arms: Sequence[Arm]) -> dict[str, Any]:
     """Returns the components, versions and data of the arms; of data that differ, the baseline's."""
     parts = [ingredients(arm.resolved, arm.hashes) for arm in arms]
     used = {name: lock for each in parts for name, lock in each["components"].items()}
-    first = {key: parts[0][key] for key in ("versions", "core", "data")}
+    first = {key: parts[0][key] for key in ("versions", "code", "data")}
     return {**first, "components": dict(sorted(used.items()))}

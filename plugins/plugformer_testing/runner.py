@@ -157,7 +157,7 @@ def _report(entry: Entry, outcomes: Iterable[Outcome], options: Mapping[str, Any
         subject=path_of(entry),
         distribution=entry.distribution,
         version=entry.version,
-        source=source_hash(entry.target.partition(":")[0]),
+        source=source_hash(entry),
         plugformer=plugformer.__version__,
         options=options,
         outcomes=tuple(outcomes),

@@ -175,8 +175,8 @@ def test_changed_code_of_a_component_runs_its_arms_again_alone(copy, registry, c
 
     real = source.source_hash
 
-    def changed(module):
-        return real(module) + ("+" if module.endswith("attention.grouped") else "")
+    def changed(entry):
+        return real(entry) + ("+" if entry.name == "gqa" else "")
 
     monkeypatch.setattr(source, "source_hash", changed)
     _, begun = run(declared(), copy, registry, console)

@@ -181,7 +181,7 @@ def test_new_code_makes_them_anew(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(task(file), registry)
-    monkeypatch.setattr("plugformer.registry.source.source_hash", lambda module: "edited")
+    monkeypatch.setattr("plugformer.registry.source.source_hash", lambda entry: "edited")
     prepare(task(file), registry)
     assert made.count("read") == 2
 

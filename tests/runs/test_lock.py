@@ -2,7 +2,12 @@
 
 import json
 import re
+import shutil
 import sys
+from functools import partial
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +15,10 @@ from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.lock import components, differences, make_lock, refuse_changes
-from plugformer.runs.migration import migrated_lock
 from plugformer.runs.training_lock import NAME, is_trained
 from plugformer.training.train import resume
+
+ROOT = Path(__file__).parents[2]
 
 
 def edit(run, change):
@@ -109,36 +115,46 @@ def test_components_of_every_place(tiny_task):
     assert expected <= components(task)
 
 
-BUILT_IN_HOOKS = {f"hooks/plugformer_{name}.hooks" for name in ("constraints", "self_check", "sharding")}
-
-
-def test_hooks_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
+def test_installed_observers_do_not_belong_to_the_lock(registry, tmp_path, monkeypatch, trained):
+    """A plugin with hooks that is installed while a run waits changes nothing of it."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     file = tmp_path / "registry.yaml"
     file.write_text("hooks: [plug_watching]")
     (tmp_path / "plug_watching.py").write_text("")
     task, registry = load(trained.directory, registry).task, registry.with_local(file)
-    before = make_lock(task, registry, {})
-    assert before["hooks"].keys() == {"hooks/plug_watching", *BUILT_IN_HOOKS}
-    assert "plug_watching" not in sys.modules
-    (tmp_path / "plug_watching.py").write_text("# changed")
-    now = make_lock(task, registry, {})
-    with pytest.raises(RunError, match=r"hooks/plug_watching: local  \(\w{12}\) -> local  \(\w{12}\)"):
-        refuse_changes(before, now)
-    assert len(refuse_changes(before, now, allow=True)) == 1
-    del before["hooks"]  # as in the locks of earlier versions
-    assert refuse_changes(before, now) == []
+    assert [entry.target for entry in registry.hooks() if entry.file] == ["plug_watching"]
+    before = json.loads((trained.directory / "lock.json").read_text())
+    assert refuse_changes(before, make_lock(task, registry, before["data"])) == []
 
 
-def test_what_was_part_of_the_core_when_a_run_began_is_no_other_hook(registry, trained):
-    now = make_lock(load(trained.directory, registry).task, registry, {})
-    before = {**now, "hooks": {}}
-    with pytest.raises(RunError, match=r"hooks/plugformer_self_check.hooks: nothing -> plugformer"):
-        refuse_changes(before, now)
-    assert refuse_changes(migrated_lock(before, now), now) == []
-    strange = {"hooks/mine": {"distribution": "mine", "version": "1", "source": "1" * 64}}
-    with pytest.raises(RunError, match=r"hooks/mine: nothing -> mine"):
-        refuse_changes(migrated_lock(before, now), {**now, "hooks": {**now["hooks"], **strange}})
+def test_a_hook_that_takes_part_belongs_to_the_lock(tiny_task, registry):
+    lock = make_lock(tiny_task("training.hooks=[ema]"), registry, {})
+    assert "hook/ema" in lock["components"]
+
+
+def test_shared_code_is_no_change_of_a_component(trained, registry, tmp_path, monkeypatch):
+    """Another comment in what attention is built of blocks no resume, but its own file counts."""
+    copied = tmp_path / "plugins"
+    shutil.copytree(ROOT / "plugins" / "plugformer_plugins", copied / "plugformer_plugins")
+    shutil.copytree(ROOT / "plugins" / "plugformer_blocks", copied / "plugformer_blocks")
+    monkeypatch.setattr("plugformer.registry.source.find_spec", partial(_spec_in, copied))
+    before = json.loads((trained.directory / "lock.json").read_text())
+    task = load(trained.directory, registry).task
+
+    def changes():
+        return refuse_changes(before, make_lock(task, registry, before["data"]), allow=True)
+
+    for shared in ("plugformer_blocks/softmax_attention", "plugformer_plugins/attention/grouped"):
+        with (copied / f"{shared}.py").open("a") as file:
+            file.write("# changed\n")
+    assert changes() == []
+    with (copied / "plugformer_plugins" / "attention" / "multi_head.py").open("a") as file:
+        file.write("# changed\n")
+    assert [line.partition(":")[0] for line in changes()] == ["attention/mha"]
+
+
+def _spec_in(folder, package):
+    return PathFinder.find_spec(package, [str(folder)]) or find_spec(package)
 
 
 @pytest.mark.parametrize("error", [NotImplementedError, PermissionError])

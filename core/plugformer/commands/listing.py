@@ -20,7 +20,7 @@ from plugformer.commands.parameters import AsJson, LocalManifest, installed
 from plugformer.commands.printing import print_table, print_text, terminal_width
 from plugformer.errors import RegistryError, RunError, nearest
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, EntryKind, Registry, State
+from plugformer.registry import Entry, EntryKind, Registry, State, source_hash
 from plugformer.terminal import aligned, clipped, display_width, printable
 
 KINDS: tuple[str, ...] = (*(kind.value for kind in Kind), *(other.value for other in EntryKind))
@@ -188,9 +188,7 @@ def last_check(entry: Entry) -> LastCheck | None:
         options = ", ".join(f"{name}={json.dumps(value)}" for name, value in record["options"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    from plugformer.registry.source import source_hash  # parses code, which most listings need not
-
-    stale = source != source_hash(entry.target.partition(":")[0])
+    stale = source != source_hash(entry)
     brief = f"{right} of {checks}" if passed else f"{wrong} failed"
     brief = clipped(f"{brief} ({options})", _WIDEST) if options else brief
     return LastCheck(summary, passed, stale, plugformer, day, options, "stale" if stale else brief)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -31,15 +31,15 @@ from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
-from plugformer.registry.source import component_lock
+from plugformer.registry.source import BLOCKS, code_hash, component_lock
 
 UNUSED_DAYS = 30
 """What nobody has used for so long is removed when something new is stored."""
 
 _LIST = "entry.json"
 
-_CORE = ("plugformer.data", "plugformer.interfaces")
-"""Packages of the core whose code takes part."""
+_CODE = ("plugformer.data", "plugformer.interfaces", BLOCKS)
+"""Packages whose code takes part, besides those of the components."""
 
 
 class Content(BaseModel):
@@ -211,8 +211,14 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
     tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
     # Of a run that is gone there are none: the task's own run has a copy of them.
     taken = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
+    blocks = [
+        (Kind.TASK_TYPE, task.type),
+        (Kind.DATA, task.data),
+        *((Kind.TOKENIZER, each) for each in tokenizers),
+    ]
+    entries = [registry.find(kind, block.name) for kind, block in blocks]
     parts = {
-        "core": _core(),
+        "code": code_hash(entries, *_CODE),
         "python": platform.python_version(),
         "type": _made_of(Kind.TASK_TYPE, task.type, registry),
         "split": task.data.split and task.data.split.model_dump(),
@@ -238,16 +244,6 @@ def data_version(data: Data, block: DataBlock, registry: Registry) -> str:
     """
     files = _files(Kind.DATA, block, registry)
     return fingerprint(files_version(files, sampled=block.streaming is not None), data.version())
-
-
-def _core() -> dict[str, str]:
-    """Returns the source of all modules of the core that take part, hashed."""
-    return {
-        f"{package}.{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
-        for package in _CORE
-        for file in resources.files(package).iterdir()
-        if file.name.endswith(".py")
-    }
 
 
 def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:

@@ -1,65 +1,88 @@
-"""Fingerprints of source code: what a component is made of, whatever its version number says."""
+"""Hashes of source code: what a component is made of, besides the version of its distribution."""
 
-import ast
 import hashlib
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
 from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
-from plugformer.registry.manifest import Entry, State
+from plugformer.registry.manifest import Entry
 
-_BLOCKS = "plugformer_blocks"
-"""What components are built of, whoever wrote them: part of what each of them is made of."""
+BLOCKS = "plugformer_blocks"
+"""The package of what components are built of, whoever wrote them."""
 
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
     """Returns a component's distribution, its version, and a hash of its source."""
-    registry.load(kind, name)  # its modules can then be found without importing anything new
-    return _lock(registry.find(kind, name))
+    entry = registry.find(kind, name)
+    return {"distribution": entry.distribution, "version": entry.version, "source": source_hash(entry)}
 
 
-def hook_locks(registry: Registry) -> dict[str, dict[str, str]]:
-    """Returns the same as `component_lock` for each module of hooks that runs load."""
-    usable = (entry for entry in registry.hooks() if entry.state is not State.QUARANTINED)
-    return {f"{entry.kind}/{entry.target}": _lock(entry) for entry in usable}
+def source_hash(entry: Entry) -> str:
+    """Returns a SHA-256 of a component's own file; of a local component, of the folder of its manifest.
 
-
-def _lock(entry: Entry) -> dict[str, str]:
-    source = source_hash(entry.target.partition(":")[0])
-    return {"distribution": entry.distribution, "version": entry.version, "source": source}
-
-
-def source_hash(module: str) -> str:
-    """Returns a SHA-256 over a module and all it reaches in its top-level package and in `plugformer_blocks`.
-
-    A single file that nobody has installed may have others beside it, in the same folder: they count, too.
-    Static imports count, and nothing is imported. Of a module that is not there, it is the hash of nothing.
+    What else it uses of its distribution counts by the distribution's version. A folder is its Python files
+    and those of the packages in it. Nothing is imported. A file that does not exist has the hash of nothing.
 
     Args:
-        module: Its dotted name.
+        entry: The component.
     """
+    if entry.file:
+        return _hash(_python_files(Path(entry.file).parent))
+    spec = _spec(entry.target.partition(":")[0])
+    if spec is None or spec.origin is None:
+        return _hash([])
+    try:
+        source: bytes = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]  # also inside a zip
+    except (OSError, AttributeError):  # it is no file, or has been removed
+        source = b""
+    return hashlib.sha256(source).hexdigest()
+
+
+def code_hash(entries: Iterable[Entry], *packages: str) -> str:
+    """Returns a SHA-256 of all Python files that components may use, in the packages that they lie in.
+
+    It also changes with an edit that matters to none of them: it decides whether a result is computed again,
+    not whether a run may be resumed.
+
+    Args:
+        entries: The components.
+        packages: Further packages, imported already.
+    """
+    modules = (entry.target.partition(":")[0] for entry in entries if not entry.file)
+    names = {parent for module in modules if (parent := module.rpartition(".")[0])}
+    folders = [Path(place) for name in sorted({*names, *packages}) for place in _places(name)]
+    local = sorted({Path(entry.file).parent for entry in entries if entry.file})
+    return _hash([file for folder in (*folders, *local) for file in _python_files(folder)])
+
+
+def _places(package: str) -> list[str]:
+    """Returns the folders of a package."""
+    spec = _spec(package)
+    return list((spec and spec.submodule_search_locations) or [])
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    """Yields the Python files of a folder and of the packages in it, not those of its other folders."""
+    try:
+        members = sorted(folder.iterdir())
+    except OSError:  # in a zip
+        return
+    for member in members:
+        if member.suffix == ".py" and member.is_file():
+            yield member
+        elif (member / "__init__.py").is_file():
+            yield from _python_files(member)
+
+
+def _hash(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for name, source in sorted(_reached(module).items()):
-        digest.update(f"{name}\0{len(source)}\0".encode() + source)
+    for file in files:
+        source = file.read_bytes()
+        digest.update(f"{file.name}\0{len(source)}\0".encode("utf-8", "surrogateescape") + source)
     return digest.hexdigest()
-
-
-def _reached(module: str) -> dict[str, bytes]:
-    """Returns the source of each module that `module` needs, itself included, by name."""
-    sources: dict[str, bytes] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        spec = None if name in sources else _spec(name)
-        if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-            continue
-        sources[name] = _source(spec)
-        waiting += _imports(sources[name], name, spec)
-    return sources
 
 
 def _spec(name: str) -> ModuleSpec | None:
@@ -75,58 +98,3 @@ def _spec(name: str) -> ModuleSpec | None:
     except (ImportError, ValueError):
         return None
     return spec
-
-
-def _source(spec: ModuleSpec) -> bytes:
-    """Returns a module's source, also from inside a zip; nothing if it is no text."""
-    read = getattr(spec.loader, "get_source", None)  # that of zip files is no InspectLoader
-    try:
-        text = read(spec.name) if read else None
-    except (ImportError, SyntaxError, ValueError):  # not readable, or not in the encoding that it declares
-        text = None
-    return (text or "").encode()
-
-
-def _imports(source: bytes, name: str, spec: ModuleSpec) -> Iterator[str]:
-    """Yields a module's imports from its own top-level package, beside it, and from `plugformer_blocks`."""
-    packages = (name.partition(".")[0], _BLOCKS)
-    folder = _own_folder(name, spec)
-    wanted = rb"from[\s\\]*\.|" + "|".join(packages).encode()
-    if folder is None and not re.search(wanted, source):  # parsing is slow
-        return
-    package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
-    for imported in _names(source, package):
-        first = imported.partition(".")[0]
-        if first in packages or (folder is not None and _lies_in(folder, first)):
-            yield imported
-
-
-def _own_folder(name: str, spec: ModuleSpec) -> Path | None:
-    """Returns the folder of a module that is a single file, unless distributions are installed there."""
-    if "." in name or spec.submodule_search_locations is not None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent
-    return None if any(folder.glob("*.dist-info")) else folder
-
-
-def _lies_in(folder: Path, name: str) -> bool:
-    """Whether a top-level module or package is found in a folder."""
-    spec = _spec(name)
-    places = [] if spec is None else spec.submodule_search_locations or [spec.origin or ""]
-    return any(Path(place).parent == folder for place in places)
-
-
-def _names(source: bytes, package: str) -> Iterator[str]:
-    """Yields the dotted names that source code imports, relative ones resolved against its package."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # it imports nothing as long as it cannot be read
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parent = package.rsplit(".", node.level - 1)[0] if node.level > 1 else package
-            base = ".".join(part for part in (parent if node.level else "", node.module or "") if part)
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)

@@ -2,7 +2,6 @@
 
 import hashlib
 import platform
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,18 @@ from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
-from plugformer.registry.source import component_lock, hook_locks, source_hash
+from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.initialization import origin
 
 LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """What computes beside torch, whose version stands among those that are compared."""
 
-_TRAINING = "plugformer.training.train"
-"""What it reaches by imports is the part of the core that a result depends on."""
-
 
 def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str, Any]:
     """Returns the lock of a task.
+
+    Installed modules of hooks are not in it: they observe. The two hooks with which they do more, `parallel`
+    and `output_pattern`, may compute in another way what the task defines, but nothing else.
 
     Args:
         task: Fully resolved.
@@ -44,7 +43,6 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
         "components": {
             f"{kind}/{name}": component_lock(kind, name, registry) for kind, name in sorted(components(task))
         },
-        "hooks": hook_locks(registry),
         "data": data,
         **_scripts(task, registry),
     }
@@ -99,23 +97,20 @@ def differences(old: dict[str, Any], new: dict[str, Any], part: str) -> list[str
 
 
 def refuse_changes(old: dict[str, Any], new: dict[str, Any], *, allow: bool = False) -> list[str]:
-    """Compares the lock of a run with that of the installed components and hooks.
+    """Compares the lock of a run with that of the installed components.
 
     Args:
         old: The run's.
         new: What is installed now.
-        allow: Let components and hooks differ; the data never may, because a place in them would mean other
-            examples.
+        allow: Let components differ; the data never may, because a place in them would mean other examples.
 
     Returns:
         The differences that were let pass.
 
     Raises:
-        RunError: A component, a module of hooks or the data changed since the run began.
+        RunError: A component or the data changed since the run began.
     """
     parts, data = differences(old, new, "components"), differences(old, new, "data")
-    if isinstance(old.get("hooks"), dict):  # locks of earlier versions have none
-        parts += differences(old, new, "hooks")
     if not data and (allow or not parts):
         return parts
     advice = "put them back to resume exactly, or begin a new run"
@@ -170,13 +165,9 @@ def made_of(resolved: ResolvedTask, data: dict[str, str]) -> dict[str, Any]:
         data: A hash of each split's content.
 
     Returns:
-        `versions`, `components`, `hooks` and `data` as in a run's lock; where initial values come from, if
-        not from the seed; and the hash of the `core`.
+        `versions`, `components` and `data` as in a run's lock; where initial values come from, if not from
+        the seed; and a hash of the `code` of the core, and of the packages that the components lie in.
     """
     lock = make_lock(resolved.task, resolved.registry, data)
-    return {**lock, **origin(resolved.task), "core": _core()}
-
-
-@cache
-def _core() -> str:
-    return source_hash(_TRAINING)
+    entries = [resolved.registry.find(kind, name) for kind, name in sorted(components(resolved.task))]
+    return {**lock, **origin(resolved.task), "code": code_hash(entries, plugformer.__name__, BLOCKS)}

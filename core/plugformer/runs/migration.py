@@ -11,7 +11,6 @@ from plugformer.configuration.task import Model, Training
 from plugformer.documents import Mapping, Node, Scalar
 from plugformer.kinds import Kind
 from plugformer.problems import Key
-from plugformer.registry.discovery import BUILT_IN
 
 _NEW_KINDS = (Kind.TASK_TYPE, Kind.ARCHITECTURE, Kind.RESIDUAL, Kind.INITIALIZATION)
 """Of what was no component once."""
@@ -42,7 +41,7 @@ def migrated_tensors(tensors: Map[str, Tensor]) -> dict[str, Tensor]:
 
 
 def migrated_lock(lock: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """Returns the lock of a run; what was no component, or no hooks, when it began is as it is now.
+    """Returns the lock of a run; what was no component when it began is as it is now.
 
     Args:
         lock: The run's.
@@ -54,15 +53,7 @@ def migrated_lock(lock: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
         if (kind := path.partition("/")[0]) in _NEW_KINDS
         and not any(each.startswith(f"{kind}/") for each in lock["components"])
     }
-    migrated = {**lock, "components": {**lock["components"], **new}}
-    if isinstance(lock.get("hooks"), dict):
-        built_in = {
-            path: record
-            for path, record in now["hooks"].items()
-            if record["distribution"] == BUILT_IN.distribution
-        }
-        migrated["hooks"] = {**built_in, **lock["hooks"]}
-    return migrated
+    return {**lock, "components": {**lock["components"], **new}}
 
 
 def _with_keys_of_today(block: Mapping, renamed: Map[str, str]) -> Mapping:
