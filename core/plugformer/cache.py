@@ -4,8 +4,11 @@ import atexit
 import os
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
@@ -22,11 +25,31 @@ def cache_folder() -> Path:
     return user_cache_path("plugformer", appauthor=False)
 
 
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+_SCRATCH = "scratch-"
+_LOCK = ".lock"
+
+UNUSED_DAYS = 30
+"""What nobody has used for so long is removed when something new is stored."""
+
+
+def remove_unused(folder: Path) -> None:
+    """Removes what nobody has used for long from a folder of the cache, as far as that is possible."""
+    oldest = time.time() - UNUSED_DAYS * 24 * 60 * 60
+    for member in folder.iterdir():
+        with suppress(OSError):  # another process may be removing it
+            if member.stat().st_mtime < oldest:
+                shutil.rmtree(member) if member.is_dir() else member.unlink()
+
+
 def scratch_folder(place: str) -> Path:
     """Returns a folder that is removed when this process ends.
 
-    It lies in the cache, from where files can be renamed into their final place, because the system's folder
-    for temporary files is often small, or memory; there it lies only where the cache cannot be written.
+    Those of processes that were killed are removed first. It lies in the cache, from where files can be
+    renamed into their final place, because the system's folder for temporary files is often small, or memory;
+    there it lies only where the cache cannot be written.
 
     Args:
         place: Folder of the cache.
@@ -40,13 +63,32 @@ def scratch_folder(place: str) -> Path:
 def _scratch_folder(parent: Path, process: int) -> Path:
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="scratch-", dir=parent))
+        _remove_abandoned(parent)
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=parent))
     except OSError:
         folder = Path(tempfile.mkdtemp(prefix="plugformer-"))
-    atexit.register(_remove, folder, process)
+    lock = _lock(folder)
+    with suppress(OSError, NotImplementedError):  # then it stays if this process is killed
+        lock.acquire()
+    atexit.register(_remove, folder, process, lock)
     return folder
 
 
-def _remove(folder: Path, process: int) -> None:
+def _remove_abandoned(parent: Path) -> None:
+    """Removes the scratch folders whose process has ended without removing them: nobody holds their locks."""
+    for folder in parent.glob(f"{_SCRATCH}*"):
+        if (folder / _LOCK).exists():
+            with suppress(OSError, NotImplementedError), _lock(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lock(folder: Path) -> "FileLock":
+    from filelock import FileLock  # it takes a while to import, and most commands need no scratch folder
+
+    return FileLock(folder / _LOCK, timeout=0)  # Timeout is an OSError
+
+
+def _remove(folder: Path, process: int, lock: "FileLock") -> None:
     if os.getpid() == process:  # a forked process leaves its parent's folder alone
+        lock.release()
         shutil.rmtree(folder, ignore_errors=True)

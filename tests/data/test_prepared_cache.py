@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from datasets import DatasetDict
 
-from plugformer.cache import cache_folder
+from plugformer.cache import UNUSED_DAYS, cache_folder
 from plugformer.configuration.task import Component, Task
-from plugformer.data import preparation, prepared_cache
+from plugformer.data import content_hash, preparation, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
 from plugformer.data.vocabularies import Vocabularies
@@ -156,6 +156,48 @@ def test_new_content_under_an_old_name(file: Path, registry: Registry, made: lis
     assert made.count("read") == 2
 
 
+def test_large_files_are_hashed_once(
+    file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the second start nor the end of the first reads them; one with another time is read again."""
+    monkeypatch.setattr(content_hash, "LARGE", 1)
+    hashed: list[str] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path.name)
+        time.sleep(0.02)  # longer than a tick of the file system's clock
+        return f"{path.stat().st_size:064}"
+
+    monkeypatch.setattr(content_hash, "_hash", counted)
+    first = prepare(task(file), registry)
+    assert hashed.count(file.name) == 1
+    stored = sorted(hashed)
+    again = prepare(task(file), registry)
+    assert sorted(hashed) == stored
+    assert again.hashes == first.hashes
+    (entry,) = entries()
+    for touched in (file, entry / "0.arrow"):
+        hashed.clear()
+        os.utime(touched, ns=(5, 5))
+        prepare(task(file), registry)
+        assert hashed == [touched.name]
+    assert made == ["read", "trained"]
+
+
+def test_a_hash_of_the_same_moment_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that changes again within a tick of its clock keeps its times."""
+    monkeypatch.setattr(content_hash, "LARGE", 1)
+    (tmp_path / "large").write_text("a")
+    before = content_hash.content_hash(tmp_path / "large")
+    (record,) = (cache_folder() / "hashes").iterdir()
+    changed = (tmp_path / "large").stat().st_ctime_ns
+    record.write_text(record.read_text().replace(before, "0" * 64))
+    os.utime(record, ns=(changed + 1, changed + 1))
+    assert content_hash.content_hash(tmp_path / "large") == "0" * 64
+    os.utime(record, ns=(changed, changed))
+    assert content_hash.content_hash(tmp_path / "large") == before
+
+
 def test_a_new_version_makes_them_anew(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,7 +325,7 @@ def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tm
     prepare(task(file), registry)
     (old,) = entries()
     used = shutil.copytree(old, old.with_name("used"))
-    month = time.time() - (prepared_cache.UNUSED_DAYS + 1) * 86400
+    month = time.time() - (UNUSED_DAYS + 1) * 86400
     for entry in (old, used):
         os.utime(entry, (month, month))
     assert prepared_cache.PreparedEntry.find("used") is not None  # counts as use

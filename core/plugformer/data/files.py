@@ -6,10 +6,15 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from io import BufferedIOBase
 from pathlib import Path
 
+from plugformer.data.content_hash import content_hash
 from plugformer.errors import DataError
+
+LONGEST_LINE = 10**7
+"""Bytes of the longest line that is read: longer ones would fill the memory, and are no examples."""
 
 SAMPLES, SAMPLE = 32, 2**18
 """Samples of a file that is too large to be read for its version, and the bytes of each."""
@@ -44,13 +49,16 @@ def read_lines(file: Path, *, strict: bool = True) -> Iterator[str]:
             Python's error handler "surrogateescape".
 
     Raises:
-        DataError: The file is missing, a directory, empty, not UTF-8, or a broken gzip file.
+        DataError: The file is missing, a directory, empty, not UTF-8, or a broken gzip file; or a line is
+            longer than any text.
     """
     check_file(file)
     line = 0
     with open_bytes(file) as stream:
         try:
-            for line, content in enumerate(stream, start=1):
+            for line, content in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+                if len(content) > LONGEST_LINE:
+                    raise _too_long(file, line)
                 yield _decode(content, file, line, strict)
         except (EOFError, OSError, zlib.error) as error:
             raise DataError(
@@ -58,6 +66,13 @@ def read_lines(file: Path, *, strict: bool = True) -> Iterator[str]:
             ) from error
     if line == 0:
         raise DataError(f"{file}: is empty, expected at least one line; check how it was made")
+
+
+def _too_long(file: Path, line: int) -> DataError:
+    return DataError(
+        f"{file}:{line}: the line is longer than {LONGEST_LINE:,} bytes, expected one example; "
+        "end lines with a line feed, and divide longer texts"
+    )
 
 
 def open_bytes(file: Path) -> BufferedIOBase:
@@ -101,13 +116,16 @@ def files_version(files: Iterable[Path], *, sampled: bool = False) -> str:
     digest = hashlib.sha256()
     for file in files:
         check_file(file)
-        with file.open("rb") as stream:
-            if not sampled:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-                continue
-            size = file.stat().st_size
-            digest.update(f"{size} ".encode())
-            for number in range(SAMPLES):
-                stream.seek(max(size - SAMPLE, 0) * number // (SAMPLES - 1))
-                digest.update(stream.read(SAMPLE))
+        digest.update(_samples(file) if sampled else bytes.fromhex(content_hash(file)))
     return digest.hexdigest()
+
+
+def _samples(file: Path) -> bytes:
+    """Returns the size of a file and samples of its content."""
+    size = file.stat().st_size
+    parts = [f"{size} ".encode()]
+    with file.open("rb") as stream:
+        for number in range(SAMPLES):
+            stream.seek(max(size - SAMPLE, 0) * number // (SAMPLES - 1))
+            parts.append(stream.read(SAMPLE))
+    return b"".join(parts)

@@ -5,7 +5,6 @@ import json
 import os
 import platform
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from datasets import Dataset, DatasetDict
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel, ConfigDict
 
-from plugformer.cache import cache_folder, scratch_folder
+from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.creation import create_task_type
 from plugformer.data.arrow import PLACE
@@ -32,9 +31,6 @@ from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
-
-UNUSED_DAYS = 30
-"""What nobody has used for so long is removed when something new is stored."""
 
 _LIST = "entry.json"
 
@@ -189,11 +185,7 @@ def _stored(folder: Path, key: str) -> Path:
         place = folder.rename(_place(key))
     except OSError:
         return folder
-    oldest = time.time() - UNUSED_DAYS * 24 * 60 * 60
-    for each in place.parent.iterdir():
-        with suppress(OSError):  # somebody else may be removing it
-            if each.stat().st_mtime < oldest:
-                shutil.rmtree(each, ignore_errors=True)
+    remove_unused(place.parent)
     return place
 
 
