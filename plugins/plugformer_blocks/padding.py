@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -37,10 +37,16 @@ def pad(
 
 def pad_targets(
     rows: Ragged, *, side: Side = "right", length: int | None = None
-) -> Int[Tensor, "batch length"]:
-    """Returns the targets of tokens beside those tokens as `pad` puts them, BEGIN in front and END behind."""
+) -> Shaped[Tensor, "batch length"]:
+    """Returns the targets of tokens beside those tokens as `pad` puts them, BEGIN in front and END behind.
+
+    Integers stay integers, IGNORED where there is no target; floats become float32, NaN where there is none.
+    """
     column, whole = _columns(rows, 2, side, length)
-    targets = np.full(column.shape, IGNORED, dtype=np.int64)
+    floats = np.issubdtype(rows.values.dtype, np.floating)
+    targets = (
+        np.full(column.shape, np.nan, np.float32) if floats else np.full(column.shape, IGNORED, np.int64)
+    )
     targets[(column >= 1) & (column < whole[:, None] - 1)] = rows.values
     return torch.from_numpy(targets)
 

@@ -101,11 +101,39 @@ def numbers_fit_the_level(subject: Subject) -> None:
             if len(tokens) != len(targets):
                 fail(f"example {row} has {len(tokens)} tokens and {len(targets)} targets, expected as many")
     outputs = task.known.sizes.outputs
-    numbers = np.concatenate([np.ravel(each) for each in encoded.get("targets", [])] or [np.zeros(0)])
+    rows = (np.ravel(np.array(each, dtype=object)) for each in encoded.get("targets", []))
+    numbers = np.array([number for row in rows for number in row if number is not None])
     if numbers.dtype.kind in "iu":
         wrong = numbers[(numbers != IGNORED) & ((numbers < 0) | (numbers >= outputs))].tolist()
         require(not wrong, f"targets are {wrong}, the head has {outputs} outputs")
     require(bool(np.isfinite(numbers).all()), "targets are not finite")
+
+
+@check()
+def targets_arrive_as_encoded(subject: Subject) -> None:
+    """A model is given the targets that it encodes: stored, put into a batch, and in single precision."""
+    task = _learned(subject)
+    encoded, level = task.encode(), task.task_type.level
+    if "targets" not in encoded:
+        return
+    split = task.split(asking=True)  # of which nothing is drawn
+    found, marked = task.model().targets(split.batch(range(len(split))))
+    expected = np.array(encoded["targets"]) if level is Level.SEQUENCE else None
+    if expected is None:
+        rows = Ragged.of(encoded["targets"])
+        counts = [int(part.sum()) for part in np.split(rows.present, np.cumsum(rows.lengths)[:-1])]
+        require(marked.sum(dim=1).tolist() == counts, f"{counts} tokens have targets, in a batch {marked}")
+        found, expected = found[marked], rows.values[rows.present]
+    arrived = found.double().numpy()
+    require(arrived.shape == expected.shape, f"targets {expected.shape} arrive as {arrived.shape}")
+    if not expected.size:
+        return
+    # The model learns differences, of which rounding may not leave less than this.
+    allowed = 1e-4 * np.ptp(expected) or 1e-6 * np.abs(expected).max()
+    differences = np.abs(arrived - expected)
+    if not differences.max() <= allowed:
+        at = np.unravel_index(differences.argmax(), differences.shape)
+        fail(f"the target {expected[at]} arrives at the model as {arrived[at]}")
 
 
 @check()
@@ -142,9 +170,7 @@ def questions_have_no_outputs(subject: Subject) -> None:
     require(question["input"] == whole["input"], f"without {outputs} the inputs are different")
     if task.task_type.level is Level.TOKEN:
         require("targets" in question, "questions have no targets: which tokens are to be labeled?")
-        marks = [
-            [[number != IGNORED for number in row] for row in each["targets"]] for each in (whole, question)
-        ]
+        marks = [Ragged.of(each["targets"]).present.tolist() for each in (whole, question)]
         require(marks[0] == marks[1], "in questions other tokens have a target than in examples")
 
 
@@ -326,6 +352,8 @@ def _same(one: object, other: object) -> bool:
     """Returns whether two answers are the same but for rounding."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
     return one == other
@@ -356,11 +384,16 @@ def _as_encoded(encoded: Mapping[str, Sequence[Any]], level: Level) -> Encoded:
     return Encoded(tokens.get("input"), tokens.get("output"), targets)
 
 
+def _comparable(values: Ragged) -> list[list[Any]]:
+    """Returns the rows with None in place of NaN, which equals nothing."""
+    return [[None if number != number else number for number in row] for row in values.rows()]
+
+
 def _values(encoded: Encoded) -> dict[str, list[Any]]:
     """Returns the numbers of each example."""
     found: dict[str, list[Any]] = {}
     for part in ("input", "output", "targets", "start"):
         values = getattr(encoded, part)
         if values is not None:
-            found[part] = values.rows() if isinstance(values, Ragged) else values.tolist()
+            found[part] = _comparable(values) if isinstance(values, Ragged) else values.tolist()
     return found

@@ -80,6 +80,12 @@ def test_equal_numbers_have_a_deviation_of_one(registry, number, count):
     assert learned == {"mean": pytest.approx(number), "deviation": 1.0}
 
 
+def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokenizers):
+    task_type = registry.create(Kind.TASK_TYPE, "regression")
+    task_type.learned = task_type.learn({"number": [1e-320, 0.0, 2e-320]})
+    assert task_type.encode({"text": ["the fox"], "number": [1e-320]}, tokenizers)["targets"] == [0.0]
+
+
 def test_numbers_have_their_mean_and_deviation(registry):
     learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [1.0, 5.0]})
     assert learned == {"mean": 3.0, "deviation": 2.0}

@@ -162,6 +162,13 @@ class NothingToPredict(MaskedLanguageModelling):
         )
 
 
+class SecondsSinceTheEpoch(Regression):
+    """Leaves numbers as they are, which single precision cannot tell apart."""
+
+    def target(self, row, value):
+        return 1.7e9 + value
+
+
 class IgnoresTheNumber(Classification):
     """Has one answer, however many are asked for within reason."""
 
@@ -244,6 +251,11 @@ MUTANTS = [
         r"but learned_type is dict\[str, int\]: .*; set learned_type = dict\[str, float\]$",
     ),
     (LearnsATuple, "what_it_learns_survives_json", r"learns \('blue', .*, from JSON that is \['blue'"),
+    (
+        SecondsSinceTheEpoch,
+        "targets_arrive_as_encoded",
+        r"the target 1700000005.5 arrives .* as 1700000000.0",
+    ),
     (TooFewOutputs, "numbers_fit_the_level", r"targets are \[2, 2\], the head has 2 outputs"),
     (ATargetForEachWord, "numbers_fit_the_level", "example 0 has .* tokens and 9 targets, expected as many"),
     (LearnsWhileEncoding, "encoding_is_repeatable", "encoded again, examples are other numbers"),

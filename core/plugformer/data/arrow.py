@@ -1,5 +1,6 @@
 """Examples in Arrow files: written a few rows at a time, their columns read memory-mapped."""
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from numpy import ndarray
 
 from plugformer.cache import scratch_folder
 from plugformer.errors import DataError
-from plugformer.interfaces import BEGIN, END, Ragged
+from plugformer.interfaces import BEGIN, END, IGNORED, Ragged
 
 ENCODED = "encoded_"
 """Prefix of the columns with what a task type has encoded: input, output, targets."""
@@ -105,19 +106,19 @@ class Texts(Iterable[str]):
 
 
 class TokenColumn:
-    """A column of lists of integers.
+    """A column of lists of numbers: tokens, or the targets of tokens.
 
     Its values are views of the column's own buffers: nothing is read before it is asked for.
 
     Args:
-        column: Lists of integers without nulls.
+        column: Lists of integers or of floats, null where a token has no target.
         limit: Longer rows are cut to so many tokens.
     """
 
     def __init__(self, column: pa.ChunkedArray, limit: int = sys.maxsize) -> None:
         self._limit = limit
         chunks = [chunk for chunk in column.chunks if len(chunk)]
-        self._values = [chunk.values.to_numpy(zero_copy_only=True) for chunk in chunks]
+        self._values = [_without_nulls(chunk.values).to_numpy(zero_copy_only=True) for chunk in chunks]
         self._offsets = [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks]
         self._first_rows = np.cumsum([0, *(len(chunk) for chunk in chunks)])
 
@@ -148,6 +149,13 @@ class TokenColumn:
         ]
         values = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
         return Ragged(values, np.array([len(piece) for piece in pieces], dtype=np.int64))
+
+
+def _without_nulls(values: pa.Array) -> pa.Array:
+    """Returns targets of tokens, IGNORED or NaN where a token has none."""
+    if not values.null_count:
+        return values
+    return values.fill_null(math.nan if pa.types.is_floating(values.type) else IGNORED)
 
 
 class Packed:

@@ -16,7 +16,6 @@ from plugformer.data.arrow import ENCODED, Packed, Texts, TokenColumn
 from plugformer.data.vocabularies import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
-    IGNORED,
     Architecture,
     Batch,
     Encoded,
@@ -169,8 +168,8 @@ class EncodedSplit:
             return [""]
         found: list[Any] = self._type.references(example)
         if isinstance(self._targets, TokenColumn) and isinstance(found[0], list):  # cut with their words
-            kept = self._targets.take(self._rows[[row]]).values != IGNORED
-            found = [list(each)[: int(kept.sum())] for each in found]
+            kept = int(self._targets.take(self._rows[[row]]).present.sum())
+            found = [list(each)[:kept] for each in found]
         return found
 
     def units(

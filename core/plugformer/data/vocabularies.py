@@ -1,5 +1,6 @@
 """What turns examples into numbers: tokenizers, made, trained, kept and applied, and the task's type."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, Features
 
 from plugformer.configuration.task import Task
@@ -17,6 +19,7 @@ from plugformer.data.arrow import ENCODED, ROWS, Texts, write_arrow
 from plugformer.data.files import files_version
 from plugformer.errors import DataError, ExampleError
 from plugformer.interfaces import (
+    IGNORED,
     Answer,
     Column,
     Encoded,
@@ -256,9 +259,41 @@ def encode_to_file(
 
 
 def encode(examples: Examples, vocabularies: Vocabularies) -> dict[str, pa.Array]:
-    """Returns the columns of what a task's type makes of examples."""
+    """Returns the columns of what a task's type makes of examples.
+
+    Raises:
+        ExampleError: An example cannot be encoded, or a target is not finite.
+    """
     encoded = vocabularies.task_type.encode(examples, vocabularies.tokenizers)
-    return {ENCODED + name: _array(values) for name, values in encoded.items()}
+    columns = {ENCODED + name: _array(values) for name, values in encoded.items()}
+    if "targets" in encoded:
+        _check_targets(encoded["targets"], columns[f"{ENCODED}targets"])
+    return columns
+
+
+def _check_targets(targets: Sequence[Any], column: pa.Array) -> None:
+    """Refuses floats that are no targets: infinite ones, NaN, and IGNORED, which is one of the numbers.
+
+    Raises:
+        ExampleError: There is one.
+    """
+    numbers = column.flatten() if pa.types.is_list(column.type) else column
+    if not pa.types.is_floating(numbers.type):
+        return
+    ignored = pc.equal(numbers, float(IGNORED))
+    if not pc.any(pc.or_(pc.invert(pc.is_finite(numbers)), ignored)).as_py():
+        return
+    for row, each in enumerate(targets):
+        several: list[Any] = np.ravel(np.array(each, dtype=object)).tolist()
+        for target in several:
+            if target is not None and not math.isfinite(target):
+                raise ExampleError(row, f"its target is {target}, expected a finite number")
+            if isinstance(target, int) and target == IGNORED:
+                raise ExampleError(
+                    row,
+                    f"a target is the integer {IGNORED} among floats; write None where a token has no target,"
+                    f" or {IGNORED}.0 for the number",
+                )
 
 
 def with_numbers(

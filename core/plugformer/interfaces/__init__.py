@@ -11,6 +11,7 @@ from plugformer.interfaces.batch import (
     Ragged,
     Side,
     Tokens,
+    token_targets,
     unpad,
 )
 from plugformer.interfaces.context import HeadContext, ModelContext, Place
@@ -103,5 +104,6 @@ __all__ = [
     "next_tokens",
     "require_columns",
     "require_one_text",
+    "token_targets",
     "unpad",
 ]

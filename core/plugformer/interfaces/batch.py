@@ -63,7 +63,8 @@ class Batch:
         source: What a bidirectional stack reads.
         target: What a causal stack reads, the given beginning first, then what it is to continue with.
         targets: What the head is to predict besides the next tokens of `target`: for each example (batch,)
-            or (batch, outputs), or for each token of the source (batch, length), IGNORED where there is none.
+            or (batch, outputs), or for each token of the source (batch, length), where `token_targets` tells
+            those that there are: IGNORED among integers and NaN among floats are none.
         given: Number of tokens of each row of `target` that are given and not to be predicted; one, BEGIN,
             if None.
         rows: Each example's row in its split.
@@ -115,11 +116,12 @@ class Ragged:
     """Sequences of different length, end to end in one array.
 
     Attributes:
-        values: All token numbers.
+        values: All token numbers, or the targets of all tokens: integers, IGNORED where a token has none, or
+            floats, NaN where a token has none.
         lengths: Of each sequence.
     """
 
-    values: NDArray[np.integer[Any]]
+    values: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
     lengths: NDArray[np.integer[Any]]
 
     @classmethod
@@ -137,12 +139,27 @@ class Ragged:
         return Ragged(np.concatenate([self.values, other.values])[order], lengths)
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> "Ragged":
-        """Returns sequences of token numbers, such as a tokenizer gives."""
+    def of(cls, rows: Sequence[Sequence[int | float | None]]) -> "Ragged":
+        """Returns sequences of token numbers, or of targets, floats too, None where a token has none."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        return cls(np.array([number for row in rows for number in row], dtype=np.int64), lengths)
+        numbers = [number for row in rows for number in row]
+        values = np.array([0 if number is None else number for number in numbers])
+        floats = len(values) > 0 and np.issubdtype(values.dtype, np.floating)
+        values = values if floats else values.astype(np.int64)
+        values[[number is None for number in numbers]] = np.nan if floats else IGNORED
+        return cls(values, lengths)
 
-    def rows(self) -> list[list[int]]:
+    @property
+    def present(self) -> NDArray[np.bool]:
+        """Which values are targets."""
+        found: NDArray[np.bool] = (
+            ~np.isnan(self.values)
+            if np.issubdtype(self.values.dtype, np.floating)
+            else self.values != IGNORED
+        )
+        return found
+
+    def rows(self) -> list[list[Any]]:
         """Returns the sequences one by one, as `of` takes them."""
         ends = np.cumsum(self.lengths)
         return [row.tolist() for row in np.split(self.values, ends)[:-1]]
@@ -156,7 +173,8 @@ class Encoded:
         input: Token numbers of what is given; None if nothing is.
         output: Token numbers of what is to follow it; None if nothing is, or when predicting.
         targets: What is to be predicted of the input: numbers for each example, (examples,) or
-            (examples, outputs), or one for each of its tokens, IGNORED where a token has none.
+            (examples, outputs), or one for each of its tokens: integers, IGNORED where a token has none, or
+            floats, NaN where a token has none.
         start: Token numbers that each output begins with and that are given, in place of BEGIN alone.
         complete: Whether an output ends where its tokens do, so that END is to follow.
     """
@@ -171,6 +189,23 @@ class Encoded:
         """Returns the number of examples."""
         one = self.input or self.output or self.start
         return 0 if one is None else len(one.lengths)
+
+
+def token_targets(
+    targets: Shaped[Tensor, "batch length"],
+) -> tuple[Shaped[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+    """Returns the targets of tokens as heads read them, and which tokens have one.
+
+    Integers stay as they are, IGNORED where a token has none. Floats are 0 there, never NaN, which would
+    spread through a sum that leaves them out by multiplication. So -100.0 is a number like others.
+
+    Args:
+        targets: A batch's.
+    """
+    if not targets.is_floating_point():
+        return targets, targets != IGNORED
+    present = ~targets.isnan()
+    return targets.masked_fill(~present, 0.0), present
 
 
 def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:

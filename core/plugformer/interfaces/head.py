@@ -55,10 +55,10 @@ class Head(nn.Module, ABC):
       outputs).
     - At level `next-token` those behind which a token follows that is to be predicted. Targets are (batch,
       length).
-    - At level `token` those of tokens with a target. Targets are (batch, length), and IGNORED (-100) or any
-      other number where `real` is false. There are holes: where a word is several tokens, its first may be
-      the only one with a target, and BEGIN and END have none. With padding on the left a row begins with
-      several that do not count, and a row may have no target at all.
+    - At level `token` those of tokens with a target. Targets are (batch, length), integers or float32, and
+      IGNORED (-100), 0 or any other number where `real` is false. There are holes: where a word is several
+      tokens, its first may be the only one with a target, and BEGIN and END have none. With padding on the
+      left a row begins with several that do not count, and a row may have no target at all.
 
     A head predicts each target by itself, given the logits, or it is structured: it predicts the targets of a
     sequence together, as a conditional random field (https://arxiv.org/abs/1603.01360) does. A structured

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-Value = str | float | Sequence[str] | Mapping[str, Any]
-"""An answer: a text or the name of a class, a number, a list of names, or several of these by name."""
+Value = str | float | Sequence[str] | Sequence[float] | Mapping[str, Any]
+"""An answer: a text or the name of a class, a number, a list of these, or several of these by name."""
 
 
 class Level(StrEnum):
@@ -94,9 +94,9 @@ class Prediction:
 
 
 def as_text(value: Value) -> str:
-    """Returns an answer as it is printed: tags and labels with spaces between, six digits of a number."""
+    """Returns an answer as it is printed: lists with spaces between, six digits of a number."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {as_text(each)}" for name, each in value.items())
-    return f"{value:.6g}" if isinstance(value, float | int) else " ".join(value)
+    return f"{value:.6g}" if isinstance(value, float | int) else " ".join(map(as_text, value))

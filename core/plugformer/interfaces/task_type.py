@@ -137,13 +137,16 @@ class TaskType(ABC):
         | level | `input` | `output` | `targets` |
         | --- | --- | --- | --- |
         | `next-token` | tokens to read, if it has inputs | tokens to follow; of questions a prompt | |
-        | `token` | tokens to read | | a number for each token, or IGNORED |
+        | `token` | tokens to read | | an integer or a float for each token, or None |
         | `sequence` | tokens to read | | a number, or as many as outputs; not of questions |
 
         There is a list for each example; BEGIN, END and padding come later. Training, evaluation and
         prediction all come here, so that they cannot differ. The same examples give the same numbers.
         Questions lack the columns of outputs; at level `token` they have targets all the same, since these
-        say which tokens are to be labeled: any number there, IGNORED elsewhere.
+        say which tokens are to be labeled: any number there, None elsewhere.
+
+        Targets are finite. Integers arrive at the head as integers, floats as float32. Among integers,
+        IGNORED means the same as None; among floats, -100.0 is a number like others.
 
         Args:
             examples: Columns with a value for each example.
@@ -168,7 +171,7 @@ class TaskType(ABC):
         """Returns the answer to each example of a batch, the model in evaluation mode.
 
         What is most probable is the head's to say: `model.best(batch)`. `model.targets(batch)[1]` says of
-        which hidden states, by token those whose target is not IGNORED. Answers that quote what they are
+        which hidden states, by token those that have a target. Answers that quote what they are
         asked, such as spans of a text, find it in `batch.inputs`. A score that is no number says that the
         model's are none.
 

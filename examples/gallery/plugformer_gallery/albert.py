@@ -10,7 +10,6 @@ from pydantic import Field
 from torch import Tensor
 
 from plugformer.interfaces import (
-    IGNORED,
     NO_TARGETS,
     Architecture,
     Batch,
@@ -23,6 +22,7 @@ from plugformer.interfaces import (
     Side,
     Sizes,
     Stack,
+    token_targets,
 )
 from plugformer.model import Builder, Encoder
 from plugformer_blocks import pad, pad_targets
@@ -87,7 +87,8 @@ class EncoderModel(Model):
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the targets, and which tokens they are predicted from."""
-        return batch.targets, batch.source.real if self.level is Level.SEQUENCE else batch.targets != IGNORED
+        by_token = self.level is Level.TOKEN
+        return token_targets(batch.targets) if by_token else (batch.targets, batch.source.real)
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the encoder's hidden states."""

@@ -5,7 +5,6 @@ from numpy import ndarray
 from torch import Tensor
 
 from plugformer.interfaces import (
-    IGNORED,
     Architecture,
     Batch,
     Encoded,
@@ -17,6 +16,7 @@ from plugformer.interfaces import (
     Side,
     Sizes,
     Stack,
+    token_targets,
 )
 from plugformer.model import Builder, Encoder
 from plugformer_blocks import pad, pad_targets
@@ -70,8 +70,9 @@ class EncoderModel(Model):
 
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the targets (none of questions), and which tokens they are predicted from."""
-        by_token = self.level is Level.TOKEN
-        return batch.targets, batch.targets != IGNORED if by_token else batch.source.real
+        return (
+            token_targets(batch.targets) if self.level is Level.TOKEN else (batch.targets, batch.source.real)
+        )
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the encoder's hidden states."""
