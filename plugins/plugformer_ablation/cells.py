@@ -113,10 +113,10 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
         parts = {**common, "split": split, "task": {**common["task"], "training": training}}
         folder = out / CELLS / f"{slug}-seed-{seed}-{identity(parts)}"
         cell = Cell(arm.name, seed, tried, folder, parts, manifests, arm.parameters, arm.flops_per_token)
-        if not cell.task.exists():
-            cell.task.parent.mkdir(parents=True, exist_ok=True)
-            seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
-            write_text(cell.task, dump(task.model_copy(update=seeded)))
+        cell.task.parent.mkdir(parents=True, exist_ok=True)
+        seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
+        # Also where there is one: it may be a stranger's, and name a manifest.
+        write_text(cell.task, dump(task.model_copy(update=seeded)))
         cells.append(cell)
     return cells
 

@@ -2,13 +2,17 @@
 
 import io
 import json
+import pickle
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import pytest
+import torch
+from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
 from tests.columns import LABELS, PAIRS, asked_for
 
 from plugformer.errors import ConfigurationError, DataError
@@ -91,17 +95,72 @@ def test_bad_rows_can_be_skipped(tmp_path: Path) -> None:
     assert "row 2: the source is empty" in data.notices()[0]
 
 
-def test_members_of_archives_are_not_handed_to_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.load", lambda *_, **__: pytest.fail("torch.load was called"))
+class Planted:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.place,)
+
+
+@pytest.mark.parametrize("suffix", ["pth", "npy", "npz", "pickle", "pyd"])
+def test_members_of_archives_are_not_unpickled(tmp_path: Path, suffix: str) -> None:
+    marker, content = tmp_path / "unpickled", io.BytesIO()
+    if suffix.startswith("np"):
+        objects = np.array([Planted(marker)], dtype=object)
+        np.savez(content, objects) if suffix == "npz" else np.save(content, objects)
+    elif suffix == "pth":
+        torch.save(Planted(marker), content)
+    else:
+        pickle.dump(Planted(marker), content)
     place = tmp_path / "set"
     place.mkdir()
     with tarfile.open(place / "train.tar", "w") as archive:
-        for name, content in (("0.pth", b"any bytes"), ("0.txt", b"a"), ("0.label", b"b")):
+        for name, part in ((f"0.{suffix}", content.getvalue()), ("0.txt", b"a")):
             member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    with pytest.raises(DataError, match="row 1: the source is"):
-        load(PAIRS, dataset=str(place), columns={"source": "pth", "target": "txt"})
+            member.size = len(part)
+            archive.addfile(member, io.BytesIO(part))
+    with pytest.raises(DataError):
+        load(PAIRS, dataset=str(place), columns={"source": suffix, "target": "txt"})
+    assert not marker.exists()
+
+
+def test_nothing_of_datasets_is_changed(tmp_path: Path) -> None:
+    from datasets.packaged_modules.webdataset.webdataset import WebDataset
+
+    before = dict(WebDataset.DECODERS)
+    load(PAIRS, dataset=folder(tmp_path, train=[{"source": "a", "target": "b"}]))
+    assert before == WebDataset.DECODERS
+
+
+def test_names_of_formats_are_no_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.pkl").write_bytes(pickle.dumps(Planted(tmp_path / "unpickled")))
+    (tmp_path / "train.csv").write_text("source,target\na,b\n")
+    for name in _PACKAGED_DATASETS_MODULES:
+        with pytest.raises(ConfigurationError, match=f"dataset: '{name}' is a format of files"):
+            load(PAIRS, dataset=name)
+    assert not (tmp_path / "unpickled").exists()
+
+
+@pytest.mark.parametrize("name", ["mine", "some/mine"])
+def test_a_name_never_means_what_lies_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    Path(folder(tmp_path, train=[{"source": "a", "target": "b"}])).rename(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=rf"'{name}' means the Hub.*write \./{name}"):
+        load(PAIRS, dataset=name)
+    assert load(PAIRS, dataset=f"./{name}")["train"]["source"][:] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["a/b/c", "hf://datasets/a", "", "-x", "a b", "C:x"])
+def test_other_texts_are_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is no name of the Hub"):
+        REGISTRY.create("data", "hub", dataset=name)
 
 
 def test_unknown_columns_are_found_before_anything_is_fetched() -> None:

@@ -1,7 +1,10 @@
 """A run from a stranger: nothing in it decides what is imported."""
 
 import pytest
+from typer.testing import CliRunner
 
+from plugformer.commands.main import app
+from plugformer.configuration import resolve
 from plugformer.errors import RunError
 from plugformer.registry import Registry
 from plugformer.runs.loading import load
@@ -10,17 +13,44 @@ from plugformer.training.train import resume, train
 EVIL = "raise SystemExit('imported')"
 
 
-@pytest.mark.parametrize("line", ["registry: evil.yaml", "extends: ./evil/task.yaml"])
-@pytest.mark.parametrize("use", [load, resume])
-def test_a_run_cannot_name_a_manifest_or_another_task(run_copy, line, use) -> None:
-    (run_copy / "evil_of_run_tests.py").write_text(EVIL)
-    (run_copy / "evil.yaml").write_text(
+def plant(run, line):
+    """Makes a run name a module of its own."""
+    (run / "evil_of_run_tests.py").write_text(EVIL)
+    (run / "evil.yaml").write_text(
         "components: {attention: {mha2: {class: 'evil_of_run_tests:Evil', summary: S.}}}"
     )
-    task = run_copy / "task.yaml"
+    task = run / "task.yaml"
     task.write_text(f"{line}\n{task.read_text()}".replace("name: mha", "name: mha2"))
-    with pytest.raises(RunError, match=f"task.yaml has the key '{line.partition(':')[0]}'"):
+
+
+def retrain(run):
+    train(str(run / "task.yaml"), out=run.parent / "again", notify=str)
+
+
+def extend(run):
+    (run.parent / "mine.yaml").write_text(f"extends: ./{run.name}/task.yaml\n")
+    resolve(str(run.parent / "mine.yaml"))
+
+
+def use_link(run):
+    (run.parent / "link.yaml").symlink_to(run / "task.yaml")
+    resolve(str(run.parent / "link.yaml"))
+
+
+@pytest.mark.parametrize("line", ["registry: evil.yaml", "extends: ./evil/task.yaml"])
+@pytest.mark.parametrize("use", [load, resume, retrain, extend, use_link])
+def test_a_run_cannot_name_a_manifest_or_another_task(run_copy, line, use) -> None:
+    plant(run_copy, line)
+    key = line.partition(":")[0]
+    with pytest.raises(RunError, match=rf"(task|link)\.yaml:1:1  {key}: the file is part of a run"):
         use(run_copy)
+
+
+@pytest.mark.parametrize("command", ["validate", "info", "train"])
+def test_commands_that_take_a_task_refuse_a_run_that_names_a_manifest(run_copy, command) -> None:
+    plant(run_copy, "registry: evil.yaml")
+    result = CliRunner().invoke(app, [command, str(run_copy / "task.yaml")])
+    assert isinstance(result.exception, RunError)
 
 
 def test_a_run_with_local_components_needs_their_manifest_again(tmp_path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.paths import expand
 from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
+from plugformer.configuration.trust import refuse_references
 from plugformer.documents import Mapping, Node, Scalar, file_within, read_file
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.explanations import model_at
@@ -43,6 +44,7 @@ def read_layers(name_or_file: str, registry: Registry) -> Layers:
     Raises:
         RegistryError: The name is unknown, in conflict or quarantined.
         ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
+        RunError: A file of a run names a manifest or another task.
     """
     file = Path(name_or_file) if is_file(name_or_file) else _registered(name_or_file, Path(), registry)
     return _read(file, _display(file), registry, ())
@@ -87,6 +89,7 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
     written = read_file(file, shown)
     if {"task", "factors"} <= written.items.keys():
         raise Problem(written.origin, (), f"this is a study: `plugformer ablate {shown}` runs it").error
+    refuse_references(written, file)
     tree, registry = with_manifest(written, registry)
     seen = (*seen, file.resolve())
     node = tree.items.get("extends")

@@ -70,6 +70,7 @@ def resolve(
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
+        RunError: A file of a run names a manifest or another task.
     """
     return resolve_changed(name_or_file, [read_overrides(overrides)], registry)
 
@@ -89,6 +90,7 @@ def resolve_changed(
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or a change is wrong; all problems together, each with its place.
+        RunError: A file of a run names a manifest or another task.
     """
     return resolve_layers(read_layers(name_or_file, registry or Registry.discover()), changes)
 

@@ -1,6 +1,5 @@
 """The lock of a run: what exactly it was made of, and where."""
 
-import hashlib
 import platform
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +14,6 @@ from plugformer.configuration.task import Component, Task
 from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
-from plugformer.registry.options import checked_options
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.initialization import origin
 
@@ -44,19 +42,7 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
             f"{kind}/{name}": component_lock(kind, name, registry) for kind, name in sorted(components(task))
         },
         "data": data,
-        **_scripts(task, registry),
     }
-
-
-def _scripts(task: Task, registry: Registry) -> dict[str, dict[str, str]]:
-    """Returns a hash of the Python files in each folder that a metric's options name, by the score's name."""
-    found = {}
-    for block in task.evaluation.metrics:
-        options = checked_options(registry.load(Kind.METRIC, block.name), block.options, block.name)
-        folders = [each for each in options.values() if isinstance(each, Path) and each.is_dir()]
-        if files := [file for folder in folders for file in sorted(folder.rglob("*.py"))]:
-            found[block.score_name] = hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()
-    return {"scripts": found} if found else {}
 
 
 def components(task: Task) -> set[tuple[Kind, str]]:

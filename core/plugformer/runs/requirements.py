@@ -11,6 +11,7 @@ from plugformer.configuration import ResolvedTask, Task, check_components
 from plugformer.configuration.layers import Layers
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
+from plugformer.configuration.trust import refuse_references
 from plugformer.documents import Mapping, Node, read_file
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.kinds import Kind
@@ -126,7 +127,9 @@ def resolve_run(
     locked = directory.lock()["components"]
     owners = {path: _owner(record).distribution for path, record in locked.items()}
     known = (registry or Registry.discover()).preferring(owners)
-    layers = Layers((migrated_task(_without_references(directory)),), known)
+    tree = read_file(directory.task, str(directory.task))
+    refuse_references(tree, directory.task)
+    layers = Layers((migrated_task(tree),), known)
     last = read_overrides(overrides)
     try:
         resolved = check_components(resolve_layers(layers, [last] if last.items else [], kinds), kinds)
@@ -176,17 +179,6 @@ def require_installed(
     absent = _absent(directory.lock()["components"], registry, kinds)
     if missing := {path: owner for path, owner in absent.items() if path in used}:
         raise RunError(_message(directory, missing))
-
-
-def _without_references(directory: RunDirectory) -> Mapping:
-    """Returns the task of a run as it is written; raises RunError if it names other files."""
-    tree = read_file(directory.task, str(directory.task))
-    if named := sorted({"extends", "registry"} & {str(key) for key in tree.items}):
-        raise RunError(
-            f"{directory.task} has the key {named[0]!r}, which Plugformer never writes into a run\n"
-            "do not trust the run; if it is yours, remove the line and name the manifest with --registry FILE"
-        )
-    return tree
 
 
 def _absent(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind]) -> dict[str, Owner]:

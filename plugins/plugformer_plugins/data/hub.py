@@ -1,9 +1,13 @@
 """Data sets of the Hugging Face Hub, and folders laid out like them."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column, Data
@@ -24,15 +28,22 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
 
-_BINARY = ("npy", "npz", "pth")
-"""Members of archives that `datasets` would hand to NumPy and torch.load; there is no text in them."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+"""Of a data set on the Hub, perhaps with its owner's: https://huggingface.co/docs/hub/repositories."""
+
+
+def _folder_or_name(value: object) -> object:
+    """Makes a path of what can be no name of the Hub: `./set`, `/data/set`, `~/set` or `${DATA}/set`."""
+    is_path = isinstance(value, str) and (value.startswith((".", "~", "$")) or Path(value).is_absolute())
+    return Path(str(value)) if is_path else value
 
 
 class Hub(Data):
     """A data set by name, fetched once and then read from the cache of `datasets`; or a local folder.
 
     Args:
-        dataset: Its name, such as `ag_news`, or a folder with files in formats that `datasets` knows.
+        dataset: Its name, such as `ag_news`, which always means the Hub; or a folder with files in formats
+            that `datasets` knows, beginning with `./`, `../`, `/` or `~`.
         configuration: Which of its variants, where it has several.
         revision: Commit, branch or tag: pin it, so that the same task means the same data.
         splits: For each split the data set's name for it; its `train`, `validation` and `test` if None.
@@ -40,18 +51,26 @@ class Hub(Data):
             nested column by a dot, as in `translation.de`. Those of the same names if None.
         bad_rows: Whether a row with an empty text or a label that is no class stops the reading, or is
             skipped, counted and reported.
+
+    Raises:
+        ConfigurationError: The data set is given as something that is neither.
     """
 
     def __init__(
         self,
         *,
-        dataset: str,
+        dataset: Annotated[Path | str, BeforeValidator(_folder_or_name)],
         configuration: str | None = None,
         revision: str | None = None,
         splits: dict[SplitName, str] | None = None,
         columns: dict[str, str] | None = None,
         bad_rows: Policy = "refuse",
     ) -> None:
+        if isinstance(dataset, str) and not _NAME.fullmatch(dataset):
+            raise ConfigurationError(
+                f"data 'hub': dataset: {dataset!r} is no name of the Hub, expected NAME or OWNER/NAME; "
+                "a folder begins with ./, ../, / or ~"
+            )
         self._dataset = dataset
         self._configuration = configuration
         self._revision = revision
@@ -97,7 +116,7 @@ class Hub(Data):
         from datasets import IterableDatasetDict, load_dataset
 
         with self._reachable():
-            found = load_dataset(self._dataset, self._configuration, revision=self._revision, streaming=True)
+            found = load_dataset(self._address, self._configuration, revision=self._revision, streaming=True)
         columns = needed(columns)
         names = [self._name(column) for column in columns]
         return IterableDatasetDict(
@@ -112,7 +131,7 @@ class Hub(Data):
         from datasets import load_dataset_builder
 
         with self._reachable():
-            builder = load_dataset_builder(self._dataset, self._configuration, revision=self._revision)
+            builder = load_dataset_builder(self._address, self._configuration, revision=self._revision)
         return f"{builder.config.name} {builder.hash}"
 
     def notices(self) -> list[str]:
@@ -125,21 +144,42 @@ class Hub(Data):
         from datasets import load_dataset
 
         with self._reachable():
-            found = load_dataset(self._dataset, self._configuration, revision=self._revision)
+            found = load_dataset(self._address, self._configuration, revision=self._revision)
         return found.flatten()
+
+    @property
+    def _address(self) -> str:
+        """What `datasets` is asked for: for a name of the Hub nothing that it would look for elsewhere.
+
+        Raises:
+            ConfigurationError: It would read files of the working directory instead.
+        """
+        if isinstance(self._dataset, Path):
+            return str(self._dataset.expanduser().absolute())
+        from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES
+
+        if self._dataset in _PACKAGED_DATASETS_MODULES:
+            raise ConfigurationError(
+                f"data 'hub': dataset: {self._dataset!r} is a format of files, not a data set of the Hub; "
+                "read files with data 'table', or give a folder such as ./data"
+            )
+        if Path(self._dataset).exists():
+            raise ConfigurationError(
+                f"data 'hub': dataset: {self._dataset!r} means the Hub, but there is such a path here, too, "
+                f"which `datasets` would read; write ./{self._dataset} to read it, or start elsewhere"
+            )
+        return self._dataset
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """Inside, any error means that the data set cannot be had."""
-        from datasets.packaged_modules.webdataset.webdataset import WebDataset
-
-        for suffix in _BINARY:
-            WebDataset.DECODERS.pop(suffix, None)
+        """Inside, any error of the library means that the data set cannot be had."""
         try:
             yield
+        except ConfigurationError:
+            raise
         except Exception as error:  # the library has dozens, from the network to the file system
             raise DataError(
-                f"data 'hub': cannot load {self._dataset!r}: {error}; check its name and "
+                f"data 'hub': cannot load {str(self._dataset)!r}: {error}; check its name and "
                 "the network, or give a local folder"
             ) from error
 
@@ -162,7 +202,7 @@ class Hub(Data):
         names = [self._name(column) for column in columns]
         for name in names:
             if name not in data.column_names:
-                raise _no_column(name, data.column_names, self._dataset)
+                raise _no_column(name, data.column_names, str(self._dataset))
         for number, example in enumerate(data.select_columns(names), start=1):
             place = f"{self._dataset}, {split}, row {number}"
             try:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import OutputMetric
@@ -21,40 +22,46 @@ _ENDED = -1.0
 """Follows the last byte of an example, as often as rows of one length need it."""
 
 
-def _folder_or_name(value: object) -> object:
-    """Makes a path of what looks like one: names of the Hub have no slash."""
-    return Path(value) if isinstance(value, str) and ("/" in value or value.startswith("~")) else value
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_PUBLISHER = "evaluate-metric"
+"""Who owns the metrics of Hugging Face: https://huggingface.co/evaluate-metric."""
 
 
 class Evaluate(OutputMetric):
-    """A module that `evaluate.load` finds: one of the Hub's own metrics, or a folder with a script.
+    """A metric of Hugging Face `evaluate` by its name: https://huggingface.co/evaluate-metric.
 
-    https://huggingface.co/docs/evaluate. The module's code is executed when a model is measured. So a folder
-    inside of a run directory is refused, and so are names of the Hub's users: what a run that somebody else
-    has made may name, is published by Hugging Face or has been put there by you.
+    Its code is downloaded once, and executed when a model is measured. A name always means what Hugging Face
+    publishes, never a file: a task that somebody else has written cannot bring code along. A script of your
+    own, or of a user of the Hub, is a component like any other: derive from this class, and overload `load`.
 
     Statistics are the examples themselves, as bytes, because no module tells what its score adds up.
     Therefore every resample of the interval is scored anew: 200 of them, not 1,000.
 
     Args:
-        metric: A name such as rouge, or a folder, with a slash.
+        metric: Its name, such as rouge.
         key: Of the figures that the module computes, the one that counts; if not given, it must be one.
         arguments: What the module is given besides predictions and references.
         higher_is_better: The figure's direction.
         resamples: Of the interval.
+
+    Raises:
+        ConfigurationError: The metric is given as something else than a name.
     """
 
     def __init__(
         self,
         *,
-        metric: Annotated[Path | str, BeforeValidator(_folder_or_name)],
+        metric: str,
         key: str | None = None,
         arguments: dict[str, Any] | None = None,
         higher_is_better: bool = True,
         resamples: Annotated[int, Field(ge=1, description="Of the interval.")] = 200,
     ) -> None:
-        if isinstance(metric, Path):
-            _require_script(metric)
+        if not _NAME.fullmatch(metric):
+            raise ConfigurationError(
+                f"metric 'evaluate': metric: {metric!r} is no name of Hugging Face's metrics, such as rouge; "
+                "a script is code: make a metric of it, and name its manifest with --registry FILE"
+            )
         self.metric = metric
         self.key = key
         self.arguments = arguments or {}
@@ -100,26 +107,43 @@ class Evaluate(OutputMetric):
         """Returns the module, what was computed, and the version of `evaluate`."""
         import evaluate
 
-        name = self.metric.name if isinstance(self.metric, Path) else self.metric
-        return f"{name}|key:{self.key}|evaluate:{evaluate.__version__}"
+        return f"{self.metric}|key:{self.key}|evaluate:{evaluate.__version__}"
+
+    def load(self, cache: Path) -> Any:
+        """Returns the module, an `evaluate.EvaluationModule`.
+
+        Args:
+            cache: A folder for what it writes, which is removed.
+
+        Raises:
+            ConfigurationError: The working directory has a folder that `evaluate` would prefer to the Hub.
+        """
+        import evaluate  # slow
+
+        if Path(_PUBLISHER).exists():
+            raise ConfigurationError(
+                f"metric 'evaluate': {self.metric} means the Hub, but there is a path {_PUBLISHER!r} here, "
+                "which `evaluate` would look into; start elsewhere"
+            )
+        return evaluate.load(
+            f"{_PUBLISHER}/{self.metric}",
+            module_type="metric",
+            keep_in_memory=True,
+            cache_dir=str(cache),
+            experiment_id=uuid.uuid4().hex,
+        )
 
     @cached_property
     def _module(self) -> Any:
-        import evaluate  # slow
-
         with TemporaryDirectory() as folder:
             try:
-                return evaluate.load(
-                    str(self.metric),
-                    module_type="metric",
-                    keep_in_memory=True,
-                    cache_dir=folder,
-                    experiment_id=uuid.uuid4().hex,
-                )
+                return self.load(Path(folder))
+            except ConfigurationError:
+                raise
             except Exception as error:  # no network, no such metric, or a script that does not run
                 raise DataError(
                     f"metric 'evaluate': {self.metric} cannot be loaded: {described(error)}\n"
-                    "a metric of the Hub is downloaded once; a folder has a script that is called like it"
+                    "a metric of the Hub is downloaded once"
                 ) from error
 
     def _wanted(self, column: Sequence[Any], name: str) -> list[Any]:
@@ -154,24 +178,3 @@ class Evaluate(OutputMetric):
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def _require_script(folder: Path) -> None:
-    """Refuses a folder without a script, and one that a run has brought along.
-
-    Raises:
-        ConfigurationError: It is one of them.
-    """
-    absolute = folder.expanduser().absolute()
-    script = absolute / f"{absolute.name}.py"
-    if not script.is_file():
-        raise ConfigurationError(
-            f"metric 'evaluate': {folder} has no script {script.name}; expected a folder with one, or a name "
-            "of the Hub without a slash: a metric of one of its users is downloaded by you first"
-        )
-    for place in (absolute.resolve(), *absolute.resolve().parents):
-        if (place / "lock.json").exists() and (place / "task.yaml").exists():
-            raise ConfigurationError(
-                f"metric 'evaluate': {folder} lies in the run {place}, and nothing in a run is executed; "
-                "look at the script, and copy it elsewhere if you trust it"
-            )
