@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import plugformer
-from plugformer.commands import AsJson, LocalManifest, RunPath, installed
+from plugformer.commands import AsJson, Device, LocalManifest, RunPath, installed, print_device
 
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",
@@ -37,6 +37,7 @@ def command(
             help="A layer whose attention is drawn, from 0; repeatable. Otherwise up to four of each stack.",
         ),
     ] = None,
+    device: Device = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -47,7 +48,8 @@ def command(
     """
     from plugformer_inspection.plot import plot
 
-    trained = plugformer.load(run, installed(ctx, registry))
+    trained = plugformer.load(run, installed(ctx, registry), device=device)
+    print_device(trained)
     notify = partial(typer.echo, err=True)
     files = plot(trained, out or run / "plots", text, notify, layers or ())
     if as_json:

@@ -88,7 +88,7 @@ def _suspects(trained: TrainedModel) -> tuple[str, str]:
 
 def _loaded(trained: TrainedModel) -> Model:
     """Returns the model that is saved, on the device of the one at hand."""
-    return load(trained.place, trained.registry).model.to(next(trained.model.parameters()).device)
+    return load(trained.place, trained.registry, device=trained.device).model
 
 
 class _Continuing:
@@ -210,7 +210,7 @@ def cached_and_uncached(predictor: Generator, split: EncodedSplit, rows: Sequenc
 
 def _uncached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     """Returns the log-probability of each target, by one pass."""
-    found: ndarray = model.likelihoods(batch).log_probabilities.double().cpu().numpy()
+    found: ndarray = model.likelihoods(batch).log_probabilities.cpu().double().numpy()
     return found
 
 
@@ -219,13 +219,13 @@ def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     following, counts = _aligned(*model.targets(batch))
     past, ids = model.begin(batch)
     real = torch.ones_like(ids, dtype=torch.bool)
-    total = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
+    total = torch.zeros(len(ids), dtype=torch.float64)  # in main memory: not every device has it
     for targets, counted in zip(following.T, counts.T, strict=True):
         hidden = model.step(Tokens(ids[:, None], real[:, None], Padding.ANYWHERE), past)
         scores = model.head.logits(hidden, real[:, None]).float().log_softmax(dim=-1)[:, 0]
-        total += scores.gather(1, targets[:, None])[:, 0].masked_fill(~counted, 0.0)
+        total += scores.gather(1, targets[:, None])[:, 0].masked_fill(~counted, 0.0).cpu()
         ids, real = targets, counted
-    found: ndarray = total.cpu().numpy()
+    found: ndarray = total.numpy()
     return found
 
 

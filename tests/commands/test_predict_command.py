@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+import torch
 
 from plugformer.commands import predict
 from plugformer.errors import DataError
@@ -17,6 +18,8 @@ from plugformer.runs import loading
 
 class Echo:
     """A model that answers in capitals; it knows no comma, refuses `!` and reads 30 characters."""
+
+    device = torch.device("cpu")
 
     def __init__(self):
         self.numbers = []
@@ -36,7 +39,7 @@ class Echo:
 @pytest.fixture(autouse=True)
 def model(monkeypatch):
     model = Echo()
-    monkeypatch.setattr(loading, "load", lambda path, registry, overrides: model)
+    monkeypatch.setattr(loading, "load", lambda path, registry, overrides, device: model)
     return model
 
 

@@ -6,6 +6,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+import torch
 
 from plugformer.commands import printing
 from plugformer.commands.printing import print_report
@@ -165,6 +166,8 @@ def test_evaluate_measures_the_split_that_is_asked_for(run, monkeypatch):
     from plugformer.runs import loading
 
     class Model:
+        device = torch.device("cpu")
+
         def evaluate(self, split, *, data, notify):
             notify("read")
             return Report(Path("runs/a"), ", ".join(map(str, data or [split])), {}, 1, 1.0)
@@ -233,6 +236,7 @@ def test_evaluate_repeats_the_self_check(run, monkeypatch, comparison, status):
     from plugformer.runs import loading
 
     class Model:
+        device = torch.device("cpu")
         directory = Path("runs/a")
         registry = Registry([])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from plugformer.commands.listing import save_check
 from plugformer.commands.parameters import (
     AsJson,
+    Device,
     LocalManifest,
     RunPath,
     Settings,
@@ -16,7 +17,7 @@ from plugformer.commands.parameters import (
     examples,
     installed,
 )
-from plugformer.commands.printing import print_text
+from plugformer.commands.printing import print_device, print_text
 from plugformer.faults import cause_of
 from plugformer.lazy import lazily
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsJson",
+    "Device",
     "LocalManifest",
     "RunPath",
     "Settings",
@@ -33,6 +35,7 @@ __all__ = [
     "examples",
     "import_faults",
     "installed",
+    "print_device",
     "print_text",
     "save_check",
 ]

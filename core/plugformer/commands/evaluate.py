@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, RunSettings, installed
-from plugformer.commands.printing import print_report, print_self_check
+from plugformer.commands.parameters import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
+from plugformer.commands.printing import print_device, print_report, print_self_check
 from plugformer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def command(
         bool, typer.Option("--self-check", help="Check the model on a few validation examples instead.")
     ] = False,
     settings: RunSettings = None,
+    device: Device = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -56,7 +57,8 @@ def command(
     if sum(map(bool, (split, data, self_check))) > 1:
         raise ConfigurationError("--split, --data and --self-check exclude each other: give one")
     kinds = ANSWERING if self_check else EVALUATING
-    model = load(run, installed(ctx, registry), overrides=settings or [], kinds=kinds)
+    model = load(run, installed(ctx, registry), overrides=settings or [], kinds=kinds, device=device)
+    print_device(model)
     if self_check:
         _check(model, as_json=as_json)
     else:

@@ -31,6 +31,14 @@ Settings: TypeAlias = Annotated[
 ]
 """The option `--set` of commands that take a task."""
 
+Device: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1 or mps; the GPU if there is one."
+    ),
+]
+"""The option `--device` of commands that take a run."""
+
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print only JSON on standard output, messages on standard error.")
 ]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from plugformer.commands.parameters import AsJson, LocalManifest, RunPath, RunSettings, installed
+from plugformer.commands.parameters import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
+from plugformer.commands.printing import print_device
 from plugformer.errors import ConfigurationError, DataError, PlugformerError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def command(
         typer.Option(metavar="P", min=0, max=1, help="Leave out outputs with a probability below P."),
     ] = 0.0,
     settings: RunSettings = None,
+    device: Device = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -80,7 +82,8 @@ def command(
         from plugformer.runs.requirements import changeable
 
         overrides = changeable(settings or [], ["decoding"])
-        model = load(run, installed(ctx, registry), overrides=overrides)
+        model = load(run, installed(ctx, registry), overrides=overrides, device=device)
+        print_device(model)
         answers = _Answers(model, n_best, scores=scores, threshold=threshold, as_json=as_json)
         if texts:
             answers.unit = "text"

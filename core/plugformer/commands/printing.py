@@ -15,6 +15,7 @@ from plugformer.terminal import aligned, clipped, display_width, printable
 
 if TYPE_CHECKING:
     from plugformer.evaluation.report import Report, Score, SelfCheck
+    from plugformer.runs.loading import TrainedModel
 
 
 def terminal_width() -> int | None:
@@ -48,6 +49,14 @@ def print_text(text: str, indent: int = 0) -> None:
     for line in printable(text).splitlines():
         for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)):
             typer.echo(margin + part)
+
+
+def print_device(model: "TrainedModel") -> None:
+    """Prints on standard error where a model computes, unless it is the CPU."""
+    from plugformer.device import described
+
+    if model.device.type != "cpu":
+        typer.echo(f"computing on {described(model.device)}", err=True)
 
 
 def print_report(report: "Report", *, as_json: bool) -> None:

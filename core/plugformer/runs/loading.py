@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast, overload
 
+import torch
+
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
 from plugformer.data.encoding import EncodedSplit
@@ -13,6 +15,7 @@ from plugformer.data.preparation import prepare
 from plugformer.data.prepared_cache import missing_files
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
+from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError, PlugformerError, RegistryError, nearest
 from plugformer.evaluation.evaluator import Evaluator
@@ -65,6 +68,11 @@ class TrainedModel:
             self._constraint = Constraint.of(
                 task.decoding, vocabularies.target, task.model.max_length, pattern
             )
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return next(self.model.parameters()).device
 
     def __repr__(self) -> str:
         """Returns the directory, task type, architecture and number of parameters."""
@@ -277,6 +285,7 @@ def load(
     *,
     overrides: Sequence[str] = (),
     kinds: Collection[Kind] = ANSWERING,
+    device: str | torch.device | None = None,
 ) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
 
@@ -286,15 +295,19 @@ def load(
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
         kinds: Kinds of the components that are checked now. What answering does not need, such as the
             optimizer, need not be installed; data and metrics are looked for when the model is measured.
+        device: Where it computes, as PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`. The GPU if there is
+            one, and None is given.
 
     Raises:
-        ConfigurationError: An override is wrong, or belongs to what was trained.
+        ConfigurationError: An override is wrong, or belongs to what was trained; or there is no such device.
         RunError: There is no such run, it is damaged, it comes from a newer version, or a component that it
             uses is not installed.
     """
+    place = chosen_device(device)
     directory = RunDirectory.open(Path(run))
     resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
     vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
     model = assemble(resolved.task, vocabularies.sizes, resolved.registry, fresh=False)
     restore(model, load_tensors(directory.model), directory.model)
-    return TrainedModel(directory.path, resolved.task, model.eval(), vocabularies, resolved.registry)
+    model = model.to(place).eval()
+    return TrainedModel(directory.path, resolved.task, model, vocabularies, resolved.registry)

@@ -42,8 +42,9 @@ class Beam(Decoding):
         finished: list[list[Hypothesis]] = [[] for _ in session.sentence_ids]
         rows = len(session.sentences)
         device = session.sentences.device
-        # In float64, so that sums do not depend on how many steps other sentences take.
-        scores = torch.zeros(rows, dtype=torch.float64, device=device)
+        # In float64 where there is one, so that sums do not depend on how many steps other sentences take.
+        widest = torch.float64 if device.type in ("cpu", "cuda") else torch.float32
+        scores = torch.zeros(rows, dtype=widest, device=device)
         tokens = torch.empty(rows, 0, dtype=torch.long, device=device)
         while len(scores):
             best = _candidates(session, scores, self.size)

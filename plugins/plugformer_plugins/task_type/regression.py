@@ -41,6 +41,4 @@ class Regression(PredictionFromTexts):
         """Returns the number of each example."""
         refuse_alternatives(n_best, "a number has")
         mean, deviation = self.learned["mean"], self.learned["deviation"]
-        return [
-            Prediction(number * deviation + mean) for number in model.logits(batch)[:, 0].double().tolist()
-        ]
+        return [Prediction(number * deviation + mean) for number in model.logits(batch)[:, 0].tolist()]

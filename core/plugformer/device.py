@@ -1,0 +1,44 @@
+"""Where to compute: the devices that this machine has, by PyTorch's names."""
+
+import torch
+
+from plugformer.errors import ConfigurationError
+
+
+def best_device() -> torch.device:
+    """Returns the GPU of this machine, CUDA's before another one; the CPU if there is none."""
+    return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+
+
+def chosen_device(name: str | torch.device | None = None) -> torch.device:
+    """Returns the device of a name.
+
+    Args:
+        name: As PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`; the best one if None.
+
+    Raises:
+        ConfigurationError: There is no such device.
+    """
+    if name is None:
+        return best_device()
+    counts = {"cpu": 1}
+    if (best := best_device()).type != "cpu":
+        counts = {best.type: torch.accelerator.device_count(), **counts}
+    try:
+        device = torch.device(name)
+    except RuntimeError:  # no type of device has this name
+        device = None
+    if device is None or (device.index or 0) >= counts.get(device.type, 0):
+        known = (
+            f"{type_}:{number}" if count > 1 else type_
+            for type_, count in counts.items()
+            for number in range(count)
+        )
+        raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {', '.join(known)}")
+    return device
+
+
+def described(device: torch.device) -> str:
+    """Returns the name of a device, and what it is if its driver says so: `cuda (NVIDIA H100)`."""
+    name = getattr(torch.get_device_module(device), "get_device_name", None)
+    return str(device) if device.type == "cpu" or name is None else f"{device} ({name(device)})"
