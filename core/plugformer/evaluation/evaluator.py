@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,9 @@ from numpy import ndarray
 from plugformer.data.encoding import EncodedSplit
 from plugformer.decoding import not_finite
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import DataError
 from plugformer.evaluation.predictor import Predictor
 from plugformer.evaluation.report import Report, Score, in_class_order
+from plugformer.evaluation.scoring import Measured, OfFamily, aggregated, measure
 from plugformer.interfaces import (
     LikelihoodMetric,
     OutputMetric,
@@ -23,41 +23,6 @@ from plugformer.interfaces import (
     SourceMetric,
     evaluating,
 )
-
-
-class Measured(NamedTuple):
-    """A score, and each example's statistics that it is the aggregate of."""
-
-    score: Score
-    statistics: Float[ndarray, "examples statistics"]
-
-
-OfFamily = OutputMetric | SourceMetric | LikelihoodMetric
-
-
-def measure(metric: OfFamily, *given: Any) -> Measured:
-    """Returns a metric's score, and what it is made of.
-
-    Args:
-        metric: The metric.
-        *given: What the `statistics` of its family take: columns of one length, the number of examples.
-
-    Raises:
-        DataError: There is no example.
-    """
-    if not len(given[0]):
-        raise DataError(
-            f"{type(metric).__name__}: there are 0 examples to score, expected at least 1; "
-            "check the split and evaluation.limit"
-        )
-    statistics = np.asarray(metric.statistics(*given))
-    low, high = metric.interval(statistics)
-    score = Score(value=metric.aggregate(statistics), low=low, high=high)
-    if isinstance(metric, OutputMetric) and (signature := metric.signature(given[1])):
-        score["signature"] = signature
-    if not isinstance(metric, LikelihoodMetric) and (table := metric.table(*given)) is not None:
-        score["table"] = asdict(table)
-    return Measured(score, statistics)
 
 
 class SplitLikelihoods(NamedTuple):
@@ -145,9 +110,7 @@ class Evaluator:
 
         def aggregates() -> dict[str, float]:
             given = self._given(split, rows, answers, right)
-            return {
-                name: each.aggregate(each.statistics(*given[name])) for name, each in self.metrics.items()
-            }
+            return {name: aggregated(each, *given[name])[0] for name, each in self.metrics.items()}
 
         return self.processes.on_main(aggregates)
 
@@ -183,6 +146,7 @@ class Evaluator:
 
         Raises:
             NotFiniteError: The model's scores are not finite.
+            RegistryError: What a metric returns is no score.
         """
         rows = range(len(split) if self.output_metrics else 0)
         answers = self.answers(split, rows)

@@ -4,12 +4,15 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.errors import NotFiniteError, PlugformerError
 from plugformer.evaluation.evaluator import Evaluator
+from plugformer.evaluation.scoring import aggregated
 from plugformer.hooks.specification import Evaluation, Sample
-from plugformer.interfaces import OutputMetric, Prediction, SourceMetric, as_text
+from plugformer.interfaces import LikelihoodMetric, OutputMetric, Prediction, SourceMetric, as_text
 from plugformer.kinds import Kind
 from plugformer.problems import Key
 from plugformer.registry import Registry
@@ -78,10 +81,10 @@ def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
 
 
 def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
-    """Yields metrics of outputs that refuse right answers, such as tags in another scheme, and what they say.
+    """Yields metrics that refuse right answers, such as tags in another scheme, and what they say.
 
     It is asked before a training, not at its first evaluation. Some fail only as they aggregate, such as a
-    module that cannot be loaded.
+    module that cannot be loaded, or one that returns no number.
 
     Args:
         task: Fully resolved.
@@ -92,12 +95,15 @@ def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tu
     references = [split.references(row) for row in rows]
     answers = [each[0] for each in references]
     sources = [split.input(row) for row in rows]
+    certain = np.ones(len(rows), dtype=np.int64)
     for index, block in enumerate(task.evaluation.metrics):
         metric = registry.create(Kind.METRIC, block.name, **block.options)
         try:
             if isinstance(metric, OutputMetric):
-                metric.aggregate(metric.statistics(answers, references))
+                aggregated(metric, answers, references)
             elif isinstance(metric, SourceMetric):
-                metric.aggregate(metric.statistics(sources, answers, references))
+                aggregated(metric, sources, answers, references)
+            elif isinstance(metric, LikelihoodMetric):
+                aggregated(metric, -0.1 * certain, certain, certain)
         except PlugformerError as error:
             yield ("evaluation", "metrics", index), str(error)

@@ -62,7 +62,11 @@ class Metric(ABC):
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
-        """Returns the score of a set of examples, at least one."""
+        """Returns the score of a set of examples, at least one: a finite number, whatever they are.
+
+        A score that is not defined on them, such as the correlation of equal numbers, has a value that the
+        metric chooses, such as 0. NaN, infinity or anything else ends an evaluation with an error.
+        """
 
     def interval(
         self, statistics: Float[ndarray, "examples statistics"], level: float = 0.95
@@ -82,7 +86,7 @@ class Metric(ABC):
 
         found = bootstrap(
             (np.arange(len(statistics)),),
-            lambda rows: self.aggregate(statistics[rows]),
+            lambda rows: float(self.aggregate(statistics[rows])),
             n_resamples=self.resamples,
             batch=10,  # so many resamples' rows are in memory at a time
             vectorized=False,

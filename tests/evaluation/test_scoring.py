@@ -1,0 +1,115 @@
+"""What a metric may return: anything else is an error that names the metric and the value."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from plugformer.errors import RegistryError
+from plugformer.evaluation import measure
+from plugformer.evaluation.scoring import aggregated
+from plugformer.evaluation.validation import unscored
+from plugformer.interfaces import LikelihoodMetric, OutputMetric
+
+ROWS = np.array([[0.0], [1.0], [1.0]])
+GIVEN = ["a", "b", "b"], [["b"], ["b"], ["b"]]
+
+
+class Returning(OutputMetric):
+    """Returns what it is told to."""
+
+    def __init__(self, value=0.5, rows=ROWS):
+        self.value, self.rows = value, rows
+
+    def statistics(self, predictions, references):
+        return self.rows
+
+    def aggregate(self, statistics):
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+        (None, "None"),
+        ("good", "good"),
+        (True, "True"),
+        (np.ones(3), "ndarray"),
+        (1j, "complex"),
+        (10**400, "1000"),
+    ],
+)
+def test_an_aggregate_is_one_finite_number(value, words):
+    for score in (measure, aggregated):
+        with pytest.raises(RegistryError, match=f"metric Returning: .*{words}"):
+            score(Returning(value), *GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (None, "None"),
+        (np.array([[0.0], [math.nan], [1.0]]), "example 2 .*nan"),
+        (np.array([[0.0], [1.0]]), "3 examples have 2 rows"),
+        (np.array([[0.0]] * 4), "3 examples have 4 rows"),
+        (np.array([["a"]] * 3), "ndarray"),
+        ([[1.0], [1.0, 2.0], [1.0]], "list"),
+        (np.array([[1j]] * 3), "ndarray"),
+        (np.float64(1.0), "1.0"),
+    ],
+)
+def test_statistics_are_finite_numbers_for_each_example(rows, words):
+    with pytest.raises(RegistryError, match=f"metric Returning: .*{words}"):
+        measure(Returning(rows=rows), *GIVEN)
+
+
+@pytest.mark.filterwarnings("ignore:The BCa confidence interval")  # SciPy's own, about the same
+def test_an_interval_is_finite_in_every_resample():
+    class Undefined(Returning):
+        def aggregate(self, statistics):
+            return math.nan if (statistics == statistics[0]).all() else 0.5
+
+    with pytest.raises(RegistryError, match="metric Undefined: an end of the interval is nan"):
+        measure(Undefined(), *GIVEN)
+
+
+def test_a_signature_can_be_written():
+    class Signed(Returning):
+        def signature(self, references):
+            return math.nan
+
+    with pytest.raises(RegistryError, match=r"metric Signed: .*JSON"):
+        measure(Signed(), *GIVEN)
+
+
+def test_whole_numbers_and_those_of_numpy_are_numbers():
+    for value in (1, np.float32(0.5), np.int64(3)):
+        found = measure(Returning(value), *GIVEN).score["value"]
+        assert type(found) is float
+        assert found == value
+
+
+class Certainty(LikelihoodMetric):
+    def statistics(self, log_probabilities, targets, correct):
+        return np.stack([log_probabilities, targets, correct], axis=1)
+
+    def aggregate(self, statistics):
+        return None
+
+
+@pytest.mark.parametrize("metric", [Returning(math.nan, np.zeros((2, 1))), Certainty()])
+def test_what_is_no_score_is_found_before_a_training(metric):
+    block = SimpleNamespace(name="-", options={})
+    task = SimpleNamespace(evaluation=SimpleNamespace(metrics=[block, block]))
+
+    class Split(list):
+        references = staticmethod(lambda row: ["b"])
+        input = staticmethod(str)
+
+    split = Split(["a", "b"])
+    found = list(unscored(task, SimpleNamespace(create=lambda *_, **__: metric), split))
+    assert [path for path, _ in found] == [("evaluation", "metrics", 0), ("evaluation", "metrics", 1)]
+    assert all(type(metric).__name__ in message for _, message in found)
