@@ -166,10 +166,12 @@ class Processes:
             raise RunError(f"process {failed[0]} of {self.count}: {messages[failed[0]]}")
 
     def _sum(self, values: ArrayLike, group: distributed.ProcessGroup | None) -> Float[ndarray, "*values"]:
-        sums = torch.tensor(np.asarray(values, dtype=np.float64))
-        if self.count > 1:
-            with self.peer_failure_as_error():
-                distributed.all_reduce(sums, group=group)
+        own = np.asarray(values, dtype=np.float64)
+        if self.count == 1:
+            return own
+        sums = torch.tensor(own)
+        with self.peer_failure_as_error():
+            distributed.all_reduce(sums, group=group)
         return sums.numpy()
 
     def abort(self, error: PlugformerError) -> NoReturn:

@@ -18,6 +18,7 @@ from plugformer.model.assembly import Sizes, assemble
 from plugformer.runs.checkpoint import Progress, TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import load_tensors
+from plugformer.training.interruption import Interruption
 from plugformer.training.parallel import Parallel
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
@@ -198,8 +199,9 @@ class SecondOfTwo(Processes):
 def test_a_process_without_a_batch_adds_nothing_to_what_is_logged(trainer):
     """Two share an update of one batch: the second computes a dummy."""
     processes = SecondOfTwo()
-    update = trainer("training.log_every=1", processes=processes)._update()
-    assert processes.added == [[0, 0], [0], [0, 0]]
+    update, settled = trainer("training.log_every=1", processes=processes)._update(Interruption())
+    assert processes.added == [[0, 0, False], [0], [0, 0]]
+    assert settled
     assert (update.targets, update.tokens, update.loss, update.token_accuracy) == (1, 1, 1.0, 1.0)
 
 

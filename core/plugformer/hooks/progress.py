@@ -34,6 +34,7 @@ class ProgressDisplay:
         self._tokens = 0.0
         self._seconds = 0.0
         self._updates = 0.0
+        self._loss = float("nan")
 
     @hookimpl
     def run_started(self, run: Run) -> None:
@@ -51,20 +52,21 @@ class ProgressDisplay:
         self._seconds = self._seconds * 0.99 + update.seconds
         self._updates = self._updates * 0.99 + 1
         speed = self._tokens / self._seconds
+        self._loss = self._loss if update.loss is None else update.loss
         skipped = f"  {update.skipped} skipped" if update.skipped else ""
         if self._console.is_terminal:
             self._bar.update(
                 self._task,
                 completed=update.step,
                 epoch=update.epoch,
-                loss=update.loss,
+                loss=self._loss,
                 skipped=skipped,
                 speed=speed,
             )
         elif update.step % run.task.training.log_every == 0 or update.step == run.steps:
             seconds = (run.steps - update.step) * self._seconds / self._updates
             self._console.print(
-                f"step {update.step}/{run.steps}  epoch {update.epoch}  loss {update.loss:.4f}{skipped}  "
+                f"step {update.step}/{run.steps}  epoch {update.epoch}  loss {self._loss:.4f}{skipped}  "
                 f"{speed:,.0f} tokens/s  {timedelta(seconds=round(seconds))} left",
                 highlight=False,
             )

@@ -62,7 +62,10 @@ class Update:
     Attributes:
         step: Its number, counted from 1.
         epoch: The epoch it belongs to, counted from 1.
-        loss: Mean training loss over the update's targets, in nats; of one that is left out, it may be any.
+        loss: Mean training loss in nats, over the targets of the updates since the last one that has a loss;
+            of one that is left out, it may be any. One process on a CPU knows it of each update; a GPU, or
+            several processes, of those that are logged or evaluated, and None in between, so that nobody
+            waits for the device.
         targets: Number of targets.
         tokens: Real source and target tokens read.
         token_accuracy: Share of the last batch's targets that are the most probable output, measured every
@@ -75,7 +78,7 @@ class Update:
 
     step: int
     epoch: int
-    loss: float
+    loss: float | None
     targets: int
     tokens: int
     token_accuracy: float | None

@@ -11,6 +11,7 @@ from plugformer.interfaces.batch import (
     Ragged,
     Side,
     Tokens,
+    places_of,
     token_targets,
     unpad,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "as_text",
     "evaluating",
     "next_tokens",
+    "places_of",
     "require_columns",
     "require_one_text",
     "token_targets",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -27,20 +27,36 @@ class Tokens:
         ids: Token numbers; PADDING where there is none.
         real: Which of them are real tokens; BEGIN and END are.
         padding: Where the others are.
+        places: Those of real tokens, once they are located. Other tokens made of these have none.
+        following: Likewise those of real tokens with a real one behind them, all but the last position.
     """
 
     ids: Int[Tensor, "batch length"]
     real: Bool[Tensor, "batch length"]
     padding: Padding
+    places: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
+    following: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def count(self) -> int:
         """Number of real tokens."""
         return int(self.real.sum())
 
+    def located(self) -> "Tokens":
+        """Returns the same tokens with their places, which are then known on every device."""
+        following = self.real[:, :-1] & self.real[:, 1:]
+        return _with(replace(self), places=places_of(self.real), following=places_of(following))
+
     def to(self, device: torch.device | str) -> "Tokens":
         """Returns the same tokens on another device."""
-        return Tokens(self.ids.to(device), self.real.to(device), self.padding)
+        places, following = _copy_if_any(self.places, device), _copy_if_any(self.following, device)
+        real = with_places(_copy(self.real, device), places)
+        copied = Tokens(_copy(self.ids, device), real, self.padding)
+        return _with(copied, places=places, following=following)
+
+    def pin_memory(self) -> "Tokens":
+        """Returns the same tokens where a GPU can fetch them by itself."""
+        return Tokens(self.ids.pin_memory(), self.real.pin_memory(), self.padding)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
         """Returns some rows, in the order asked for."""
@@ -70,6 +86,8 @@ class Batch:
         rows: Each example's row in its split.
         inputs: What each example gives, an `Example` without outputs, for answers that quote it; read from
             the split when it is asked for.
+        predicted: Places of the hidden states that the head predicts from, once they are located. Other
+            batches made of this one have none.
     """
 
     source: Tokens = NO_TOKENS
@@ -78,6 +96,7 @@ class Batch:
     given: Int[Tensor, " batch"] | None = None
     rows: list[int] = field(default_factory=list)
     inputs: Sequence[Any] = ()
+    predicted: Int[Tensor, " predicted"] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def tokens(self) -> int:
@@ -89,14 +108,33 @@ class Batch:
         """Where its tensors are."""
         return (self.source if len(self.source.ids) else self.target).ids.device
 
+    def located(self, predicted: Bool[Tensor, "batch length"]) -> "Batch":
+        """Returns the same batch with the places of its real tokens, and of those that are predicted from.
+
+        On the host nobody waits for them. On a device, their number would be asked for in every pass.
+        """
+        found = replace(self, source=self.source.located(), target=self.target.located())
+        return _with(found, predicted=places_of(predicted))
+
     def to(self, device: torch.device | str) -> "Batch":
-        """Returns the same batch on another device."""
-        return replace(
+        """Returns the same batch on another device; from pinned memory, without waiting."""
+        copied = replace(
             self,
             source=self.source.to(device),
             target=self.target.to(device),
-            targets=self.targets.to(device),
-            given=None if self.given is None else self.given.to(device),
+            targets=_copy(self.targets, device),
+            given=_copy_if_any(self.given, device),
+        )
+        return _with(copied, predicted=_copy_if_any(self.predicted, device))
+
+    def pin_memory(self) -> "Batch":
+        """Returns the same batch where a GPU can fetch it by itself."""
+        return replace(
+            self,
+            source=self.source.pin_memory(),
+            target=self.target.pin_memory(),
+            targets=self.targets.pin_memory(),
+            given=None if self.given is None else self.given.pin_memory(),
         )
 
     def questions(self, rows: Int[Tensor, " rows"]) -> "Batch":
@@ -109,6 +147,44 @@ class Batch:
             rows=[self.rows[row] for row in rows.tolist()] if self.rows else [],
             inputs=(),
         )
+
+
+def places_of(real: Bool[Tensor, "batch length"]) -> Int[Tensor, " tokens"]:
+    """Returns the places of True in the flattened mask; without waiting, if they came with it."""
+    known: Tensor | None = getattr(real, _PLACES, None)
+    return real.flatten().nonzero().squeeze(1) if known is None else known
+
+
+def with_places(
+    real: Bool[Tensor, "batch length"], places: Int[Tensor, " tokens"] | None
+) -> Bool[Tensor, "batch length"]:
+    """Returns the mask, from which `places_of` reads these places; none are given with None."""
+    if places is None:
+        return real
+    same = real.view_as(real)  # others keep the tensor as it is
+    setattr(same, _PLACES, places)
+    return same
+
+
+_PLACES = "plugformer_places"
+
+D = TypeVar("D", Tokens, Batch)
+
+
+def _copy(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Returns a tensor on another device; from pinned memory the copy is made while the host goes on."""
+    return tensor.to(device, non_blocking=tensor.is_pinned())
+
+
+def _copy_if_any(tensor: Tensor | None, device: torch.device | str) -> Tensor | None:
+    return None if tensor is None else _copy(tensor, device)
+
+
+def _with(found: D, **located: Tensor | None) -> D:
+    """Sets what nobody gives to a constructor, so that no replacement of other fields keeps it."""
+    for name, value in located.items():
+        object.__setattr__(found, name, value)
+    return found
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
+from plugformer.interfaces.batch import places_of
 from plugformer.interfaces.prediction import Answer, Level
 
 _POSITIONS = 1024
@@ -122,8 +123,8 @@ class Head(nn.Module, ABC):
         log_probabilities = hidden.new_zeros(real.shape, dtype=torch.float32)
         correct = torch.zeros_like(targets)
         # Scores over a whole vocabulary are large: real positions alone, and only so many at a time.
-        for part in real.nonzero().split(_POSITIONS):
-            at = tuple(part.T)
+        for part in places_of(real).split(_POSITIONS):
+            at = (part // real.shape[1], part % real.shape[1])
             logits = self.logits(hidden[at][None], real[at][None])[0]
             log_probabilities[at], correct[at] = _likelihoods(logits, targets[at])
         return Likelihoods(log_probabilities.sum(dim=1), real.sum(dim=1), correct.sum(dim=1))

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from plugformer.interfaces.batch import Batch, Tokens
+from plugformer.interfaces.batch import Batch, Tokens, with_places
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.prediction import Level
 
@@ -60,6 +60,10 @@ class Model(nn.Module, ABC):
         targets, real = self.targets(batch)
         return len(targets) if self.level is Level.SEQUENCE else int(real.sum())
 
+    def located(self, batch: Batch) -> Batch:
+        """Returns the batch with places that passes would wait for on a device; best called on the host."""
+        return batch.located(self.targets(batch)[1])
+
     def forward(self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None) -> Loss:
         """Returns the loss of a batch.
 
@@ -71,8 +75,9 @@ class Model(nn.Module, ABC):
             return objective(self, batch)
         modules = list(self.modules())
         _take_auxiliary_losses(modules)  # those of layers computed again, or in evaluation mode
-        total, targets = self.head.loss(self.hidden(batch), *self.targets(batch))
-        return Loss(total, targets, sum(_take_auxiliary_losses(modules), total.new_zeros(())))
+        targets, real = self.targets(batch)
+        total, count = self.head.loss(self.hidden(batch), targets, with_places(real, batch.predicted))
+        return Loss(total, count, sum(_take_auxiliary_losses(modules), total.new_zeros(())))
 
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
         """Returns the head's scores, given the right answers so far (teacher forcing)."""
@@ -80,7 +85,8 @@ class Model(nn.Module, ABC):
 
     def likelihoods(self, batch: Batch) -> Likelihoods:
         """Returns the likelihoods of each example's targets under teacher forcing."""
-        return self.head.likelihoods(self.hidden(batch), *self.targets(batch))
+        targets, real = self.targets(batch)
+        return self.head.likelihoods(self.hidden(batch), targets, with_places(real, batch.predicted))
 
     def best(self, batch: Batch) -> Best:
         """Returns the most probable outputs."""
@@ -120,7 +126,8 @@ class Generative(Model):
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns, for all positions but the last, the token that follows, and whether both are real."""
-    return target.ids[:, 1:], target.real[:, :-1] & target.real[:, 1:]
+    real = target.real[:, :-1] & target.real[:, 1:]
+    return target.ids[:, 1:], with_places(real, target.following)
 
 
 def _take_auxiliary_losses(modules: Iterable[nn.Module]) -> list[Float[Tensor, ""]]:

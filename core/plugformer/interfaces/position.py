@@ -34,6 +34,8 @@ class Positions:
         real: Which tokens are real; padding is False.
         padding: Where the padding is.
         encoding: The positional encoding of the stack.
+        end: No position is at or beyond it; None if nobody has said so. It follows from lengths, so that
+            nobody waits for a device to look at positions; padding may make it larger than need be.
     """
 
     def __init__(
@@ -42,11 +44,13 @@ class Positions:
         real: Bool[Tensor, "batch length"],
         padding: Padding,
         encoding: "PositionalEncoding",
+        end: int | None = None,
     ) -> None:
         self.index = index
         self.real = real
         self.padding = padding
         self.encoding = encoding
+        self.end = end
         self._memo: dict[Hashable, Any] = {}
 
     @classmethod
@@ -62,7 +66,7 @@ class Positions:
             index = (real.long().cumsum(1) - 1).clamp(min=0) + start
         else:
             index = torch.arange(start, start + real.shape[1], device=real.device)[None]
-        return cls(index, real, padding, encoding)
+        return cls(index, real, padding, encoding, start + real.shape[1])
 
     @property
     def length(self) -> int:
@@ -71,7 +75,9 @@ class Positions:
 
     def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
         """Returns the same positions, to be read by another encoding."""
-        return self if encoding is self.encoding else Positions(self.index, self.real, self.padding, encoding)
+        if encoding is self.encoding:
+            return self
+        return Positions(self.index, self.real, self.padding, encoding, self.end)
 
     def advance(self, real: Bool[Tensor, "batch new"], padding: Padding) -> "Positions":
         """Returns the positions of new tokens that come after these."""
@@ -79,7 +85,7 @@ class Positions:
             return Positions.of(real, self.encoding, padding, start=self.length)
         before = self.real.sum(dim=1, keepdim=True)
         index = (before + real.long().cumsum(1) - 1).clamp(min=0)
-        return Positions(index, real, padding, self.encoding)
+        return Positions(index, real, padding, self.encoding, _sum(self.end, real.shape[1]))
 
     def concatenate(self, new: "Positions") -> "Positions":
         """Returns these positions followed by `new` ones along the sequence."""
@@ -87,12 +93,13 @@ class Positions:
         index = torch.cat([self.index.expand(batch, -1), new.index.expand(batch, -1)], dim=1)
         both_full = self.padding is Padding.NONE and new.padding is Padding.NONE
         padding = Padding.NONE if both_full else Padding.ANYWHERE
-        return Positions(index, torch.cat([self.real, new.real], dim=1), padding, self.encoding)
+        end = None if self.end is None or new.end is None else max(self.end, new.end)
+        return Positions(index, torch.cat([self.real, new.real], dim=1), padding, self.encoding, end)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Positions":
         """Returns the positions of these rows of the batch, in this order."""
         index = self.index if self.index.shape[0] == 1 else self.index.index_select(0, rows)
-        return Positions(index, self.real.index_select(0, rows), self.padding, self.encoding)
+        return Positions(index, self.real.index_select(0, rows), self.padding, self.encoding, self.end)
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]
@@ -105,6 +112,10 @@ class Positions:
         if key not in self._memo:
             self._memo[key] = make()
         return cast("T", self._memo[key])
+
+
+def _sum(end: int | None, more: int) -> int | None:
+    return None if end is None else end + more
 
 
 class PositionalEncoding(nn.Module):

@@ -17,6 +17,7 @@ from plugformer.interfaces import (
     Residual,
     Scope,
     Sublayer,
+    places_of,
     unpad,
 )
 from plugformer.model.cache import AttentionCache, LayerCache, Project
@@ -133,7 +134,7 @@ def at_real_tokens(
     if positions.padding is Padding.NONE:
         everywhere: Tensor = network(tokens)
         return everywhere.reshape(x.shape)
-    rows = positions.cached("rows of real tokens", lambda: positions.real.flatten().nonzero().squeeze(1))
+    rows = positions.cached("rows of real tokens", lambda: places_of(positions.real))
     output: Tensor = network(unpad(tokens, rows))
     return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
 

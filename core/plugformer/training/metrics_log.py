@@ -16,6 +16,7 @@ class MetricsLog:
     def __init__(self) -> None:
         self._progress = Progress()
         self._last: Update | None = None
+        self._targets = 0  # of updates whose loss is not known yet
 
     def resume_from(self, progress: Progress) -> None:
         """Adds to its sums from now on; a checkpoint may have saved them in the middle of a line."""
@@ -27,8 +28,11 @@ class MetricsLog:
         """Adds up updates, and writes a line every `training.log_every`."""
         sums = self._progress.unlogged
         if not update.left_out:
-            sums.loss += update.loss * update.targets
-            sums.targets += update.targets
+            self._targets += update.targets
+            if update.loss is not None:
+                sums.loss += update.loss * self._targets
+                sums.targets += self._targets
+                self._targets = 0
         sums.tokens += update.tokens
         sums.seconds += update.seconds
         self._last = update

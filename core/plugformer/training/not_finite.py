@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import islice
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -37,7 +38,7 @@ _ADVICE = (
 def find_cause(model: Model, batches: Sequence[Batch]) -> tuple[str, Batch | None]:
     """Computes losses and gradients again, and looks where they first stop being finite.
 
-    Random generators must be as they were the first time. Neither the parameters nor their gradients change.
+    Dropout draws other numbers than the first time. Neither the parameters nor their gradients change.
 
     Args:
         model: In training mode.
@@ -57,7 +58,7 @@ def find_cause(model: Model, batches: Sequence[Batch]) -> tuple[str, Batch | Non
             gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
             if names := [name for name, each in zip(named, gradients, strict=True) if not is_finite(each)]:
                 return f"all outputs are finite; not finite are the gradients of {several(names)}", batch
-    return "computed again, all outputs and gradients are finite: a component is not deterministic", None
+    return "computed again, all outputs and gradients are finite: dropout or a component drew otherwise", None
 
 
 def first_not_finite(model: nn.Module, compute: Callable[[], object]) -> str:
@@ -113,8 +114,46 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 
 @dataclass(frozen=True)
+class Noted:
+    """An update whose numbers are still on the device.
+
+    Attributes:
+        step: Its number.
+        losses: The sum over the targets of each batch that this process has.
+        norm: Of its gradients, of any kind; the same in all processes.
+        targets: Their number in all processes.
+        batches: Those that this process has, on the CPU.
+        generators: The states of all random generators before it, which come back if it is left out.
+    """
+
+    step: int
+    losses: Sequence[Tensor]
+    norm: Tensor
+    targets: int
+    batches: Sequence[Batch]
+    generators: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What noted updates were.
+
+    Attributes:
+        loss: Mean over all their targets, in nats.
+        allowed: Whether the last one can be made.
+    """
+
+    loss: float
+    allowed: bool
+
+
+@dataclass(frozen=True)
 class NotFiniteGuard:
-    """Looks at every update before it is made, and at the parameters before they are saved.
+    """Looks at updates, at each before it is made where that costs nothing, and at parameters that are saved.
+
+    Reading a number waits for a GPU to finish its work, and for other processes. There several updates are
+    looked at together: before the log is written, before an evaluation, and before a checkpoint. If one of
+    them is not finite, nothing of what came after it has been saved.
 
     Attributes:
         run: What is trained.
@@ -122,6 +161,7 @@ class NotFiniteGuard:
         parallel: The model as the processes hold it while they train.
         describe: Returns the example of a row of the training split, in words.
         processes: Those that train together.
+        noted: Updates that nobody has looked at.
     """
 
     run: Run
@@ -129,43 +169,68 @@ class NotFiniteGuard:
     parallel: Parallel
     describe: Callable[[int], str]
     processes: Processes = SINGLE_PROCESS
+    noted: list[Noted] = field(default_factory=list)
 
-    def allows(
-        self,
-        loss: float,
-        norm: float,
-        batches: Sequence[Batch],
-        generators: Mapping[str, Tensor],
-    ) -> bool:
-        """Returns whether an update can be made; if not, it is counted as left out.
+    @property
+    def every_update(self) -> bool:
+        """Whether to look at every update: nobody waits for that, or the task wants to leave some out."""
+        free = self.parallel.accelerator.device.type == "cpu" and self.processes.count == 1
+        return free or self.skips
 
-        Args:
-            loss: Of the update.
-            norm: Of its gradients, of any kind; as the loss, the same in all processes.
-            batches: Those of the update that this process has.
-            generators: The states of all random generators before it; they are put back if it is left out.
+    @property
+    def skips(self) -> bool:
+        """Whether the task wants updates left out that are not finite."""
+        return self.run.task.training.not_finite == "skip"
+
+    def note(self, update: Noted) -> None:
+        """Remembers an update that is about to be made."""
+        self.noted.append(update)
+
+    def settle(self) -> Settled:
+        """Looks at the noted updates; if the last cannot be made, it is counted as left out.
 
         Raises:
-            NotFiniteError: It cannot be made, and the task says stop or too many before were left out.
+            NotFiniteError: The last cannot be made, and the task says stop or too many before were left out;
+                or one before it should not have been made.
         """
+        noted = [*self.noted]
+        self.noted.clear()
+        sums, norms = self._read(noted)
+        for update, total, norm in zip(noted, sums, norms, strict=True):
+            if not (math.isfinite(total) and math.isfinite(norm)):
+                loss = total / max(1, update.targets)
+                self._refuse(update, loss, norm, late=update is not noted[-1])
+                return Settled(loss, allowed=False)
+        self.state.progress.skipped_in_a_row = 0
+        return Settled(sum(sums) / max(1, sum(update.targets for update in noted)), allowed=True)
+
+    def _read(self, noted: Sequence[Noted]) -> tuple[list[float], list[float]]:
+        """Returns the summed loss, and the norm of the gradients, of each update; waits once."""
+        tensors = [*(update.norm for update in noted), *(each for update in noted for each in update.losses)]
+        numbers = torch.stack(tensors).tolist()
+        norms, losses = numbers[: len(noted)], iter(numbers[len(noted) :])
+        own = [sum(islice(losses, len(update.losses))) for update in noted]
+        return self.processes.total(own).tolist(), norms
+
+    def _refuse(self, update: Noted, loss: float, norm: float, *, late: bool) -> None:
+        """Counts an update that is left out, or ends the run."""
         progress = self.state.progress
-        if math.isfinite(loss) and math.isfinite(norm):
-            progress.skipped_in_a_row = 0
-            return True
         progress.skipped += 1
         progress.skipped_in_a_row += 1
-        restore_generators(generators, self.state.device)
-        if self.run.task.training.not_finite == "skip" and progress.skipped_in_a_row < MOST_IN_A_ROW:
-            return False
+        if self.skips:
+            restore_generators(update.generators, self.state.device)
+            if progress.skipped_in_a_row < MOST_IN_A_ROW:
+                return
+        problem = f"update {update.step}: {_figures(loss, norm)}{self._count()}"
         with self.parallel.full_model() as model:
-            cause, batch = find_cause(model, batches)
-        examples = self._examples(batches if batch is None else [batch])
+            if late:
+                cause, batch = _seen_late(progress.step), None
+            else:
+                cause, batch = find_cause(model, update.batches)
+        examples = self._examples(update.batches if batch is None else [batch])
         causes = self.processes.gather((batch is None, cause, examples))
         _, cause, examples = min(causes, key=lambda found: found[0])  # of the first process that found one
-        return self._end(
-            f"update {progress.step}: {_figures(loss, norm)}{self._count()}",
-            [cause, _parameters(model), examples],
-        )
+        self._end(problem, [cause, _parameters(model), examples])
 
     def check_parameters(self) -> None:
         """Refuses parameters that are not finite, so that no checkpoint holds them.
@@ -173,7 +238,8 @@ class NotFiniteGuard:
         Raises:
             NotFiniteError: Some are not.
         """
-        if not all(is_finite(parameter) for parameter in self.state.model.parameters()):
+        finite = [parameter.isfinite().all() for parameter in self.state.model.parameters()]
+        if not torch.stack(finite).all():
             self._end(
                 f"update {self.state.progress.step} left parameters that are not finite",
                 [_parameters(self.state.model)],
@@ -200,7 +266,7 @@ class NotFiniteGuard:
                 self._end(str(error), details)
 
     def _count(self) -> str:
-        if self.run.task.training.not_finite == "stop":
+        if not self.skips:
             return ""
         return f"; {self.state.progress.skipped_in_a_row} updates in a row had to be left out"
 
@@ -227,6 +293,13 @@ def _figures(loss: float, norm: float) -> str:
     if not math.isfinite(loss):
         return f"the loss is {loss}"
     return f"the loss is {loss:.4g}, but the norm of the gradients is {norm}"
+
+
+def _seen_late(step: int) -> str:
+    return (
+        f"this was noticed after update {step}, when parameters had changed, so that the component to blame "
+        "cannot be found; with training.log_every=1 it can"
+    )
 
 
 def _parameters(model: nn.Module) -> str:

@@ -23,7 +23,7 @@ from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
 from plugformer.training.interruption import Interruption
-from plugformer.training.not_finite import NotFiniteGuard
+from plugformer.training.not_finite import Noted, NotFiniteGuard
 from plugformer.training.parallel import Parallel
 from plugformer.training.stream import BatchStream
 
@@ -51,6 +51,24 @@ class Monitor:
     def value(self, evaluation: Evaluation) -> float:
         """Returns the monitored figure of an evaluation."""
         return evaluation.loss if self.name == "loss" else evaluation.metrics[self.name]
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The batches of an update that a process computes.
+
+    Attributes:
+        batches: Those that count.
+        dummy: One that counts for nothing, where other processes have one more.
+    """
+
+    batches: Sequence[Batch]
+    dummy: Sequence[Batch]
+
+    @property
+    def passes(self) -> list[Batch]:
+        """All that are computed."""
+        return [*self.batches, *self.dummy]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -122,61 +140,86 @@ class Trainer:
         with interruption.watched():
             while not self.has_ended:
                 with self.processes.peer_failure_as_error():
-                    update = self._update()
+                    update, settled = self._update(interruption)
                 evaluate = self._is_time_to_evaluate()
                 # Without its evaluation a step is not complete: nothing would make up for it after resuming.
-                self._tell("step_ended", complete=not evaluate, update=update)
+                self._tell("step_ended", complete=not evaluate, together=settled, update=update)
                 if evaluate:
                     self._evaluate()
-                if self.processes.any(interruption.requested is not None):
+                if settled and self.processes.any(interruption.requested is not None):
                     if self.has_ended:  # after the last evaluation: no update is left, only the average
                         self._average()
                     self._stop(interruption.requested, saved=evaluate)
         self._average()
 
-    def _update(self) -> Update:
-        """Makes one update from `batches_per_update` batches; its loss is the mean over all their targets."""
+    def _update(self, interruption: Interruption) -> tuple[Update, bool]:
+        """Makes one update from `batches_per_update` batches; its loss is the mean over all their targets.
+
+        Returns:
+            What it was; and whether it is settled: the device has been waited for, and its numbers are known
+            to be finite. In between, losses and norms stay on the device.
+        """
         started = time.perf_counter()
-        generators = generator_states(self.state.device)
-        batches, dummy = self.stream.next(self.progress)
-        self.progress.step += 1
-        passes = [self._changed(batch, number) for number, batch in enumerate([*batches, *dummy])]
-        batches, dummy = passes[: len(batches)], passes[len(batches) :]
+        generators = generator_states(self.state.device) if self.guard.skips else {}
+        drawn = self._draw()
         model = self.run.model
-        counts = [sum(model.count(each) for each in batches), sum(each.tokens for each in batches)]
-        targets, tokens = map(int, self.processes.total(counts))
+        counts = [sum(map(model.count, drawn.batches)), sum(each.tokens for each in drawn.batches)]
+        # The only message of most updates: a request to stop travels with it, and is acted on afterwards.
+        message = [*counts, interruption.requested is not None]
+        targets, tokens, stopping = map(int, self.processes.total(message))
+        settled = bool(stopping) or self._is_time_to_settle()
         divisor = max(1, targets)  # without any target the sum of losses is zero
         rate = self._set_learning_rate()
-        self.model.train()
-        losses: list[Loss] = []
-        for number, batch in enumerate(passes):
-            self._seed_hooks("training_loss", number)
-            is_dummy = number >= len(batches)
-            last = number == len(passes) - 1
-            found = self._backward(batch.to(self.accelerator.device), divisor, last=last, dummy=is_dummy)
-            losses += [] if is_dummy else [found]
-        norm = self._clip()
-        totals = torch.stack([each.total for each in losses]).tolist() if losses else []
-        loss = float(self.processes.total([sum(totals)])[0]) / divisor
-        if allowed := self.guard.allows(loss, norm, batches, generators):
+        losses = self._gradients(drawn, divisor)
+        norm = self._clip(settled=settled)
+        self.guard.note(Noted(self.progress.step, losses, norm, targets, drawn.batches, generators))
+        found = self.guard.settle() if settled else None
+        if allowed := found is None or found.allowed:
             self.hooks.seed(self.settings.replicate_seed, "optimizer_step", self.progress.step)
             self._ask("optimizer_step", optimizer=self.optimizer, step=self.progress.step)
         self.optimizer.zero_grad()
-        logged = self.progress.step % self.settings.log_every == 0
         seconds = time.perf_counter() - started
         self.progress.seconds += seconds
-        return Update(
+        update = Update(
             step=self.progress.step,
             epoch=self.progress.epoch + 1,
-            loss=loss,
+            loss=None if found is None else found.loss,
             targets=targets,
             tokens=tokens,
-            token_accuracy=self._accuracy(batches, dummy) if logged else None,
+            token_accuracy=self._accuracy(drawn) if self._is_logged() else None,
             learning_rate=rate,
             seconds=seconds,
             left_out=not allowed,
             skipped=self.progress.skipped,
         )
+        return update, settled
+
+    def _draw(self) -> "_Drawn":
+        """Returns this process's batches of the next update, as hooks have them."""
+        batches, dummy = self.stream.next(self.progress)
+        self.progress.step += 1
+        changed = [self._changed(batch, number) for number, batch in enumerate([*batches, *dummy])]
+        return _Drawn(changed[: len(batches)], changed[len(batches) :])
+
+    def _gradients(self, drawn: "_Drawn", divisor: int) -> list[Tensor]:
+        """Computes the gradients of an update; returns the sums of its batches' losses, on the device."""
+        model = self.run.model
+        self.model.train()
+        totals: list[Tensor] = []
+        for number, batch in enumerate(drawn.passes):
+            self._seed_hooks("training_loss", number)
+            is_dummy = number >= len(drawn.batches)
+            last = number == len(drawn.passes) - 1
+            here = model.located(batch).to(self.accelerator.device)
+            loss = self._backward(here, divisor, last=last, dummy=is_dummy)
+            totals += [] if is_dummy else [loss.total.detach()]
+        return totals
+
+    def _is_logged(self) -> bool:
+        return self.progress.step % self.settings.log_every == 0
+
+    def _is_time_to_settle(self) -> bool:
+        return self.guard.every_update or self._is_logged() or self._is_time_to_evaluate()
 
     def _changed(self, batch: Batch, number: int) -> Batch:
         """Returns a batch as hooks have it."""
@@ -206,7 +249,7 @@ class Trainer:
             self.accelerator.backward(mean * (0 if dummy else self.processes.count))
         return loss
 
-    def _clip(self) -> float:
+    def _clip(self, *, settled: bool) -> Tensor:
         """Limits the gradients if the task says so; returns their norm, which is finite only if they are."""
         if self.settings.gradient_clipping is not None:
             limit = self.settings.gradient_clipping
@@ -214,18 +257,24 @@ class Trainer:
         else:
             gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
             norm = self.parallel.reduce_norm(nn.utils.get_total_norm(gradients))
-            if not norm.isfinite():  # squares overflow earlier; the largest number takes longer to find
+            # Squares overflow earlier. The largest number takes longer to find, but not as long as waiting.
+            if not settled or not norm.isfinite():
                 norm = self.parallel.reduce_norm(nn.utils.get_total_norm(gradients, norm_type=math.inf))
         scaled = self.accelerator.scaler is not None  # float16: the scaler needs to see what is not finite
-        return 0.0 if scaled else float(norm)
+        return torch.zeros_like(norm) if scaled else norm
 
-    def _accuracy(self, batches: Sequence[Batch], dummy: Sequence[Batch]) -> float | None:
-        """Returns the accuracy on each process's last batch; one that has only a dummy adds nothing."""
+    def _accuracy(self, drawn: "_Drawn") -> float | None:
+        """Returns the accuracy on each process's last batch; one that has only a dummy adds nothing.
+
+        The pass of the update cannot be used again: it has dropout.
+        """
+        batches = drawn.batches
         with self.parallel.full_model() as model, evaluating(model):
-            found = model.likelihoods((batches or dummy)[-1].to(self.accelerator.device))
+            batch = model.located((batches or drawn.dummy)[-1]).to(self.accelerator.device)
+            found = model.likelihoods(batch)
         if found.correct is None:
             return None
-        sums = [found.correct.sum().item(), found.targets.sum().item()] if batches else [0, 0]
+        sums = torch.stack([found.correct.sum(), found.targets.sum()]).tolist() if batches else [0, 0]
         correct, targets = self.processes.total(sums)
         return float(correct / targets) if targets else None
 
@@ -301,8 +350,18 @@ class Trainer:
             )
         self.processes.on_main(self.averaging.remove)
 
-    def _tell(self, hook: str, *, complete: bool, **arguments: object) -> None:
-        """Calls a hook; if one that must not fail does, the run stops, saved as far as it is complete."""
+    def _tell(self, hook: str, *, complete: bool, together: bool = True, **arguments: object) -> None:
+        """Calls a hook; if one that must not fail does, the run stops, saved as far as it is complete.
+
+        Args:
+            hook: Its name.
+            complete: Whether a checkpoint can be saved now.
+            together: Whether processes ask each other if it has failed; without, nothing is saved.
+            **arguments: Of the hook, besides the run.
+        """
+        if not together:
+            self.hooks.call(hook, run=self.run, **arguments)
+            return
         try:
             with self.processes.raise_everywhere():
                 self.hooks.call(hook, run=self.run, **arguments)

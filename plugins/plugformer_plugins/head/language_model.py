@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Answer, Head, HeadContext, Level, unpad
+from plugformer.interfaces import Answer, Head, HeadContext, Level, places_of, unpad
 from plugformer_blocks import linear_cross_entropy
 
 
@@ -65,7 +65,7 @@ class LanguageModel(Head):
 
         Logits are computed at real targets only; in training mode the loss is smoothed.
         """
-        rows = real.flatten().nonzero().squeeze(1)
+        rows = places_of(real)
         loss = linear_cross_entropy(
             unpad(hidden.flatten(0, 1), rows),
             self.weight,

@@ -1,0 +1,90 @@
+"""How often an update waits for the device, and what is known when it does not."""
+
+import json
+
+import pytest
+import torch
+from tests.synchronizing import Synchronizations
+from tests.training.test_not_finite import Overflow
+
+from plugformer.errors import NotFiniteError
+from plugformer.hooks import hookimpl
+from plugformer.runs.weights import load_tensors
+from plugformer.training.not_finite import NotFiniteGuard
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Has training read numbers as seldom as on a GPU."""
+    monkeypatch.setattr(NotFiniteGuard, "every_update", NotFiniteGuard.skips)
+
+
+class Counting:
+    """Counts from the end of one update to the end of the next."""
+
+    def __init__(self):
+        self.waits = {}
+        self._inside = None
+
+    @hookimpl
+    def step_ended(self, run, update):
+        if self._inside is not None:
+            self._inside.__exit__(None, None, None)
+            self.waits[update.step] = dict(+self._inside.calls)
+        self._inside = None if update.step == run.steps else Synchronizations(run.model).__enter__()
+
+
+FEW = ("training.log_every=3", "training.evaluate_every=100", "training.steps=7", "model.layers=2")
+
+
+def waits(train_tiny, out, *settings):
+    counting = Counting()
+    train_tiny(out, *FEW, *settings, observers=[counting])
+    return counting.waits
+
+
+PARTS = [[f"model.position={name}"] for name in ("learned", "sinusoidal")]
+PARTS += [["training.gradient_clipping=null"], ["training.batches_per_update=2"]]
+
+
+@pytest.mark.parametrize("settings", PARTS, ids="".join)
+def test_an_update_waits_when_it_is_logged(train_tiny, tmp_path, gpu, settings):
+    """Once for losses and norms of all updates since the last time, once for the accuracy."""
+    plain, logged = {}, {"tolist": 2}
+    if settings == ["training.gradient_clipping=null"]:
+        logged = {"tolist": 2, "_local_scalar_dense": 1}  # whether squares have overflowed
+    found = waits(train_tiny, tmp_path / "run", *settings)
+    assert found == {2: plain, 3: logged, 4: plain, 5: plain, 6: logged, 7: found[7]}
+
+
+def test_leaving_updates_out_takes_a_decision_about_each(train_tiny, tmp_path, gpu):
+    found = waits(train_tiny, tmp_path / "run", "training.not_finite=skip")
+    assert (found[2], found[3]) == ({"tolist": 1}, {"tolist": 2})
+
+
+def lines(run):
+    found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: each for name, each in line.items() if "second" not in name} for line in found]
+
+
+def test_waiting_seldom_changes_nothing(train_tiny, tmp_path, monkeypatch):
+    settings = ("training.log_every=3", "training.steps=8")
+    train_tiny(tmp_path / "often", *settings)
+    monkeypatch.setattr(NotFiniteGuard, "every_update", NotFiniteGuard.skips)
+    train_tiny(tmp_path / "seldom", *settings)
+    mine, yours = (load_tensors(tmp_path / name / "model.safetensors") for name in ("often", "seldom"))
+    assert all(torch.equal(mine[name], yours[name]) for name in yours)
+    for often, seldom in zip(lines(tmp_path / "often"), lines(tmp_path / "seldom"), strict=True):
+        assert seldom == pytest.approx(often)
+
+
+def test_what_is_noticed_late_is_named_and_not_saved(train_tiny, tmp_path, gpu, monkeypatch):
+    out = tmp_path / "run"
+    observers = [Overflow(monkeypatch, step=6)]
+    with pytest.raises(NotFiniteError) as caught:
+        train_tiny(out, "model.attention=mha", "training.log_every=100", observers=observers)
+    said = str(caught.value)
+    assert said.startswith("update 6: the loss is nan\n")
+    assert "noticed after update 8" in said
+    assert said.count("    row ") == 5, "examples of the sixth update"
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]
