@@ -1,6 +1,10 @@
 """Metrics of tags, labels and numbers, against hand-counted cases and SciPy."""
 
+import json
 import math
+import re
+from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -9,7 +13,7 @@ from scipy.stats import pearsonr, spearmanr
 from plugformer.errors import DataError
 from plugformer_plugins.metric.bits import BitsPerByte, BitsPerCharacter
 from plugformer_plugins.metric.correlation import Pearson, Spearman
-from plugformer_plugins.metric.entity_f1 import EntityF1
+from plugformer_plugins.metric.entity_f1 import SCHEMES, EntityF1
 from plugformer_plugins.metric.mean_squared_error import MeanSquaredError
 from plugformer_plugins.metric.micro_f1 import LabelF1
 from plugformer_plugins.metric.tag_accuracy import TagAccuracy
@@ -50,6 +54,29 @@ def test_entities_of_iobes(tags, entities):
     assert EntityF1(scheme="IOBES").found(tags.split()) == entities
 
 
+SEQEVAL = json.loads(Path(__file__).with_name("seqeval_entities.json").read_text(encoding="utf-8"))
+"""Random tags with the entities that seqeval 1.2.2 finds in them, in its strict mode."""
+
+RENAMED = {"BIO": ("IOB2", ""), "BIOES": ("IOBES", ""), "BMES": ("IOBES", "IM"), "BMEWO": ("IOBES", "IMSW")}
+"""Schemes that seqeval lacks: another one, and pairs of a mark of that and their own."""
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_entities_are_those_of_seqeval(scheme):
+    theirs, marks = RENAMED.get(scheme, (scheme, ""))
+    metric, renamed = EntityF1(scheme=scheme), dict(zip(marks[::2], marks[1::2], strict=True))
+    for text, entities in SEQEVAL[theirs]:
+        tags = [renamed.get(tag[0], tag[0]) + tag[1:] for tag in text.split()]
+        if theirs == "IOB1" and re.search(r"B-A B-B|B-B B-A", text):
+            continue  # nobody writes it, and seqeval drops the first though it keeps the one of "I-A B-B"
+        assert metric.found(tags) == {tuple(entity) for entity in entities}, tags
+
+
+def test_every_scheme_of_the_table_can_be_chosen():
+    choices = get_args(get_type_hints(EntityF1.__init__)["scheme"])
+    assert set(choices) == set(SCHEMES)
+
+
 def test_entity_f1_by_hand():
     # Right: 3 entities. Found: 2, of which 1 is right: precision 1/2, recall 1/3.
     pairs = [
@@ -70,7 +97,7 @@ def test_tags_of_no_scheme_are_refused(scheme, tag):
 @pytest.mark.parametrize(
     ("scheme", "right"),
     [
-        ("IOB2", "I-PER I-PER O I-LOC B-LOC"),  # IOB1: B- only between two entities of one type
+        ("IOB2", "I-PER I-PER O I-LOC B-LOC"),  # IOB1
         ("IOBES", "B-PER I-PER O B-LOC"),  # IOB2
     ],
 )
