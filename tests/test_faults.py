@@ -1,5 +1,6 @@
 """Exceptions of parts at run time: the part, its place in the model and the line in its file are named."""
 
+import os
 import sys
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from plugformer import distributed
 from plugformer.configuration import check_components, resolve
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.interfaces import Batch
@@ -49,6 +50,39 @@ class Wide(FeedForward):
 
     def forward(self, x):
         return torch.cat([x, x], dim=-1)
+
+
+class Late(FeedForward):
+    # In training alone, so that no trial before it shows the fault.
+
+    def __init__(self, model, *, fault: str) -> None:
+        super().__init__()
+        self.fault = fault
+        self.inner = torch.nn.Linear(model.width, model.width)
+
+    def forward(self, x):
+        x = self.inner(x)
+        return x if not self.training else getattr(self, self.fault)(x)
+
+    def float64(self, x):
+        return x.double()
+
+    def sparse(self, x):
+        return x.to_sparse()
+
+    def meta(self, x):
+        return x.to("meta")
+
+    def short(self, x):
+        return x[:-1]
+
+    def without_gradients(self, x):
+        torch.set_grad_enabled(False)
+        return x
+
+    def other_default(self, x):
+        torch.set_default_dtype(torch.float64)
+        return x
 
 
 class Short(Norm):
@@ -103,6 +137,11 @@ class Steps(AdamW):
         return Stuck([each for _, each in parameters], lr=1.0)
 
 
+class Pipe(Schedule):
+    def factor(self, step, *, steps, width):
+        raise BrokenPipeError(32, "Broken pipe")
+
+
 class Search(Greedy):
     def search(self, session):
         raise TypeError("no beams")
@@ -125,10 +164,11 @@ components:
     raises: {class: "parts_of_fault_tests:Raises"}
     wide: {class: "parts_of_fault_tests:Wide"}
     evil: {class: "parts_of_fault_tests:Evil"}
+    late: {class: "parts_of_fault_tests:Late"}
   norm: {short: {class: "parts_of_fault_tests:Short"}}
   attention: {nothing: {class: "parts_of_fault_tests:Nothing"}}
   metric: {bad: {class: "parts_of_fault_tests:Bad"}}
-  schedule: {flat: {class: "parts_of_fault_tests:Flat"}}
+  schedule: {flat: {class: "parts_of_fault_tests:Flat"}, pipe: {class: "parts_of_fault_tests:Pipe"}}
   optimizer: {steps: {class: "parts_of_fault_tests:Steps"}}
   decoding: {search: {class: "parts_of_fault_tests:Search"}}
 hooks: [hooks_of_fault_tests]
@@ -201,6 +241,29 @@ def test_the_part_that_returns_a_wrong_shape_is_named_not_the_core(fault, settin
     assert fault(*settings).splitlines()[0] == expected
 
 
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ("float64", "the dtype torch.float64, expected torch.float32"),
+        ("sparse", "the layout torch.sparse_coo, expected torch.strided"),
+        ("meta", "the device meta, expected cpu"),
+        ("short", "the shape (13, 16), expected (14, 16)"),
+        ("without_gradients", "torch.set_grad_enabled"),
+        ("other_default", "torch.set_default_dtype"),
+    ],
+)
+def test_the_part_where_the_fault_first_appeared_is_named_even_if_it_shows_elsewhere(fault, wrong, expected):
+    try:
+        message = fault(
+            f"model.encoder.feed_forward={{name: late, fault: {wrong}}}", "model.decoder.feed_forward=raises"
+        )
+    finally:
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)
+    assert message.startswith("feed_forward 'late' (local) at model.encoder.layers.0.feed_forward: ")
+    assert expected in message
+
+
 def test_a_module_whose_attributes_raise(parts):
     evil = parts.load(Kind.FEED_FORWARD, "evil")
     module = evil.__new__(evil)
@@ -220,6 +283,28 @@ def test_parts_that_are_no_modules(parts):
     assert cause_of(caught(lambda: search.search(None))).startswith(
         "decoding 'search' (local) failed: TypeError: no beams\n"
     )
+
+
+def test_a_pipe_of_a_part_is_not_standard_output(parts, monkeypatch):
+    schedule = parts.create(Kind.SCHEDULE, "pipe")
+    error = caught(lambda: schedule.factor(1, steps=1, width=1))
+    assert cause_of(error).startswith("schedule 'pipe' (local) failed: BrokenPipeError: ")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as unread:
+        monkeypatch.setattr("sys.stdout", unread)
+        unread.write("to nobody")
+        assert cause_of(error) is None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
+
+
+def test_memory_that_runs_out_at_an_import_is_that_of_the_plugin(registry, tmp_path):
+    (tmp_path / "greedy_of_fault_tests.py").write_text("raise MemoryError")
+    (tmp_path / "registry.yaml").write_text("components: {norm: {big: {class: 'greedy_of_fault_tests:Big'}}}")
+    with pytest.raises(
+        RegistryError, match=r"norm 'big' .*importing greedy_of_fault_tests failed: MemoryError"
+    ):
+        registry.with_local(tmp_path / "registry.yaml").load(Kind.NORM, "big")
 
 
 def test_what_a_part_has_made_is_named_by_its_distribution(parts):

@@ -53,13 +53,15 @@ def cause_of(error: BaseException) -> str | None:
     The part is the innermost one in the traceback, unless an output of another shape than its contract has
     is what led to the exception.
     """
-    if out_of_memory(error) or isinstance(error, KeyboardInterrupt | PlugformerError | BrokenPipeError):
+    if out_of_memory(error) or isinstance(error, KeyboardInterrupt | PlugformerError):
         return None
     steps = list(traceback.walk_tb(error.__traceback__))[::-1]
     if isinstance(error, OSError) and steps and _package(steps[0][0]) in _CLICK:
         return None  # standard output cannot be written
+    if isinstance(error, BrokenPipeError) and _reader_has_gone():
+        return None
     model = _model(steps)
-    if model is not None and (found := _misshapen(model, steps)) is not None:
+    if model is not None and (found := _first_wrong(model, steps)) is not None:
         owner, problem = found
         return f"{_name(owner, model)}: {problem}"
     packages = {_top(entry) for entry in LOADED.values()}
@@ -136,13 +138,13 @@ def _model(steps: Steps) -> Any:
     return None if module is None else next(_instances(steps, module.Model), None)
 
 
-def _misshapen(model: Any, steps: Steps) -> tuple[Any, str] | None:
+def _first_wrong(model: Any, steps: Steps) -> tuple[Any, str] | None:
     """Runs the batch that was at work again; returns the first part with an output of the wrong shape."""
     from plugformer.interfaces.batch import Batch
-    from plugformer.model.watching import first_misshapen
+    from plugformer.model.watching import first_wrong
 
     batch = next(_instances(steps, Batch), None)
-    return None if batch is None else first_misshapen(model, batch)
+    return None if batch is None else first_wrong(model, batch)
 
 
 def _instances(steps: Steps, wanted: type) -> Iterator[Any]:
@@ -158,6 +160,15 @@ def _package(frame: FrameType) -> str:
 
 def _top(entry: Entry) -> str:
     return entry.target.partition(":")[0].partition(".")[0]
+
+
+def _reader_has_gone() -> bool:
+    """Returns whether nobody reads standard output any more."""
+    try:
+        (sys.stdout or sys.__stdout__).flush()  # type: ignore[union-attr]  # a plugin may have taken it away
+    except BrokenPipeError:
+        return True
+    return False
 
 
 def _leaves(error: BaseException) -> bool:

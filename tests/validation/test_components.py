@@ -97,6 +97,18 @@ class Wide(Raises):
         return torch.cat([x, x], dim=-1)
 
 
+class Doubled(Raises):
+    def forward(self, x):
+        return x.double()
+
+
+class Lazy(Raises):
+    def forward(self, x):
+        if not hasattr(self, "map"):
+            self.map = nn.Linear(x.shape[-1], x.shape[-1])
+        return self.map(x)
+
+
 class Routed(Raises):
     """Depends on values, which tensors without memory do not have."""
 
@@ -181,6 +193,8 @@ components:
     raises: {class: "parts_of_tests:Raises"}
     wide: {class: "parts_of_tests:Wide"}
     routed: {class: "parts_of_tests:Routed"}
+    doubled: {class: "parts_of_tests:Doubled"}
+    lazy: {class: "parts_of_tests:Lazy"}
     evil: {class: "parts_of_tests:Evil"}
     unnamed: {class: "parts_of_tests:Unnamed"}
   residual: {shrinking: {class: "parts_of_tests:Shrinking"}}
@@ -351,6 +365,11 @@ def test_nothing_is_read(check, monkeypatch):
         ),
         ("feed_forward: {name: raises, leave: true}", "feed_forward 'raises' (local) failed: SystemExit: 0"),
         ("feed_forward: wide", "it returns the shape (6, 32), expected (6, 16)"),
+        ("feed_forward: doubled", "it returns the dtype torch.float64, expected torch.float32"),
+        (
+            "feed_forward: lazy",
+            "model.feed_forward: feed_forward 'lazy' (local) makes the parameters map.bias, ",
+        ),
         ("feed_forward: evil", "feed_forward 'evil' (local): "),
         (
             "norm: scalar",

@@ -1,7 +1,8 @@
 """Looking at what the modules of a model put out, in the order of computation."""
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor, distributed, nn
 
 from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding, Residual
 from plugformer.interfaces.batch import Batch
-from plugformer.interfaces.model import Model, evaluating
+from plugformer.interfaces.model import Model
 
 Look = Callable[[str, nn.Module, tuple[Any, ...], object], None]
 """Receives a module's path in the model, the module, the arguments of its call, and what it returned."""
@@ -22,8 +23,15 @@ _CONTRACTS: dict[type[nn.Module], tuple[str, ...]] = {
 }
 """Methods that compute what other modules compute in `forward`."""
 
-_SHAPE_KEPT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
-"""Components whose outputs have the shape of their first input."""
+_LIKE_INPUT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
+"""Components whose outputs are like their first input: shape, device, layout and number format."""
+
+_SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Any]] = {
+    "torch.set_grad_enabled": (torch.is_grad_enabled, torch.set_grad_enabled, True),
+    "torch.set_default_dtype": (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
+    "sys.setrecursionlimit": (sys.getrecursionlimit, sys.setrecursionlimit, sys.getrecursionlimit()),
+}
+"""Settings of the process that a component must leave alone: how to read and write each, its usual value."""
 
 
 class _Found(Exception):  # noqa: N818 (it ends a computation, and is caught here)
@@ -45,8 +53,10 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
         yield
 
 
-def first_misshapen(model: Model, batch: Batch) -> tuple[nn.Module, str] | None:
-    """Computes a batch again and returns the first component whose output has a wrong shape, and its fault.
+def first_wrong(model: Model, batch: Batch) -> tuple[nn.Module, str] | None:
+    """Computes a batch again and returns the first component that breaks its contract, and how.
+
+    A component breaks it by an output unlike its input, or by changing a setting of the whole process.
 
     Args:
         model: Its parameters do not change.
@@ -56,28 +66,48 @@ def first_misshapen(model: Model, batch: Batch) -> tuple[nn.Module, str] | None:
         return None
 
     def look(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
-        if isinstance(module, _SHAPE_KEPT) and (problem := unlike(output, arguments[0])):
+        if isinstance(module, _LIKE_INPUT) and (problem := unlike(output, arguments[0]) or _changed()):
             raise _Found(module, problem)
 
-    try:
-        with evaluating(model), torch.compiler.set_stance("force_eager"), watched(model, look):
-            model(batch)
-    except _Found as found:
-        module, problem = found.args
-        return module, problem
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # the same as before, SystemExit included: until then all shapes were right
-        return None
+    for training in (False, True):
+        for _, write, usual in _SETTINGS.values():
+            write(usual)
+        model.train(training)
+        # What else it raises, SystemExit included, is the same as before: until then all outputs were right.
+        with suppress(Exception, SystemExit), torch.compiler.set_stance("force_eager"), watched(model, look):
+            try:
+                model(batch)
+            except _Found as found:
+                module, problem = found.args
+                return module, problem
     return None
 
 
 def unlike(output: object, given: Tensor) -> str:
-    """Returns the mismatch of an output that must have its input's shape and type, or an empty string."""
+    """Returns the mismatch of an output that must be like its input, or an empty string."""
     if not isinstance(output, Tensor):
         return f"it returns {type(output).__name__}, expected a tensor"
     if output.shape != given.shape:
         return f"it returns the shape {tuple(output.shape)}, expected {tuple(given.shape)}"
+    for what in ("device", "layout", "dtype"):
+        found, expected = getattr(output, what), getattr(given, what)
+        if found not in ((expected, *_precisions(given)) if what == "dtype" else (expected,)):
+            return f"it returns the {what} {found}, expected {expected}"
+    return ""
+
+
+def _precisions(given: Tensor) -> tuple[torch.dtype, ...]:
+    """Returns the number formats that autocast, where it is on, chooses between."""
+    device = given.device.type
+    enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return (torch.float32, torch.get_autocast_dtype(device)) if enabled else ()
+
+
+def _changed() -> str:
+    """Returns which setting of the process is not the usual one, or an empty string."""
+    for name, (read, _, usual) in _SETTINGS.items():
+        if read() != usual:
+            return f"it leaves {name} changed for the whole process: {read()} instead of {usual}"
     return ""
 
 

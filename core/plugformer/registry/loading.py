@@ -88,6 +88,10 @@ def load_module(entry: Entry) -> ModuleType:
         module: ModuleType = guarded(entry, f"importing {name}", lambda: _imported(name, label(entry)))
     except RegistryError:
         raise
+    except MemoryError as error:  # a smaller model would not help
+        raise RegistryError(
+            f"{label(entry)}: importing {name} failed: {described(error)}\n{_advice(entry)}"
+        ) from error
     except PlugformerError as error:  # such as of a column that cannot be
         raise RegistryError(f"{label(entry)}: importing {name} failed: {error}\n{_advice(entry)}") from error
     return module

@@ -37,7 +37,7 @@ from plugformer.model.layer import WithDropout
 from plugformer.model.watching import unlike
 from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
-from plugformer.registry.loading import guarded
+from plugformer.registry.loading import guarded, label
 from plugformer.registry.options import options_model
 
 _NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
@@ -80,7 +80,14 @@ class Trial:
             task_type: Says what a head is to predict.
         """
         component = self.built()
-        return self.attempt(lambda: _run(component, self.model[0], task_type), component)
+        names = {name for name, _ in component.named_parameters()}
+        scores = self.attempt(lambda: _run(component, self.model[0], task_type), component)
+        if made := {name for name, _ in component.named_parameters()} - names:
+            raise RegistryError(
+                f"{label(self.entry)} makes the parameters {', '.join(sorted(made))} while it computes, when "
+                "the optimizer has been made without them: make them in the constructor"
+            )
+        return scores
 
     def shaped(self) -> Any:
         """Returns a part of the model without memory for its parameters."""
