@@ -10,7 +10,7 @@ import torch
 from tests.training.processes import differences, ends, launched, train_command
 
 from plugformer.configuration import resolve
-from plugformer.errors import ConfigurationError, InterruptedRunError, RegistryError, RunError
+from plugformer.errors import ConfigurationError, ExampleError, InterruptedRunError, RegistryError, RunError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HookManager
 from plugformer.interfaces import Hook
@@ -283,6 +283,18 @@ def test_of_several_of_a_class_the_one_that_raises_is_named(at_fault):
     manager = HookManager([], pytest.fail, {name: One(name) for name in ("one", "one#2", "one#3")})
     with pytest.raises(RegistryError, match=f"^hook '{at_fault}': training_loss raised ValueError: mine"):
         manager.ask("training_loss", run=None, model=None, batch=None)
+
+
+def test_an_error_of_ours_keeps_its_class_whatever_its_constructor_takes():
+    class Refuses(Hook):
+        @hookimpl
+        def training_batch(self):
+            raise ExampleError(3, "no words")
+
+    manager = HookManager([], pytest.fail, {"refuses": Refuses()})
+    with pytest.raises(ExampleError, match=r"^hook 'refuses': no words$") as found:
+        manager.ask("training_batch", run=None, batch=None, step=1)
+    assert found.value.row == 3
 
 
 def test_observers_do_not_take_part(with_examples, train_with):

@@ -201,8 +201,9 @@ class HookManager:
         if not called or not isinstance(called[-1].plugin, Hook) or out_of_memory(error):
             raise error
         name = called[-1].plugin_name
-        if isinstance(error, PlugformerError):
-            raise type(error)(f"{name}: {error}") from error
+        if isinstance(error, PlugformerError):  # its class may have a constructor of its own
+            error.args = (f"{name}: {error}",)
+            raise error
         frame, line = frames[-1]
         raise RegistryError(
             f"{name}: {hook} raised {described(error)}, in {frame.f_code.co_filename}:{line}\n"
