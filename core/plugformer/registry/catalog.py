@@ -2,10 +2,12 @@
 
 import os
 import shlex
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, Self
 
@@ -57,11 +59,7 @@ class Registry:
         Raises:
             RegistryError: A local manifest cannot be read.
         """
-        variable = os.environ.get("PLUGFORMER_REGISTRY")
-        registry = cls(discover_installed())
-        for file in local or ([Path(variable)] if variable else []):
-            registry = registry.with_local(file)
-        return registry
+        return cls(discover_installed())._with_manifests(local)
 
     @property
     def arguments(self) -> str:
@@ -86,6 +84,11 @@ class Registry:
             return self
         found = type(self)([*self._plugins, discover_local(file)], [*self.local, file])
         return found.preferring(self._preferred)
+
+    def _with_manifests(self, local: Iterable[Path]) -> Self:
+        """Returns this registry with local manifests, or else with the one that the environment names."""
+        variable = os.environ.get("PLUGFORMER_REGISTRY")
+        return reduce(type(self).with_local, local or ([Path(variable)] if variable else []), self)
 
     def preferring(self, owners: Mapping[str, str]) -> Self:
         """Returns this registry, in which a name that several distributions offer may mean that of one.
@@ -289,6 +292,16 @@ def _kind(kind: Kind | str) -> Kind:
         ) from None
 
 
+@lru_cache(maxsize=1)
+def _installed(path: tuple[str, ...]) -> Registry:  # noqa: ARG001 (what is found depends on it)
+    """Returns what the installed distributions offer; a process reads them once for each `sys.path`."""
+    return Registry(discover_installed())
+
+
+def _here() -> Registry:
+    return _installed(tuple(sys.path))._with_manifests(())
+
+
 def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
     """Constructs an installed component, for use in any PyTorch program.
 
@@ -309,7 +322,7 @@ def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any
         RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported or
             constructed.
     """
-    return Registry.discover().create(kind, name, *context, **options)
+    return _here().create(kind, name, *context, **options)
 
 
 def components(kind: Kind | str) -> list[Entry]:
@@ -320,4 +333,4 @@ def components(kind: Kind | str) -> list[Entry]:
     Raises:
         RegistryError: The kind is unknown.
     """
-    return Registry.discover().entries(kind)
+    return _here().entries(kind)
