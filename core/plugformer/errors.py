@@ -14,7 +14,8 @@ A message says what is wrong with the offending value in it, what was expected, 
 The command line prints these without a traceback and exits with status 2 (130 when interrupted).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from traceback import walk_tb
 
@@ -68,6 +69,26 @@ class NotFiniteError(PlugformerError):
 
     A training that ends so keeps its last good checkpoint.
     """
+
+
+@contextmanager
+def needing(extra: str, what: str) -> Iterator[None]:
+    """Inside, a package that is missing is one of an extra of Plugformer.
+
+    Args:
+        extra: Its name in pyproject.toml.
+        what: What needs it, in the user's words, such as "decoding.pattern".
+
+    Raises:
+        ConfigurationError: An import found no package; the message says how to install the extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise ConfigurationError(
+            f"{what} needs {package}, which is not installed\n  pip install 'plugformer[{extra}]'"
+        ) from error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import needing
 from plugformer_ablation.cells import Cell
 from plugformer_ablation.executor import Executor
 from plugformer_ablation.training import Message, work_on
@@ -26,12 +26,8 @@ class RayExecutor(Executor):
     """
 
     def __init__(self, threads: int = 1, workers: int | None = None) -> None:
-        try:
+        with needing("ray", "--executor ray"):
             import ray
-        except ImportError:
-            raise ConfigurationError(
-                "--executor ray needs Ray, which is not installed\n  pip install ray"
-            ) from None
         super().__init__(threads, workers)
         self._ray: Any = ray
 

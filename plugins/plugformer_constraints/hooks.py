@@ -1,24 +1,28 @@
 """What is done when a task has the key `decoding.pattern`."""
 
 from plugformer.decoding import OutputPattern, TokenAutomaton
+from plugformer.errors import needing
 from plugformer.hooks import hookimpl, must_not_fail
 from plugformer.interfaces import Tokenizer
-from plugformer_constraints.pattern import compile_pattern
-from plugformer_constraints.spelling import token_automaton
 
 
 class RegularExpression(OutputPattern):
     """The texts that match a regular expression as a whole; the syntax is that of Rust's `regex`.
 
     Raises:
-        ConfigurationError: It is no regular expression, or none that can be used.
+        ConfigurationError: It is no regular expression, or none that can be used; or outlines-core is not
+            installed.
     """
 
     def __init__(self, expression: str) -> None:
+        with needing("patterns", "decoding.pattern"):
+            from plugformer_constraints.pattern import compile_pattern
         self._pattern = compile_pattern(expression)
 
     def automaton(self, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
         """Returns the sequences of tokens whose text matches."""
+        from plugformer_constraints.spelling import token_automaton
+
         return token_automaton(self._pattern, tokenizer, longest)
 
 

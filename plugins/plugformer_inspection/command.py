@@ -9,6 +9,7 @@ import typer
 
 import plugformer
 from plugformer.commands import AsJson, Device, LocalManifest, RunPath, installed, print_device
+from plugformer.errors import needing
 
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",
@@ -46,7 +47,8 @@ def command(
     Writes each figure as PNG and SVG, and a page index.html with all of them that needs no network. Attention
     is drawn for one text, layer by layer and head by head. Prints the files.
     """
-    from plugformer_inspection.plot import plot
+    with needing("figures", "`plugformer plot`"):
+        from plugformer_inspection.plot import plot
 
     trained = plugformer.load(run, installed(ctx, registry), device=device)
     print_device(trained)

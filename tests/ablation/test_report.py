@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -61,6 +62,15 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text += data
+
+
+def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plugformer_ablation.report.figures", None)
+    told = []
+    files = write_report(findings, tmp_path, told.append)
+    assert {file.suffix for file in files} == {".json", ".csv", ".tex", ".html"}
+    assert len(told) == 1
+    assert "'plugformer[figures]'" in told[0]
 
 
 def test_the_page_is_whole_and_needs_nothing_else(folder):

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import sys
 
@@ -118,10 +117,3 @@ def test_a_dry_run_lists_the_arms_and_makes_nothing(run, tmp_path):
         "tuning_trainings": 0,
     }
     assert not (tmp_path / "studies").exists()
-
-
-@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
-def test_without_ray_it_is_said_how_to_get_it(run):
-    outcome = run("ablate", "dates", "--swap", "model.attention=[mha, gqa]", "--executor", "ray")
-    assert outcome.status == 2
-    assert "pip install ray" in outcome.err

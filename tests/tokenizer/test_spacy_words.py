@@ -1,6 +1,5 @@
 """Words by spaCy's rules: the cut is spaCy's, and spaces come back."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,9 +66,3 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
 def test_a_language_without_rules_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"no rules for 'qq' .*such as de, en"):
         SpacyWords(language="qq")
-
-
-def test_without_spacy_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ConfigurationError, match=r"spaCy.*pip install 'spacy>=3.8,<3.9'"):
-        SpacyWords()

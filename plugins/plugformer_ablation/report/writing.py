@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from plugformer.errors import ConfigurationError, needing
 from plugformer.runs import replacing
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
@@ -65,9 +66,7 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
     Raises:
         RunError: A file cannot be written.
     """
-    from plugformer_ablation.report.figures import draw  # imports matplotlib, which takes a second
-
-    figures, files = draw(findings, notify)
+    figures, files = _drawn(findings, notify)
     cells = findings.results.table().replace([math.inf, -math.inf], math.nan)  # nothing, rather than "inf"
     contents = {
         "report.json": json.dumps(findings.record, indent=2, ensure_ascii=False, allow_nan=False).encode(),
@@ -81,6 +80,17 @@ def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -
         with replacing(out / name) as temporary:
             temporary.write_bytes(content)
     return [out / name for name in contents]
+
+
+def _drawn(findings: Findings, notify: Callable[[str], None]) -> tuple[list[str], dict[str, bytes]]:
+    """Returns all figures, in HTML for a page and as files by name; none where matplotlib is missing."""
+    try:
+        with needing("figures", "a report with figures"):
+            from plugformer_ablation.report.figures import draw  # imports matplotlib, which takes a second
+    except ConfigurationError as error:
+        notify(f"the report has no figures: {error}")
+        return [], {}
+    return draw(findings, notify)
 
 
 def report_text(findings: Findings, width: int | None) -> str:

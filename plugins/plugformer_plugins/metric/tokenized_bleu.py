@@ -8,7 +8,7 @@ from numpy import ndarray
 from pydantic import Field
 from sacrebleu.metrics import bleu
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import needing
 from plugformer_plugins.metric.sacrebleu_score import SacreBLEUScore
 
 
@@ -61,12 +61,7 @@ class TokenizedBLEU(SacreBLEUScore):
 
 def _moses(language: str) -> Callable[[str], str]:
     """Returns Moses' tokenizer; it would escape some characters, which no n-gram would notice."""
-    try:
-        from sacremoses import MosesTokenizer  # an extra: only this metric needs it
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            "tokenize: moses needs sacremoses, which is not installed; pip install sacremoses, "
-            "or give tokenized texts and set tokenize: none"
-        ) from error
+    with needing("moses", "tokenize: moses of metric 'tokenized_bleu'"):
+        from sacremoses import MosesTokenizer
     tokenizer = MosesTokenizer(lang=language)
     return lambda text: str(tokenizer.tokenize(text, return_str=True, escape=False))

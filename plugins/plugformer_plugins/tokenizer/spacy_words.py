@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from tokenizers import Tokenizer, normalizers
 
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, needing
 from plugformer.interfaces import SPECIAL_TOKENS
 from plugformer_plugins.tokenizer.word_level import WordLevel
 
@@ -71,13 +71,8 @@ class SpacyWords(WordLevel):
 
 def _rules(language: str) -> Callable[[str], Iterable[Any]]:
     """Returns a function that cuts a text into spaCy's tokens."""
-    try:
-        import spacy  # an extra, and slow to import: only this tokenizer needs it
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            "tokenizer 'spacy' needs spaCy, which is not installed; pip install 'spacy>=3.8,<3.9', "
-            "or choose the tokenizer words or bpe"
-        ) from error
+    with needing("spacy", "tokenizer 'spacy'"):
+        import spacy  # slow
     try:
         tokenizer: Callable[[str], Iterable[Any]] = spacy.blank(language).tokenizer
     except ImportError as error:

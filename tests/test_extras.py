@@ -1,0 +1,54 @@
+"""What needs an extra says so where the extra is missing."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+USES = """
+import json, sys
+sys.modules |= dict.fromkeys(["matplotlib", "outlines_core", "ray", "sacremoses", "spacy"])
+from plugformer.errors import ConfigurationError
+from plugformer_ablation.ray_executor import RayExecutor
+from plugformer_constraints.hooks import RegularExpression
+from plugformer_inspection import command
+from plugformer_plugins.metric.tokenized_bleu import TokenizedBLEU
+from plugformer_plugins.tokenizer.spacy_words import SpacyWords
+
+TokenizedBLEU(tokenize="none")
+messages = {}
+for extra, use in {
+    "figures": lambda: command.command(None, None),
+    "moses": TokenizedBLEU,
+    "patterns": lambda: RegularExpression("[0-9]+"),
+    "ray": RayExecutor,
+    "spacy": SpacyWords,
+}.items():
+    try:
+        use()
+    except ConfigurationError as error:
+        messages[extra] = str(error)
+print(json.dumps(messages))
+"""
+
+
+@pytest.fixture(scope="module")
+def messages():
+    done = subprocess.run([sys.executable, "-c", USES], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("extra", "package"),
+    [
+        ("figures", "matplotlib"),
+        ("moses", "sacremoses"),
+        ("patterns", "outlines_core"),
+        ("ray", "ray"),
+        ("spacy", "spacy"),
+    ],
+)
+def test_without_an_extra_the_error_says_how_to_get_it(messages, extra, package):
+    assert f"needs {package}, which is not installed" in messages[extra]
+    assert f"'plugformer[{extra}]'" in messages[extra]
