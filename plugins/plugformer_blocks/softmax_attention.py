@@ -12,6 +12,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from plugformer.interfaces import Scope
 
+_WIDEST_FLASH_HEAD = 256
+"""Of FlashAttention, by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`."""
+
 
 def softmax_attention(
     query: Float[Tensor, "batch heads query head_width"],
@@ -32,6 +35,8 @@ def softmax_attention(
 
     A mask or a bias beyond the scope's is a tensor of (query, key) that the kernel reads; it then skips no
     part of the future. On a CPU, PyTorch has no fused kernel for a bias that itself gets gradients.
+    On a GPU, the fused kernel that takes masks and float32 reads no groups: each query head is then given its
+    group, since otherwise all scores would be computed and kept.
 
     Args:
         query: Query heads, already rotated.
@@ -49,11 +54,14 @@ def softmax_attention(
         return weights @ _shared(value, query.shape[1])
     bias = _added(query, key, scope, scale, bias)
     causal = scope.is_causal and scope.bias is None and bias is None and mask is None
+    merged = None if causal else _cast(_narrowed(_raised(scope.attn_mask, bias), mask), query.dtype)
+    if query.shape[1] != key.shape[1] and not _kernel_reads_groups(query, merged):
+        key, value = _shared(key, query.shape[1]), _shared(value, query.shape[1])
     return scaled_dot_product_attention(
         query,
         key,
         value,
-        attn_mask=None if causal else _cast(_narrowed(_raised(scope.attn_mask, bias), mask), query.dtype),
+        attn_mask=merged,
         dropout_p=dropout,
         is_causal=causal,
         scale=scale,
@@ -106,8 +114,24 @@ def attention_weights(
 def _shared(
     groups: Float[Tensor, "batch groups key width"], heads: int
 ) -> Float[Tensor, "batch heads key width"]:
-    """Returns for each query head the group that it reads."""
+    """Returns for each query head the group that it reads; of one group, without a copy."""
+    if groups.shape[1] == 1:
+        return groups.expand(-1, heads, -1, -1)
     return groups.repeat_interleave(heads // groups.shape[1], dim=1)
+
+
+def _kernel_reads_groups(query: Float[Tensor, "batch heads query head_width"], mask: Tensor | None) -> bool:
+    """Returns whether the kernel that PyTorch chooses reads groups that several query heads share.
+
+    On CUDA that is FlashAttention, for 16 bits and no mask; cuDNN's kernel reads groups, too, but is not
+    there on every GPU. The memory-efficient kernel needs as many key heads as query heads: its constraint is
+    check_batch_size_and_num_heads_dense<false /*supports_gqa*/> in PyTorch's
+    aten/src/ATen/native/transformers/cuda/sdp_utils.cpp.
+    """
+    if query.device.type == "cpu":
+        return True
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    return query.device.type == "cuda" and half and mask is None and query.shape[-1] <= _WIDEST_FLASH_HEAD
 
 
 def _factor(query: Float[Tensor, "batch heads query head_width"], scale: float | None) -> float:

@@ -109,7 +109,7 @@ class DecoderModel(Generative):
         if len(columns):
             width = int(columns.max()) + 1
             real = before[:, :width]
-            padding = Padding.NONE if real.all() else Padding.ANYWHERE
+            padding = Padding.NONE if real.all() else _padding_of_beginnings(target)
             self.decoder(Tokens(target.ids[:, :width], real, padding), cache)
         return cache, last
 
@@ -132,6 +132,11 @@ class DecoderModel(Generative):
 def _given(batch: Batch) -> Int[Tensor, " batch"]:
     """Returns the number of each row's tokens that are given."""
     return torch.ones_like(batch.target.ids[:, 0]) if batch.given is None else batch.given
+
+
+def _padding_of_beginnings(target: Tokens) -> Padding:
+    """Returns where padding is if only the first tokens of each row are kept."""
+    return Padding.ANYWHERE if target.padding is Padding.ANYWHERE else Padding.RIGHT
 
 
 def _read(target: Tokens) -> Int[Tensor, "batch length"]:

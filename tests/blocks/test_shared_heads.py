@@ -1,0 +1,72 @@
+"""Heads that share keys and values keep a fused kernel on a GPU: tensors on `meta` show what it is given."""
+
+import importlib
+
+import pytest
+import torch
+
+from plugformer.interfaces import NoPositions, Padding, Positions, Scope
+from plugformer_blocks import softmax_attention
+
+HEADS, WIDTH = 6, 8
+MODULE = importlib.import_module("plugformer_blocks.softmax_attention")
+
+
+def heads(count, device="cpu", dtype=torch.float32):
+    return torch.randn(2, count, 5, WIDTH, device=device, dtype=dtype)
+
+
+def scope_of(device, padding):
+    real = torch.ones(2, 5, dtype=torch.bool)
+    if padding is not Padding.NONE:
+        real[1, :2] = False
+    positions = Positions.of(real.to(device), NoPositions(), padding)
+    return Scope(positions, positions, causal=True)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Keeps what the kernel is given."""
+    found, kernel = [], MODULE.scaled_dot_product_attention
+
+    def spy(query, key, value, **options):
+        found.append((query, key, value, options))
+        return kernel(query, key, value, **options)
+
+    monkeypatch.setattr(MODULE, "scaled_dot_product_attention", spy)
+    return found
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_on_a_gpu_a_masked_query_head_is_given_its_group(calls, groups, dtype):
+    query, key, value = (heads(count, "meta", dtype) for count in (HEADS, groups, groups))
+    softmax_attention(query, key, value, scope_of("meta", Padding.ANYWHERE))
+    ((query, key, value, options),) = calls
+    assert not options["enable_gqa"]
+    assert query.shape == key.shape == value.shape
+    assert (key.stride(1) == 0) is (groups == 1), "one group is shared without a copy"
+
+
+def test_on_a_cpu_the_kernel_reads_groups(calls):
+    softmax_attention(heads(HEADS), heads(2), heads(2), scope_of("cpu", Padding.ANYWHERE))
+    ((_, key, _, options),) = calls
+    assert options["enable_gqa"]
+    assert key.shape[1] == 2
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("padding", [Padding.NONE, Padding.ANYWHERE])
+def test_a_group_of_its_own_changes_nothing(monkeypatch, groups, padding):
+    query, key, value = heads(HEADS), heads(groups), heads(groups)
+    scope = scope_of("cpu", padding)
+
+    def compute():
+        inputs = [each.clone().requires_grad_() for each in (query, key, value)]
+        output = softmax_attention(*inputs, scope)
+        return output, *torch.autograd.grad(output.square().sum(), inputs)
+
+    expected = compute()
+    monkeypatch.setattr(MODULE, "_kernel_reads_groups", lambda *_: False)
+    for mine, yours in zip(compute(), expected, strict=True):
+        torch.testing.assert_close(mine, yours)
