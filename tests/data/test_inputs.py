@@ -99,3 +99,15 @@ def test_characters_found_without_offsets(read):
     tokenizer = Characters()
     tokenizer.train(["ab"])
     assert Tokenizer.unknown(tokenizer, "a☃ €") == ["☃", "€"]
+
+
+def test_a_request_makes_no_data_set(read, monkeypatch):
+    """One takes longer to make than an answer: it is pickled to be hashed."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a data set was made")
+
+    monkeypatch.setattr("datasets.Dataset.__init__", refuse)
+    split = read("ab", "c d").split
+    assert [split.input(row) for row in range(2)] == ["ab", "c d"]
+    assert split.batch([1, 0]).inputs[0] == {"source": "c d"}

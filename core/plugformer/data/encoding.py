@@ -2,8 +2,8 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,22 @@ from plugformer.interfaces import (
 Targets = TokenColumn | NDArray[Any] | None
 
 
+@dataclass(frozen=True)
+class Request:
+    """A few questions and their numbers, in memory: what a `Dataset` is for a file.
+
+    Attributes:
+        examples: What they say, by column.
+        numbers: The columns of their numbers, by name without `ENCODED`.
+    """
+
+    examples: Sequence[Example]
+    numbers: Mapping[str, pa.ChunkedArray]
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
 class EncodedSplit:
     """The examples of one split, as numbers and as they were written.
 
@@ -50,7 +66,7 @@ class EncodedSplit:
 
     def __init__(
         self,
-        data: Dataset,
+        data: Dataset | Request,
         task_type: TaskType,
         architecture: Architecture,
         *,
@@ -70,7 +86,7 @@ class EncodedSplit:
         self._columns = token_columns(data, limits or {})
         self._packed = None if piece is None else Packed(self._columns.pop("output"), self._rows, piece)
         self._targets = _targets(data, task_type.level, (limits or {}).get("input", sys.maxsize))
-        self._texts = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
+        self._texts, self._labels = _texts(data)
         if self._packed is not None:
             self._rows = np.arange(len(self._packed))
         sequences = architecture.positions(self._lengths(), task_type.level)
@@ -143,9 +159,8 @@ class EncodedSplit:
         if self._packed is not None:
             return {}
         found = dict(self._texts[int(self._rows[row])])
-        for name, feature in self._texts.features.items():
-            if isinstance(feature, ClassLabel):
-                found[name] = feature.int2str(found[name])
+        for name, feature in self._labels.items():
+            found[name] = feature.int2str(found[name])
         return found
 
     def inputs(self, row: int) -> Example:
@@ -187,7 +202,7 @@ class EncodedSplit:
 
         names = [column.name for column in self._type.columns if column.holds == "text"]
         if self._packed is not None:
-            total = sum(size(text) for text in Texts(self._texts, *names))
+            total = sum(size(text) for text in Texts(cast("Dataset", self._texts), *names))
             shares: Float[ndarray, " examples"] = targets * (total / targets.sum())
             return shares
         outputs = [column.name for column in self._type.columns if column.role == "output"]
@@ -219,22 +234,38 @@ class _Inputs(Sequence[Example]):
         return self._split.inputs(self._rows[place])
 
 
-def token_columns(data: Dataset, limits: Mapping[str, int]) -> dict[str, TokenColumn]:
+def token_columns(data: Dataset | Request, limits: Mapping[str, int]) -> dict[str, TokenColumn]:
     """Returns the token numbers of inputs and outputs, those of the two that there are."""
-    table = data.with_format("arrow")[:]
+    numbers = _numbers(data)
     return {
-        name: TokenColumn(table.column(ENCODED + name), limits.get(name, sys.maxsize))
+        name: TokenColumn(numbers[name], limits.get(name, sys.maxsize))
         for name in ("input", "output")
-        if ENCODED + name in table.column_names
+        if name in numbers
     }
 
 
-def _targets(data: Dataset, level: Level, limit: int) -> Targets:
+def _numbers(data: Dataset | Request) -> Mapping[str, pa.ChunkedArray]:
+    """Returns the columns of what a task type has encoded."""
+    if isinstance(data, Request):
+        return data.numbers
+    table = data.with_format("arrow")[:]
+    names = [name for name in table.column_names if name.startswith(ENCODED)]
+    return {name.removeprefix(ENCODED): table.column(name) for name in names}
+
+
+def _texts(data: Dataset | Request) -> tuple[Dataset | Sequence[Example], dict[str, ClassLabel]]:
+    """Returns what examples say, and the features of those columns that have labels by their numbers."""
+    if isinstance(data, Request):
+        return data.examples, {}
+    texts = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
+    return texts, {name: each for name, each in texts.features.items() if isinstance(each, ClassLabel)}
+
+
+def _targets(data: Dataset | Request, level: Level, limit: int) -> Targets:
     """Returns the targets of examples, or of their tokens."""
-    name = f"{ENCODED}targets"
-    if name not in data.column_names:
+    column = _numbers(data).get("targets")
+    if column is None:
         return None
-    column: pa.ChunkedArray = data.with_format("arrow")[:].column(name)
     if level is Level.TOKEN:
         return TokenColumn(column, limit)
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):

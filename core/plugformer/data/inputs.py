@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset
 from pydantic import ValidationError
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
-from plugformer.data.arrow import mapped
-from plugformer.data.encoding import EncodedSplit, token_columns
+from plugformer.data.arrow import ENCODED, mapped
+from plugformer.data.encoding import EncodedSplit, Request, token_columns
 from plugformer.data.length import limited
 from plugformer.data.preparation import quiet
 from plugformer.data.read_count import ReadCount
@@ -85,7 +84,9 @@ class Inputs:
         }
         encoded = encode(columns, vocabularies) if columns else {}
         room = architecture.limits(task.model.max_length, task_type.level)
-        data = Dataset(pa.table({**columns, **encoded}))
+        examples = [{name: values[row] for name, values in columns.items()} for row in range(len(texts))]
+        numbers = {name.removeprefix(ENCODED): pa.chunked_array([each]) for name, each in encoded.items()}
+        data = Request(examples, numbers)
         tokens = {name: column.lengths for name, column in token_columns(data, {}).items()}
         truncating = task.data.length.over == "truncate"
         limits = {name: getattr(room, name) for name in tokens}
@@ -114,7 +115,7 @@ class Inputs:
 
 
 def _unknown(
-    columns: Examples, data: Dataset, limits: Mapping[str, int], vocabularies: Vocabularies
+    columns: Examples, data: Request, limits: Mapping[str, int], vocabularies: Vocabularies
 ) -> dict[int, tuple[str, ...]]:
     """Returns the parts of each text that the vocabulary cannot spell, of texts with any."""
     found: dict[int, tuple[str, ...]] = {}

@@ -139,9 +139,11 @@ def _take_auxiliary_losses(modules: Iterable[nn.Module]) -> list[Float[Tensor, "
 def evaluating(model: Model) -> Iterator[None]:
     """Inside, a model is in evaluation mode and no gradients are kept."""
     training = model.training
-    model.eval()
+    if training:  # each change visits every module
+        model.eval()
     try:
         with torch.inference_mode():
             yield
     finally:
-        model.train(training)
+        if training:
+            model.train()
