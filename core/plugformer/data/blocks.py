@@ -4,6 +4,7 @@ What a block holds, and in which order, is a function of the seed and of the pla
 is all that has to be saved: no buffer of examples.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -94,6 +95,7 @@ class BlockReader:
         self._background = background
         self._blocks = _blocks(examples, number, count, place)
         self._examples: EncodedSplit
+        self._recent: deque[tuple[int, EncodedSplit]] = deque(maxlen=2)  # batches are prepared ahead
         self._batches: list[Rows] = []
         if place.content:
             self._return()
@@ -116,13 +118,18 @@ class BlockReader:
         return replace(self._examples.batch(rows, epoch=epoch), rows=numbers)
 
     def describe(self, row: int) -> str:
-        """Returns an example of the last batch in words, by its number there."""
-        return self._examples.described(row // self._count - self.place.first)
+        """Returns an example of one of the last batches in words, by its number there."""
+        for first, examples in reversed(self._recent):
+            number = row // self._count - first
+            if 0 <= number < len(examples):
+                return examples.described(number)
+        return "no longer in memory"
 
     def _turn_to(self, place: Place, examples: EncodedSplit) -> None:
         seed = np.random.SeedSequence([self._number, place.passes, place.block])
         epoch = int(seed.generate_state(1, np.uint64)[0])
         self.place, self._examples = place, examples
+        self._recent.append((place.first, examples))
         self._batches = self._order(examples.lengths)(epoch)
 
     def _return(self) -> None:

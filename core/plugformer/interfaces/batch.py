@@ -54,10 +54,6 @@ class Tokens:
         copied = Tokens(_copy(self.ids, device), real, self.padding)
         return _with(copied, places=places, following=following)
 
-    def pin_memory(self) -> "Tokens":
-        """Returns the same tokens where a GPU can fetch them by itself."""
-        return Tokens(self.ids.pin_memory(), self.real.pin_memory(), self.padding)
-
     def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
         """Returns some rows, in the order asked for."""
         return Tokens(self.ids.index_select(0, rows), self.real.index_select(0, rows), self.padding)
@@ -117,7 +113,7 @@ class Batch:
         return _with(found, predicted=places_of(predicted))
 
     def to(self, device: torch.device | str) -> "Batch":
-        """Returns the same batch on another device; from pinned memory, without waiting."""
+        """Returns the same batch on another device; the host does not wait for a copy to a CUDA device."""
         copied = replace(
             self,
             source=self.source.to(device),
@@ -126,16 +122,6 @@ class Batch:
             given=_copy_if_any(self.given, device),
         )
         return _with(copied, predicted=_copy_if_any(self.predicted, device))
-
-    def pin_memory(self) -> "Batch":
-        """Returns the same batch where a GPU can fetch it by itself."""
-        return replace(
-            self,
-            source=self.source.pin_memory(),
-            target=self.target.pin_memory(),
-            targets=self.targets.pin_memory(),
-            given=None if self.given is None else self.given.pin_memory(),
-        )
 
     def questions(self, rows: Int[Tensor, " rows"]) -> "Batch":
         """Returns some rows, in the order asked for, of a batch without answers."""
@@ -172,8 +158,10 @@ D = TypeVar("D", Tokens, Batch)
 
 
 def _copy(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Returns a tensor on another device; from pinned memory the copy is made while the host goes on."""
-    return tensor.to(device, non_blocking=tensor.is_pinned())
+    """Returns a tensor on another device; the host goes on while CUDA fetches it from pinned memory."""
+    if torch.device(device).type == "cuda" and tensor.device.type == "cpu" and torch.cuda.is_available():
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def _copy_if_any(tensor: Tensor | None, device: torch.device | str) -> Tensor | None:

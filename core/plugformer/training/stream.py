@@ -1,8 +1,12 @@
-"""Where training batches come from, without end: a function of seed and place, so that resuming is exact."""
+"""Where training batches come from, without end: a function of seed and place, so that resuming is exact.
+
+A thread prepares the batches of the next update while the model computes those of the present one.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 
 from plugformer.configuration.task import Training
@@ -36,21 +40,39 @@ class BatchStream(ABC):
         self._count = settings.batches_per_update
         self._seed = settings.seed
         self._processes = processes
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
+        self._ahead: Future[tuple[list[Batch], Progress]] | None = None
 
     def next(self, progress: Progress) -> Share:
-        """Returns this process's batches of the next update.
+        """Returns this process's batches of the next update, and begins to prepare those after it.
 
         Args:
-            progress: Holds the place in the stream, which moves on.
+            progress: Holds the place in the stream, which moves on: behind the batches that are returned,
+                not behind those that are being prepared.
         """
         own = list(self._processes.share(range(self._count)))
         dummy = [0] if len(own) * self._processes.count < self._count else []
-        batches = self._batches([*own, *dummy], progress)
+        if self._ahead is None:
+            self._ahead = self._thread.submit(self._prepare, [*own, *dummy], _place(progress))
+        batches, reached = self._result(self._ahead)
+        progress.epoch, progress.batch, progress.places = reached.epoch, reached.batch, reached.places
+        self._ahead = self._thread.submit(self._prepare, [*own, *dummy], _place(reached))
         return batches[: len(own)], batches[len(own) :]
+
+    def _prepare(self, numbers: Sequence[int], place: Progress) -> tuple[list[Batch], Progress]:
+        """Returns batches, and the place behind them."""
+        return self._batches(numbers, place), place
+
+    def _result(self, ahead: Future[tuple[list[Batch], Progress]]) -> tuple[list[Batch], Progress]:
+        """Returns what has been prepared; an error of the thread is raised here."""
+        return ahead.result()
 
     @abstractmethod
     def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
-        """Returns the batches of the next update that have these numbers, counted from 0."""
+        """Returns the batches of the next update that have these numbers, counted from 0.
+
+        Called in the thread: it is no collective, and touches nothing but `progress` and what it reads.
+        """
 
     @abstractmethod
     def describe(self, row: int) -> str:
@@ -59,8 +81,9 @@ class BatchStream(ABC):
     def complete(self, progress: Progress) -> None:  # noqa: B027 (a default)
         """Brings the places of all processes into the progress that is to be saved."""
 
-    def close(self) -> None:  # noqa: B027 (a default)
+    def close(self) -> None:
         """Ends what goes on in the background."""
+        self._thread.shutdown(cancel_futures=True)
 
     def notices(self, progress: Progress) -> Sequence[str]:  # noqa: ARG002 (for others)
         """Returns notices about what was read, none by default."""
@@ -129,10 +152,15 @@ class StreamedBatches(BatchStream):
         self._background = ThreadPoolExecutor(max_workers=1)  # tokenizers use several cores by themselves
 
     def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
-        with self._processes.raise_everywhere():
-            batches = [self._next(number, progress) for number in numbers]
+        batches = [self._next(number, progress) for number in numbers]
         progress.epoch = max(reader.place.passes for reader in self._readers.values())
         return batches
+
+    def _result(self, ahead: Future[tuple[list[Batch], Progress]]) -> tuple[list[Batch], Progress]:
+        """Returns what has been prepared, or ends all processes where one could not read."""
+        with self._processes.raise_everywhere():
+            batches, place = ahead.result()
+        return batches, place
 
     def describe(self, row: int) -> str:
         """Returns the example of a row of one of the last batches, in words."""
@@ -140,13 +168,15 @@ class StreamedBatches(BatchStream):
 
     def complete(self, progress: Progress) -> None:
         """Brings the places of all processes into the progress."""
-        for places in self._processes.gather({number: each.place for number, each in self._readers.items()}):
+        own = {number: progress.places[number] for number in self._readers}
+        for places in self._processes.gather(own):
             for number, place in places.items():
                 progress.places[number] = place
 
     def close(self) -> None:
-        """Reads no more."""
-        self._background.shutdown(wait=False, cancel_futures=True)
+        """Reads no more; a source that does not answer keeps nobody waiting."""
+        for each in (self._background, self._thread):
+            each.shutdown(wait=False, cancel_futures=True)
 
     def notices(self, progress: Progress) -> Sequence[str]:
         """Returns the counts of what was read and left out so far."""
@@ -159,7 +189,7 @@ class StreamedBatches(BatchStream):
             self._readers[number] = self._reader(number, progress)
         reader = self._readers[number]
         batch = reader.next()
-        progress.places[number] = reader.place
+        progress.places[number] = replace(reader.place)
         return batch
 
     def _reader(self, number: int, progress: Progress) -> BlockReader:
@@ -173,8 +203,13 @@ class StreamedBatches(BatchStream):
             self._examples,
             number,
             self._count,
-            place=progress.places[number],
+            place=replace(progress.places[number]),
             order=self._order,
             seed=self._seed,
             background=self._background,
         )
+
+
+def _place(progress: Progress) -> Progress:
+    """Returns the place in the stream alone, to be moved on without moving the training's."""
+    return Progress(epoch=progress.epoch, batch=progress.batch, places=[replace(p) for p in progress.places])

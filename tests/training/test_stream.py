@@ -1,0 +1,60 @@
+"""Batches are prepared ahead by a thread; nothing but time shows it."""
+
+import threading
+
+import pytest
+from tests.batches import pairs
+
+from plugformer.configuration.task import Training
+from plugformer.errors import DataError
+from plugformer.runs.checkpoint import Progress
+from plugformer.training.stream import PreparedBatches
+
+
+class Split:
+    """Notes what is asked for, by whom; one row is malformed."""
+
+    lengths = None
+
+    def __init__(self):
+        self.asked = []
+
+    def batch(self, rows, epoch):
+        self.asked.append((rows, epoch, threading.current_thread().name))
+        if rows == [2]:
+            raise DataError("row 2 is malformed")
+        return pairs([[4, 5]], [[6]], rows)
+
+
+@pytest.fixture
+def stream():
+    batches = [[number] for number in range(3)]
+    made = PreparedBatches(Split(), lambda lengths: lambda epoch: batches, Training(seed=7))
+    yield made
+    made.close()
+
+
+def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
+    progress = Progress()
+    (batches, dummy) = stream.next(progress)
+    assert ([each.rows for each in batches], dummy) == ([[0]], [])
+    stream._ahead.result()
+    assert (progress.epoch, progress.batch) == (0, 1)
+    assert [(rows, epoch) for rows, epoch, _ in stream._examples.asked] == [([0], (7, 0)), ([1], (7, 0))]
+    assert all(name.startswith("batches") for *_, name in stream._examples.asked)
+
+
+def test_an_error_belongs_to_the_update_that_needs_the_batch(stream):
+    progress = Progress()
+    assert [stream.next(progress)[0][0].rows for _ in range(2)] == [[0], [1]]
+    with pytest.raises(DataError, match="row 2"):
+        stream.next(progress)
+    assert progress.batch == 2
+
+
+def test_the_thread_ends(stream):
+    before = threading.active_count()
+    stream.next(Progress())
+    assert threading.active_count() == before + 1
+    stream.close()
+    assert threading.active_count() == before
