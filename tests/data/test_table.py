@@ -556,3 +556,32 @@ def test_columns_that_mean_nothing(tmp_path: Path, columns: dict[str, Any]) -> N
 
 def test_a_header_alone_is_a_split_without_rows(tmp_path: Path) -> None:
     assert len(load(LABELS, {"train": written(tmp_path, "rows.tsv", "text\tlabel\n")})["train"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("x", "x "), ("x", "x\xa0"), ("x", "\u200bx"), ("caf\xe9", "cafe\u0301"), ("a b", "a  b")],
+)
+def test_labels_that_look_the_same_are_refused(tmp_path: Path, one: str, other: str) -> None:
+    rows = "".join(json.dumps({"text": "t", "label": label}) + "\n" for label in (one, "y", other))
+    file = written(tmp_path, "t.jsonl", rows)
+    with pytest.raises(DataError) as raised:
+        load(LABELS, {"train": file})
+    assert all(part in str(raised.value) for part in (ascii(one), ascii(other), f"{file}:1", f"{file}:3"))
+    meant = load(LABELS, {"train": file}, labels=[one, "y", other])["train"]
+    assert meant["label"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("text", ['{"source": "a", "target": "b", "source": "c"}', '{"x": {"k": 1, "k": 1}}'])
+def test_a_key_twice_in_an_object_is_refused(tmp_path: Path, text: str) -> None:
+    file = written(tmp_path, "t.jsonl", f"{JSONL}{text}\n")
+    with pytest.raises(DataError, match=rf"{file}:3: the key '(source|k)' occurs twice"):
+        load(PAIRS, {"train": file})
+
+
+@pytest.mark.parametrize("name", ["t.tsv.gz", "t.csv.gz"])
+def test_a_header_in_the_middle_is_refused(tmp_path: Path, name: str) -> None:
+    part = CSV.encode() if "csv" in name else TSV.encode()
+    (tmp_path / name).write_bytes(gzip.compress(part) + gzip.compress(part))
+    with pytest.raises(DataError, match=r":(4|5): the header"):
+        load(PAIRS, {"train": str(tmp_path / name)})

@@ -3,7 +3,7 @@
 import pytest
 from tests.pieces import Pieces
 
-from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.errors import ConfigurationError, DataError, ExampleError
 from plugformer.interfaces import END, Tokenizers
 from plugformer.kinds import Kind
 
@@ -89,3 +89,9 @@ def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokeni
 def test_numbers_have_their_mean_and_deviation(registry):
     learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [1.0, 5.0]})
     assert learned == {"mean": 3.0, "deviation": 2.0}
+
+
+@pytest.mark.parametrize(("type_name", "column"), [("multi-label", "labels"), ("tagging", "tags")])
+def test_names_that_look_the_same_are_refused(registry, type_name, column):
+    with pytest.raises(DataError, match=rf"{column} 'caf\\xe9' and 'cafe\\u0301'|{column} 'cafe\\u0301' and"):
+        registry.create(Kind.TASK_TYPE, type_name).learn({column: [["caf\xe9"], ["cafe\u0301"]]})

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
 from plugformer_plugins.data.bad_rows import BadRows
-from plugformer_plugins.data.labels import Labels, class_names, class_numbers, first_number, unknown_label
+from plugformer_plugins.data.labels import (
+    Labels,
+    class_names,
+    class_numbers,
+    first_number,
+    refuse_look_alikes,
+    unknown_label,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -175,6 +182,8 @@ def _labeled(
     texts = {
         name: on_disk(labels[name].taken(_apart(rows, place)), features) for name, rows in splits.items()
     }
+    if declared is None and "train" in labels:
+        refuse_look_alikes(labels["train"].places)
     names = class_names(declared, labels["train"].places if "train" in labels else ())
     first = first_number(names, ChainMap(*(each.places for each in labels.values())), zero_based=zero_based)
     numbers = class_numbers(names, first)

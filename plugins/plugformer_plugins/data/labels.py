@@ -1,6 +1,7 @@
 """From labels as they stand in files to classes."""
 
 import re
+import unicodedata
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,43 @@ def class_names(declared: Sequence[str] | None, train: Iterable[str]) -> list[st
         return list(declared)
     found = set(train)
     return sorted(found, key=_order(found))
+
+
+def look_alikes(names: Iterable[str]) -> tuple[str, str] | None:
+    """Returns two names that people take for one: they differ only in spaces, or in how Unicode spells them.
+
+    Args:
+        names: Such as of classes.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(_as_seen(name), name)
+        if other != name:
+            return other, name
+    return None
+
+
+def _as_seen(name: str) -> str:
+    """Returns a name without marks that nobody sees, composed, one plain space wherever there are some."""
+    visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
+    return " ".join(unicodedata.normalize("NFC", visible).split())
+
+
+def refuse_look_alikes(places: Mapping[str, str]) -> None:
+    """Refuses labels that look the same and would be different classes.
+
+    Args:
+        places: Every label, and where it occurs first.
+
+    Raises:
+        DataError: Two of them do.
+    """
+    if (pair := look_alikes(places)) is not None:
+        one, other = (f"{label!a} ({places[label]})" for label in pair)
+        raise DataError(
+            f"the labels {one} and {other} look the same, and each would be a class of its own; write them "
+            "alike, or name the classes, both if they are meant, in data.labels"
+        )
 
 
 def _order(found: Collection[str]) -> Callable[[str], Any]:

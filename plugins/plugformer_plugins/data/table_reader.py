@@ -171,7 +171,9 @@ def _separated(lines: Iterator[str], file: Path, delimiter: str, header: bool) -
             columns = len(cells)
             if header:
                 continue
-        if len(cells) == columns:
+        if header and columns > 1 and cells == layout.names:
+            yield DataError(f"{place}: the header occurs again, as where files were joined; remove the line")
+        elif len(cells) == columns:
             yield Row(cells, layout, place)
         else:
             yield DataError(
@@ -204,7 +206,10 @@ def _records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[s
 def _json_lines(file: Path, strict: bool) -> Iterator[Row | DataError]:
     for line, text in enumerate(read_lines(file, strict=strict), start=1):
         try:
-            cells = json.loads(text)
+            cells = json.loads(text, object_pairs_hook=_object)
+        except DataError as error:
+            yield DataError(f"{file}:{line}: {error}")
+            continue
         except (ValueError, RecursionError) as error:
             yield DataError(f"{file}:{line}: not JSON: {error}; each line must be one object")
             continue
@@ -212,6 +217,19 @@ def _json_lines(file: Path, strict: bool) -> Iterator[Row | DataError]:
             yield Row(list(cells.values()), Layout(0, list(cells)), f"{file}:{line}")
         else:
             yield DataError(f"{file}:{line}: expected a JSON object, found {text[:40]!r}; name the columns")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns a JSON object.
+
+    Raises:
+        DataError: A key occurs twice, of which `json` would take the last.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise DataError(f"the key {twice!r} occurs twice in an object; leave one out")
+    return found
 
 
 def _parquet(file: Path, columns: Iterable[Column]) -> Iterator[Row | DataError]:

@@ -1,8 +1,29 @@
 """Answers that are names learned from the training examples, or have no alternatives."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from plugformer.errors import ConfigurationError, ExampleError, nearest
+from plugformer.errors import ConfigurationError, DataError, ExampleError, nearest
+from plugformer_plugins.data.labels import look_alikes
+
+
+def learned_names(names: Iterable[str], kind: str) -> list[str]:
+    """Returns the names that occur, sorted.
+
+    Args:
+        names: As often as they occur in the training examples.
+        kind: What they are, such as "labels".
+
+    Raises:
+        DataError: Two of them look the same, as those that differ only in a space.
+    """
+    found = sorted(set(names))
+    if (pair := look_alikes(found)) is not None:
+        one, other = map(ascii, pair)
+        raise DataError(
+            f"the {kind} {one} and {other} of the training examples look the same, and the model would learn "
+            "to tell them apart; write them alike"
+        )
+    return found
 
 
 def number_of(name: str, known: Sequence[str], row: int, kind: str, all_known: str) -> int:
