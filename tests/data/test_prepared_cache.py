@@ -12,7 +12,7 @@ import pytest
 from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
-from plugformer.configuration.task import Component, Task
+from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.data import content_hash, preparation, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
@@ -341,3 +341,16 @@ def test_skipped_rows_are_reported_at_each_start(file: Path, registry: Registry,
         assert notice.splitlines()[0] == "train: bad rows skipped: 2 of 83 (2.4%); the first:"
         assert f"{file}:82: the target is empty" in notice
     assert made.count("read") == 1
+
+
+def test_examples_that_training_has_too_are_counted_once(tmp_path: Path, registry: Registry) -> None:
+    (tmp_path / "train.tsv").write_text("".join(f"source {row}\ttarget {row}\n" for row in range(20)))
+    (tmp_path / "validation.tsv").write_text("source 3\ttarget 3\nsource 4\tother\nnew\tone\nnew\tone\n")
+    files = {"train": str(tmp_path / "train.tsv"), "validation": str(tmp_path / "validation.tsv")}
+    data = {"name": "table", "files": {**files, "test": files["train"]}, "header": False}
+    both = task(tmp_path / "train.tsv").model_copy(update={"data": DataBlock.model_validate(data)})
+    first, second = prepare(both, registry).notices, prepare(both, registry).notices
+    assert first == second
+    validation, test = sorted(first, reverse=True)
+    assert validation.startswith("validation: 1 of 4 examples (25.0%)")
+    assert test.startswith("test: 20 of 20 examples (100.0%)")

@@ -15,6 +15,7 @@ from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
 from plugformer.data.length import limited
+from plugformer.data.overlap import overlaps
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
 from plugformer.data.read_count import ReadCount
 from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
@@ -129,7 +130,8 @@ def _entry(
         columns, first = given.task_type.columns, next(iter(splits.values()))
         refuse_other_order(first.features, columns, given.classes)
     vocabularies = given or learn_vocabularies(task, registry, train())
-    entry = PreparedEntry.make(keys[-1], splits, vocabularies, said)
+    same = overlaps(splits, vocabularies.task_type.columns)
+    entry = PreparedEntry.make(keys[-1], splits, vocabularies, [*said, *same])
     return entry, vocabularies, notices
 
 

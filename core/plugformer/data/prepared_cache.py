@@ -45,7 +45,7 @@ class Content(BaseModel):
         hashes: A hash of each split's content without token numbers; the first split is in `0.arrow`.
         learned: A hash of what each side's tokenizer, and the task's type, have learned.
         task_type: What the task's type has learned.
-        notices: What the data component said about the examples.
+        notices: What the data component said about the examples, and which splits share some.
         files: A hash of every other file, by name.
         checksum: A hash of all of the above.
     """
