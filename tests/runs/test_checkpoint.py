@@ -266,6 +266,20 @@ def test_what_is_written_with_another_version(state, tmp_path, file, content, me
         load_checkpoint(tmp_path, make(2), pytest.fail)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("step", -1), ("step", 10**18), ("step", 2), ("epoch", -3), ("waited", -1)]
+)
+def test_a_place_that_no_training_reaches_is_refused(state, tmp_path, name, value):
+    folder = tmp_path / "step-00000001"
+    record = json.loads((folder / "state.json").read_text())
+    record["progress"][name] = value
+    (folder / "state.json").write_text(json.dumps(record))
+    (folder / "checksums.json").unlink()
+    write_checksums(folder)
+    with pytest.raises(RunError, match=f"{name} is {value}, expected"):
+        load_checkpoint(tmp_path, make(2), pytest.fail)
+
+
 def test_every_generator_goes_on(state, tmp_path):
     def draw():
         return (

@@ -244,6 +244,7 @@ def _restore(path: Path, state: TrainingState, process: int) -> tuple[int, str]:
     record = read_json(path / "state.json")
     try:
         state.progress = TypeAdapter(Progress).validate_json(json.dumps(record["progress"]), strict=True)
+        _refuse_impossible(state.progress, path)
         optimizer = join_tensors(record["optimizer"], tensors)
         _refuse_other_settings(state.optimizer, optimizer["param_groups"])
         state.optimizer.load_state_dict(optimizer)
@@ -263,6 +264,15 @@ def _restore(path: Path, state: TrainingState, process: int) -> tuple[int, str]:
             f"{error}. Go on with what it was written with, or train again"
         ) from error
     return saved, device_type(tensors)
+
+
+def _refuse_impossible(progress: Progress, path: Path) -> None:
+    """Raises ValueError where no training can have come that far."""
+    if path.name != f"step-{progress.step:08d}":
+        raise ValueError(f"step is {progress.step}, expected that of the folder")
+    for name in ("epoch", "batch", "waited", "skipped", "skipped_in_a_row"):
+        if (count := getattr(progress, name)) < 0:
+            raise ValueError(f"{name} is {count}, expected at least 0")
 
 
 def _generators_of(process: int, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
