@@ -58,7 +58,9 @@ class StudyProgress(Progress):
                 self._say(f"{place} {name}: {how}")
         self.update(self._all, completed=self._finished + self._ended, left=self._left())
         if not self.console.is_terminal and time.monotonic() - self._said > QUIET:
-            self._say(f"running: {', '.join(f'{cell} {part:.0%}' for cell, part in self._parts.items())}")
+            running = ", ".join(f"{cell} {part:.0%}" for cell, part in self._parts.items())
+            done = f"{self._finished + self._ended} of {self._total} cells are done"  # Ray's tell no more
+            self._say(f"running: {running}" if running else done)
 
     def _say(self, text: str) -> None:
         self._said = time.monotonic()

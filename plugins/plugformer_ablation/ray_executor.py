@@ -43,7 +43,8 @@ class RayExecutor(Executor):
         """Yields a message for each cell that has ended; running cells send none."""
         ready, _ = self._ray.wait(list(self._running), timeout=_HEARTBEAT)
         for reference in ready:
-            yield self._running.pop(reference), self._ended(reference)
+            cell = self._running.pop(reference)
+            yield cell, self._ended(cell, reference)
 
     def interrupt(self) -> None:
         """Cancels as by Ctrl-C, once: a training saves and ends, which a second Ctrl-C would cut short."""
@@ -56,13 +57,13 @@ class RayExecutor(Executor):
             self._ray.cancel(reference, force=True)
         self._running.clear()
 
-    def _ended(self, reference: Any) -> Message:
+    def _ended(self, cell: Cell, reference: Any) -> Message:
         try:
             message: Message = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             if self._stopping:
                 return Message(stopped=True)
-            return Message(failure=f"Ray: {type(error).__name__}: {str(error).splitlines()[0]}")
+            return Message(failure=f"Ray: {type(error).__name__}; {cell.log} has what it said")
         return message
 
 
