@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from typing import Any
 
@@ -12,6 +13,7 @@ def main() -> None:
     """Runs a command and exits; Ctrl-C while commands are still being imported ends like any other."""
     try:
         _settle_streams()
+        _settle_signals()
         limit_spinning()
         from plugformer.commands.main import main as run
 
@@ -47,6 +49,14 @@ def _settle_streams() -> None:
         sys.stderr = io.TextIOWrapper(
             raw, encoding=sys.stderr.encoding, errors=sys.stderr.errors, write_through=True
         )
+
+
+def _settle_signals() -> None:
+    """Lets SIGTERM, and SIGHUP unless nohup ignores it, end a command as Ctrl-C does: in words, tidied up."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 if __name__ == "__main__":

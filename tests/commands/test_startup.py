@@ -70,6 +70,15 @@ def test_a_reader_who_leaves_before_the_last_line_is_no_error_either(manifest):
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_command_as_ctrl_c_does(manifest, name):
+    source = f"import signal\n\ndef command():\n    signal.raise_signal(signal.{name})\n    print('on')"
+    file = manifest('commands: {ended: {function: "local_ended:command"}}', local_ended=source)
+    command = [sys.executable, "-m", "plugformer", "--registry", str(file), "ended"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("arguments", [["list"], ["new", "task", "mine", "--type", "classification"]])
 def test_a_full_disk_behind_standard_output_is_named(arguments, tmp_path):
