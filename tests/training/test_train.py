@@ -6,6 +6,7 @@ import pytest
 
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS
 from plugformer.errors import ConfigurationError, DataError
+from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
 from plugformer.training.train import resume, train
 
@@ -72,6 +73,22 @@ def test_nothing_is_written_for_a_task_that_is_wrong(task, tmp_path):
     with pytest.raises(DataError, match="no split 'validation'"):
         train(str(task), overrides=["data.splits=[train]"], out=tmp_path / "run", notify=str)
     assert not (tmp_path / "run").exists()
+
+
+def test_an_error_before_anything_is_saved_leaves_no_run(task, tmp_path):
+    class Full:
+        @hookimpl
+        def run_started(self, run):
+            run.model.forward = self.fail
+
+        def fail(self, batch):
+            raise MemoryError
+
+    out = tmp_path / "run"
+    with pytest.raises(MemoryError):
+        train(str(task), overrides=["evaluation.samples=0"], out=out, notify=str, observers=[Full()])
+    assert not out.exists()
+    train(str(task), out=out, notify=str)
 
 
 def test_a_run_has_a_name_of_its_own(task, tmp_path, monkeypatch):

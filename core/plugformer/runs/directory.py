@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -116,6 +117,11 @@ class RunDirectory:
         # No sooner: of those who make the same one has won now, and the others, who may still write, cannot.
         with suppress(RunError):
             remove_leftovers(path.parent, path.name)
+
+    def remove_if_begun_only(self) -> None:
+        """Removes the directory if nothing has been saved or measured: it would only occupy its name."""
+        if not self.metrics.exists() and not any(self.checkpoints.glob("step-*")):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     @staticmethod
     def require_possible(path: Path) -> None:

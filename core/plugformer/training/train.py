@@ -95,8 +95,13 @@ def train(
         taken = take_over(resolved, model, data.vocabularies)
     trained = TrainedModel(path, resolved.task, model, data.vocabularies, resolved.registry)
     processes.on_main(lambda: _make_directory(path, resolved, data, where, taken))
-    with training_lock(path, processes):
-        report = _finish(trained, data, observers, notify, processes, final)
+    try:
+        with training_lock(path, processes):
+            report = _finish(trained, data, observers, notify, processes, final)
+    except BaseException:
+        if processes.main:
+            RunDirectory(path).remove_if_begun_only()
+        raise
     return replace(report, seconds=time.perf_counter() - started)
 
 
