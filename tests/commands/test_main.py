@@ -87,6 +87,11 @@ def test_the_help_works_with_a_manifest_that_does_not(run):
         (RunError("no run x\nlook again"), 2, "Error: no run x\n  look again\n"),
         (InterruptedRunError("stopped by SIGINT"), 130, "stopped by SIGINT\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
+        (
+            FileNotFoundError(2, "No such file"),
+            2,
+            "Error: the working directory has been removed: change to another one\n",
+        ),
     ],
 )
 def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, message):

@@ -1,5 +1,6 @@
 """Run directories: what is in them, and those that cannot be used."""
 
+import errno
 import json
 import pickle
 import shutil
@@ -132,6 +133,20 @@ def test_a_directory_that_cannot_be_made(tmp_path):
     making = RunDirectory.making(tmp_path / "file" / "run")
     with pytest.raises(RunError, match=r"cannot be made: .*; give another --out"), making:
         pass
+
+
+def test_a_new_directory_on_a_full_disk(tmp_path, monkeypatch):
+    def full(path, *_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with (
+        pytest.raises(RunError) as caught,
+        RunDirectory.making(tmp_path / "run") as directory,
+    ):
+        directory.write_task("")
+    assert str(caught.value).startswith(f"{tmp_path / 'run'} cannot be made: No space left on device")
+    assert "--resume" not in str(caught.value)
 
 
 def test_a_directory_is_there_once_its_first_files_are(tmp_path):

@@ -69,6 +69,14 @@ def test_a_file_that_is_not_there(tmp_path):
         load_tensors(tmp_path / "model.safetensors")
 
 
+def test_a_file_that_may_not_be_read_is_not_damaged(tmp_path, monkeypatch):
+    path = tmp_path / "model.safetensors"
+    save_tensors({"a": torch.ones(1)}, path)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may read everything
+    with pytest.raises(RunError, match=r"model\.safetensors cannot be read: Permission denied"):
+        load_tensors(path)
+
+
 def test_a_place_that_cannot_be_written(tmp_path):
     with pytest.raises(RunError, match=r"none/model\.safetensors cannot be written: .* choose another place"):
         save_tensors({"a": torch.ones(1)}, tmp_path / "none" / "model.safetensors")

@@ -225,6 +225,8 @@ def _format_error(error: OSError) -> str:
     """Returns the message for a file error; errors of streams that were already open have no file name."""
     if error.filename is None and error.errno in _UNWRITABLE:
         return f"Error: standard output cannot be written: {error.strerror}"
+    if error.filename is None and error.errno == errno.ENOENT:  # of os.getcwd
+        return "Error: the working directory has been removed: change to another one"
     return f"Error: {error}"
 
 

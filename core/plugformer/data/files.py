@@ -26,7 +26,11 @@ def check_file(file: Path) -> None:
     Raises:
         DataError: There is no such file, it is a directory, it is empty, or it may not be read.
     """
-    if file.is_dir():
+    try:
+        is_folder = file.is_dir()
+    except OSError as error:  # such as of a name that is too long
+        raise DataError(f"{file}: {error.strerror}; give the path of a file") from None
+    if is_folder:
         raise DataError(f"{file}: is a directory, expected a file; name one file, or a list of files")
     if not file.is_file():
         raise DataError(

@@ -111,8 +111,11 @@ class RunDirectory:
                 run = cls(temporary)
                 run.checkpoints.mkdir(parents=True)
                 yield run
-        except RunError:
+        except RunError as error:
             cls.require_possible(path)  # says it if somebody else has made the same meanwhile
+            if isinstance(reason := error.__cause__, OSError):  # its words are those of a run that exists
+                words = reason.strerror or reason
+                raise RunError(f"{path} cannot be made: {words}; make room, or give another --out") from error
             raise
         # No sooner: of those who make the same one has won now, and the others, who may still write, cannot.
         with suppress(RunError):

@@ -134,7 +134,7 @@ def require_file(path: Path) -> None:
     """Refuses what is no regular file: a pipe would be waited for, a device never ends.
 
     Raises:
-        RunError: It is something else, missing, or a circle of symbolic links.
+        RunError: It is something else, missing, unreadable, or a circle of symbolic links.
     """
     try:
         mode = path.stat().st_mode
@@ -144,6 +144,10 @@ def require_file(path: Path) -> None:
         raise RunError(f"{path} cannot be read: {error.strerror or error}; {RESTORE}") from error
     if not stat.S_ISREG(mode):
         raise RunError(f"{path} is damaged: expected a regular file; {RESTORE}")
+    if not os.access(path, os.R_OK):
+        raise RunError(
+            f"{path} cannot be read: Permission denied; give yourself the right, for example with chmod u+r"
+        )
 
 
 def refuse_links(folder: Path) -> None:
