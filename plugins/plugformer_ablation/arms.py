@@ -1,7 +1,7 @@
 """The arms of a study, each a task that has been checked; the mistakes of all arms together."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,10 +12,12 @@ import yaml
 from plugformer.configuration import (
     Key,
     Mapping,
+    Node,
     ResolvedTask,
     Task,
     as_dict,
     dump,
+    merge_layers,
     nested,
     plain,
     report,
@@ -98,6 +100,7 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
             task's; everything that is wrong with any arm, with its place.
     """
     common = [_change(study, path, "set", path) for path in _in_order(study)]
+    _refuse_cleared(study, common)
     arms: list[Arm] = []
     mistakes: dict[str, str] = {}
     for name, changes in designed(study):
@@ -120,6 +123,54 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
     _refuse_twins(arms, study)
     primary_metric(study, arms[0].resolved)
     return arms
+
+
+def _refuse_cleared(study: Study, common: Sequence[Change]) -> None:
+    """Refuses factors and tuned settings that clear what `set` says, such as that of a single stack.
+
+    Raises:
+        ConfigurationError: One does; the message has the places of both.
+    """
+    if not common:
+        return
+    base, _ = merge_layers(each.layer for each in common)
+    settings = dict(zip(_in_order(study), (each.layer for each in common), strict=True))
+    settings = {path: layer for path, layer in settings.items() if _holds(base, layer, path)}
+    problems = [
+        study.problem(
+            place,
+            f"{path!r} clears {setting!r}, which `set` gives a value at {study.place('set', setting)}",
+            "give both in each value of one factor further out, such as model.decoder, or leave one out",
+        )
+        for place, path, change in _varied(study)
+        for setting, layer in settings.items()
+        if not _holds(merge_layers([base, change.layer])[0], layer, setting)
+    ]
+    if problems:
+        raise ConfigurationError(report(problems))
+
+
+def _varied(study: Study) -> Iterator[tuple[tuple[Key, ...], str, Change]]:
+    """Yields each value of factors and tuning: its place in the study, its path, and what puts it there."""
+    for name, factor in study.factors.items():
+        for key in factor.keys:
+            change = _change(study, factor.path, "factors", name, "values", key)
+            yield ("factors", name, "path"), factor.path, change
+    for path, tried in study.tune.items():
+        for number in range(len(tried)):
+            yield ("tune", path), path, _change(study, path, "tune", path, number)
+
+
+def _holds(tree: Node, layer: Node, path: str) -> bool:
+    """Returns whether a tree has the keys of a layer that says one thing, at a path."""
+    for _ in path.split("."):
+        if not isinstance(tree, Mapping) or not isinstance(layer, Mapping):
+            return False
+        key = next(iter(layer.items))
+        if key not in tree.items:
+            return False
+        tree, layer = tree.items[key], layer.items[key]
+    return True
 
 
 def _in_order(study: Study) -> list[str]:

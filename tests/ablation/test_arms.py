@@ -52,6 +52,24 @@ def test_mistakes_of_all_arms_are_told_together_and_once(registry):
     assert "'mqq'" in message
 
 
+@pytest.mark.parametrize(
+    ("swap", "setting"),
+    [
+        ("model.decoder.attention=[mha, gqa]", "model.decoder.cross_attention.attention=mha"),
+        ("model.attention=[mha, gqa]", "model.encoder.attention=mqa"),
+        ("training.epochs=[1, 2]", "training.steps=6"),
+    ],
+)
+def test_a_factor_that_clears_a_common_setting_names_both_places(swap, setting, registry):
+    with pytest.raises(ConfigurationError) as error:
+        resolve_arms(declared(swap, settings=[setting]), registry)
+    message = str(error.value)
+    path, other = (each.partition("=")[0] for each in (swap, setting))
+    assert f"{path!r} clears {other!r}" in message
+    assert f"--set {setting}" in message
+    assert "--swap" in message
+
+
 def test_an_impossible_combination_of_a_grid_names_its_arm(registry):
     study = declared("model.width=[16, 24]", "model.heads=[2, 16]", design="grid")
     with pytest.raises(ConfigurationError, match=r"in the arm 'width=24, heads=16'"):

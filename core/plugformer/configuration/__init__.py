@@ -4,7 +4,7 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 `check_settings` compares it with a form derived from `Settings`, and `report` says what is wrong, and where.
 """
 
-from plugformer.configuration.layers import is_file, short_name
+from plugformer.configuration.layers import is_file, merge_layers, short_name
 from plugformer.configuration.overrides import nested, read_overrides, read_setting
 from plugformer.configuration.paths import expand
 from plugformer.configuration.resolving import ResolvedTask, check_components, resolve, resolve_changed
@@ -36,6 +36,7 @@ __all__ = [
     "dump",
     "expand",
     "is_file",
+    "merge_layers",
     "nested",
     "origin_of",
     "plain",
