@@ -127,4 +127,5 @@ def out_of_memory(error: BaseException) -> bool:
     """Returns whether memory ran out, of this process or of a device; PyTorch has several words for it."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return type(error) is RuntimeError and "can't allocate memory" in described(error)
+    words = ("can't allocate memory", "backend out of memory")  # of the CPU, of Apple's GPUs
+    return type(error) is RuntimeError and any(each in described(error) for each in words)

@@ -39,8 +39,9 @@ def unexpected(error: BaseException) -> str:
     place = f"the traceback is in {save_traceback(error)}"
     if out_of_memory(error):
         return (
-            f"Error: there is not enough memory ({described(error)})\n  choose a smaller model, fewer tokens "
-            f"in a batch (training.batch_tokens) or shorter sequences; {place}"
+            f"Error: there is not enough memory ({described(error)})\n  for training, choose fewer tokens in "
+            "a batch (training.batch_tokens), with more training.batches_per_update; "
+            f"training.gradient_checkpointing; a smaller model; or shorter sequences; {place}"
         )
     if isinstance(error, RecursionError):
         return f"Error: something is nested too deeply ({described(error)})\n  {place}"

@@ -116,7 +116,7 @@ class UnspeakableError(Exception):
             "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug",
         ),
         (UnspeakableError(), "unexpected error: UnspeakableError: its message cannot be shown; this is"),
-        (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  choose a smaller"),
+        (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  for training"),
         (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),
         (RecursionError("maximum"), "Error: something is nested too deeply (RecursionError: maximum)"),
     ],

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from plugformer.configuration import resolve
 from plugformer.configuration.task import DecodingBlock
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
-from plugformer.errors import ConfigurationError, LengthError
+from plugformer.errors import ConfigurationError, LengthError, RunError
+from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Reader
 from plugformer.evaluation.validation import Validation, unscored
@@ -55,7 +57,7 @@ def predictor(run, registry):
         component = registry.create(Kind.DECODING, decoding)
         target = run.vocabularies.target
         constraint = Constraint.of(DecodingBlock(max_length=6), target, 40)
-        return Generator(run.model, target, component, constraint, batch_tokens)
+        return Generator(run.model, target, component, constraint, Computing(batch_tokens))
 
     return make
 
@@ -67,6 +69,52 @@ def test_answers_do_not_depend_on_batches(predictor, split, decoding):
         found = predictor(decoding, batch_tokens).predict(split)
         assert [answer.output for answer in found] == [answer.output for answer in together]
         assert [answer.score for answer in found] == pytest.approx([a.score for a in together], abs=1e-4)
+
+
+def test_batches_are_halved_when_memory_runs_out(predictor, split):
+    expected = predictor().predict(split)
+    small, sizes = predictor(), []
+    answer = small.answer
+
+    def limited(batch, first):
+        sizes.append(len(batch.rows))
+        if len(batch.rows) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return answer(batch, first)
+
+    small.answer = limited
+    with pytest.warns(RuntimeWarning, match="memory has run out"):
+        found = small.predict(split)
+    assert [each.output for each in found] == [each.output for each in expected]
+    assert sizes[0] == len(TEXTS)
+    assert sum(size for size in sizes if size <= 2) == len(TEXTS), "each example is answered once"
+    sizes.clear()
+    assert [each.output for each in small.predict(split)] == [each.output for each in expected]
+    assert max(sizes) <= 2, "the size that fits is kept"
+
+
+def test_an_example_that_does_not_fit_alone(predictor, split):
+    def failing(batch, first):
+        raise RuntimeError("MPS backend out of memory (MPS allocated: 9 GB)")
+
+    one = predictor(batch_tokens=1)
+    one.answer = failing
+    with pytest.raises(RunError, match=r"example \d[\s\S]*decoding\.max_length") as caught:
+        one.predict(split)
+    assert "9 GB" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ([], 8192),
+        (["training.batch_tokens=500"], 2000),
+        (["training.batch_tokens=100000"], 8192),
+        (["training.batch_tokens=null", "training.batch_size=3", "model.max_length=100"], 1200),
+    ],
+)
+def test_batches_follow_those_of_the_training(registry, settings, expected):
+    assert Computing.of(resolve("dates", settings, registry).task).batch_tokens == expected
 
 
 def test_some_rows_in_their_order(predictor, split):
@@ -163,7 +211,7 @@ def test_more_outputs_than_the_constraints_allow(run, registry, split, settings,
     target = run.vocabularies.target
     constraint = Constraint.of(DecodingBlock(**settings), target, 40, pattern)
     with pytest.raises(ConfigurationError, match=f"3 outputs .* decoding allow {possible}; ask for fewer$"):
-        Generator(run.model, target, beam, constraint, 1000, n_best=3).predict(split)
+        Generator(run.model, target, beam, constraint, Computing(1000), n_best=3).predict(split)
 
 
 @pytest.mark.parametrize("n_best", [0, -1])

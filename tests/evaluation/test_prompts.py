@@ -12,6 +12,7 @@ from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
+from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.predictor import Generator
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
@@ -77,7 +78,7 @@ def predictor(model, vocabularies, registry):
         decoding = registry.create(Kind.DECODING, search)
         constraint = Constraint.of(DecodingBlock(max_length=LONGEST), vocabularies.target, LENGTH)
         return Generator(
-            model, vocabularies.target, decoding, constraint, **{"batch_tokens": 1000, **options}
+            model, vocabularies.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
         )
 
     return make

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from plugformer.configuration.task import Training
 from plugformer.errors import ConfigurationError
@@ -38,6 +39,35 @@ def test_a_task_trains_in_mixed_precision_and_the_next_one_does_not(train_tiny, 
     noted = [RunDirectory(tmp_path / name).lock()["environment"]["precision"] for name in ("bf16", "float32")]
     assert noted == ["bf16", "float32"]
     assert {parameter.dtype for parameter in load(tmp_path / "bf16").model.parameters()} == {torch.float32}
+
+
+class Seen(TorchFunctionMode):
+    """Notes which numbers layers compute with."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = set()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        if function is torch.nn.functional.linear and torch.is_inference_mode_enabled():
+            self.types.add(found.dtype)
+        return found
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("bf16", torch.bfloat16), ("float32", torch.float32)])
+def test_evaluation_has_the_precision_of_the_training(train_tiny, tmp_path, setting, expected):
+    """Both while it trains and when the model is loaded; losses and answers alike."""
+    whole = ["evaluation.metrics=[perplexity, exact_match]", "training.steps=1"]
+    train_tiny(tmp_path / "run", f"training.precision={setting}", *whole)
+    model = load(tmp_path / "run", device="cpu")
+    with Seen() as seen:
+        report = model.evaluate("validation")
+    assert seen.types == {expected}
+    assert report.metrics["perplexity"]["value"] > 1
+    with Seen() as seen:
+        model.predict("May 1, 2001")
+    assert seen.types == {expected}
 
 
 def test_the_task_goes_before_the_launcher(monkeypatch):

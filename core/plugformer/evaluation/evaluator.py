@@ -21,7 +21,6 @@ from plugformer.interfaces import (
     OutputMetric,
     Prediction,
     SourceMetric,
-    evaluating,
 )
 
 
@@ -81,10 +80,9 @@ class Evaluator:
         """Returns the likelihoods of the targets, each given those before it."""
         own = self.processes.share(range(len(split)))
         columns = np.zeros((3, len(split)))
-        with evaluating(self.predictor.model):
-            for batch in self.predictor.batches(split, own):
-                for column, values in zip(columns, self.predictor.model.likelihoods(batch), strict=True):
-                    column[batch.rows] = np.nan if values is None else values.cpu().numpy()
+        for rows, likelihoods in self.predictor.computed(split, own, self.predictor.model.likelihoods):
+            for column, values in zip(columns, likelihoods, strict=True):
+                column[rows] = np.nan if values is None else values.cpu().numpy()
         found = self.processes.total(columns)  # where another process has looked, this one has zeros
         correct = None if np.isnan(found[2]).any() else found[2].astype(np.int64)
         return SplitLikelihoods(found[0], found[1].astype(np.int64), correct)

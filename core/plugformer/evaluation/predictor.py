@@ -2,14 +2,16 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint, not_finite
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, RunError, described, out_of_memory
+from plugformer.evaluation.computing import Computing
 from plugformer.interfaces import (
     Batch,
     Decoding,
@@ -18,8 +20,9 @@ from plugformer.interfaces import (
     Model,
     Prediction,
     Tokenizer,
-    evaluating,
 )
+
+T = TypeVar("T")
 
 
 class Predictor(ABC):
@@ -27,12 +30,12 @@ class Predictor(ABC):
 
     Attributes:
         model: The model.
-        batch_tokens: Positions of a batch, padding included.
+        computing: Size of batches, and precision.
         n_best: Outputs for each example.
     """
 
     model: Model
-    batch_tokens: int
+    computing: Computing
     n_best: int
 
     @abstractmethod
@@ -58,16 +61,53 @@ class Predictor(ABC):
             raise ConfigurationError(f"{self.n_best} outputs are asked for; ask for one or more")
         rows = range(len(split)) if rows is None else rows
         answers: dict[int, Prediction] = {}
-        with evaluating(self.model):
-            for batch in self.batches(split, rows):
-                answers.update(zip(batch.rows, self.answer(batch, first), strict=True))
+        for chosen, found in self.computed(split, rows, lambda batch: self.answer(batch, first)):
+            answers.update(zip(chosen, found, strict=True))
         return [answers[row] for row in rows]
 
     def batches(self, split: EncodedSplit, rows: Sequence[int]) -> Iterator[Batch]:
         """Yields the batches of some rows, on the model's device."""
         device = next(self.model.parameters()).device
-        for chosen in evaluation_order(split.lengths, rows, tokens=self.batch_tokens):
+        for chosen in evaluation_order(split.lengths, rows, tokens=self.computing.batch_tokens):
             yield split.batch(chosen).to(device)
+
+    def computed(
+        self, split: EncodedSplit, rows: Sequence[int], compute: Callable[[Batch], T]
+    ) -> Iterator[tuple[list[int], T]]:
+        """Yields what is computed of batches of some rows, each with its rows.
+
+        The model is in evaluation mode, and has the precision of its training. Where memory runs out, batches
+        are halved.
+
+        Raises:
+            RunError: There is not enough memory for one example.
+        """
+        left = [*rows]
+        while left:
+            done: set[int] = set()
+            for batch in self.batches(split, left):
+                found = self._fitting(batch, compute)
+                if found is None:
+                    self.computing.halve()
+                    break
+                done.update(batch.rows)
+                yield batch.rows, found[0]
+            left = [row for row in left if row not in done]
+
+    def _fitting(self, batch: Batch, compute: Callable[[Batch], T]) -> tuple[T] | None:
+        """Returns what is computed of a batch; None if memory runs out, and the batch can be smaller."""
+        try:
+            with self.computing.evaluating(self.model):
+                return (compute(batch),)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            if len(batch.rows) > 1:
+                return None
+            raise RunError(
+                f"there is not enough memory to answer example {batch.rows[0]} alone ({described(error)})\n  "
+                "limit outputs by decoding.max_length, or decoding.size of a beam; or choose another --device"
+            ) from error
 
 
 @dataclass(eq=False)
@@ -79,7 +119,7 @@ class Generator(Predictor):
         tokenizer: Of the outputs.
         decoding: How outputs are searched.
         constraint: What they must respect.
-        batch_tokens: Positions of a batch.
+        computing: Size of batches, and precision.
         n_best: Outputs for each example.
     """
 
@@ -87,7 +127,7 @@ class Generator(Predictor):
     tokenizer: Tokenizer
     decoding: Decoding
     constraint: Constraint
-    batch_tokens: int
+    computing: Computing
     n_best: int = 1
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
@@ -130,13 +170,13 @@ class Reader(Predictor):
     Attributes:
         model: The model.
         vocabularies: Of the task.
-        batch_tokens: Positions of a batch.
+        computing: Size of batches, and precision.
         n_best: Answers to each example.
     """
 
     model: Model
     vocabularies: Vocabularies
-    batch_tokens: int
+    computing: Computing
     n_best: int = 1
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:

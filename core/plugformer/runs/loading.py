@@ -18,6 +18,7 @@ from plugformer.decoding import Constraint
 from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError, PlugformerError, RegistryError, nearest
+from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
 from plugformer.evaluation.report import Report, SelfCheck
@@ -30,9 +31,6 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.requirements import AFTER_TRAINING, ANSWERING, changeable, require_installed, resolve_run
 from plugformer.runs.vocabularies import read_vocabularies
 from plugformer.runs.weights import load_tensors, restore
-
-BATCH_TOKENS = 8192
-"""Positions of a batch when answering: enough to keep the processor busy."""
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""
@@ -62,6 +60,7 @@ class TrainedModel:
         self.vocabularies = vocabularies
         self.registry = registry
         self.architecture = create_architecture(task, registry)
+        self._computing = Computing.of(task)
         if vocabularies.task_type.level is Level.NEXT_TOKEN:
             expression = task.decoding.pattern
             pattern = None if expression is None else output_pattern(expression, registry)
@@ -273,10 +272,10 @@ class TrainedModel:
                 self.vocabularies.target,
                 self.registry.create(Kind.DECODING, block.name, **block.options),
                 self._constraint,
-                BATCH_TOKENS,
+                self._computing,
                 n_best,
             )
-        return Reader(self.model, self.vocabularies, BATCH_TOKENS, n_best)
+        return Reader(self.model, self.vocabularies, self._computing, n_best)
 
 
 def load(
