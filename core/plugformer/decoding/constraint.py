@@ -75,7 +75,9 @@ class TokenAutomaton:
         """
         classes = np.zeros(vocabulary, dtype=np.int64)
         classes[[PADDING, BEGIN, END, *never]] = 1
-        return cls.of(np.array([[0, 1], [1, 1]]), classes, np.array([True, False]), longest)
+        shorter = torch.stack([torch.arange(longest + 2), torch.zeros(longest + 2)]).int()
+        moves, accepting = torch.tensor([[0, 1], [1, 1]]), torch.tensor([True, False])
+        return cls(torch.from_numpy(classes), moves, accepting, shorter)
 
     @cached_property
     def lengths(self) -> Int[Tensor, " possible"]:

@@ -70,7 +70,7 @@ class CachedSession(Session):
         self._sentences = before.index_select(0, rows)
         self._progress.select(rows)
         self._log_probabilities = self._log_probabilities.index_select(0, rows)
-        if torch.equal(self._sentences, before):
+        if len(rows) == len(before) and torch.equal(self._sentences, before):
             self._past.reorder(rows)
         else:
             self._past.select(rows)

@@ -4,8 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from pydantic import Field
 from torch import Tensor
 
@@ -40,39 +42,40 @@ class Beam(Decoding):
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns every finished hypothesis, the best of each sentence first."""
         finished: list[list[Hypothesis]] = [[] for _ in session.sentence_ids]
-        rows = len(session.sentences)
         device = session.sentences.device
         # In float64 where there is one, so that sums do not depend on how many steps other sentences take.
         widest = torch.float64 if device.type in ("cpu", "cuda") else torch.float32
-        scores = torch.zeros(rows, dtype=widest, device=device)
-        tokens = torch.empty(rows, 0, dtype=torch.long, device=device)
+        # What rows belong to and hold is known here: a device is asked for the candidates of a step alone.
+        sentences = session.sentences.cpu().numpy()
+        scores = torch.zeros(len(sentences), dtype=widest, device=device)
+        tokens = np.empty((len(sentences), 0), dtype=np.int64)
         while len(scores):
-            best = _candidates(session, scores, self.size)
-            self._finish(best, session.sentences, tokens, finished)
-            done = torch.tensor([len(found) >= self.size for found in finished], device=device)
-            live = best.going_on & ~done[session.sentences[best.rows]]
-            live &= live.cumsum(dim=1) <= self.size
-            rows_kept, scores, chosen = best.rows[live], best.scores[live], best.tokens[live]
+            best = _candidates(session, scores, sentences, self.size)
+            self._finish(best, sentences, tokens, finished)
+            done = np.array([len(found) >= self.size for found in finished])
+            live = best.going_on & ~done[sentences[best.rows]]
+            live &= live.cumsum(axis=1) <= self.size
+            rows, chosen = best.rows[live], best.tokens[live]
+            scores = torch.from_numpy(best.scores[live]).to(device)
             if len(scores):
-                session.select(rows_kept)
-                session.extend(chosen)
-            tokens = torch.cat([tokens.index_select(0, rows_kept), chosen[:, None]], dim=1)
+                session.select(torch.from_numpy(rows).to(device))
+                session.extend(torch.from_numpy(chosen).to(device))
+            sentences = sentences[rows]
+            tokens = np.concatenate([tokens[rows], chosen[:, None]], axis=1)
         return [sorted(found, key=self._normalized, reverse=True) for found in finished]
 
     def _finish(
         self,
         best: "_Candidates",
-        sentences: Int[Tensor, " rows"],
-        tokens: Int[Tensor, "rows length"],
+        sentences: Int[ndarray, " rows"],
+        tokens: Int[ndarray, "rows length"],
         finished: list[list[Hypothesis]],
     ) -> None:
         """Adds the hypotheses that end to those of their sentences."""
         ending = best.ending[:, : self.size]
-        rows = best.rows[:, : self.size][ending]
-        outputs = tokens.index_select(0, rows).tolist()
-        scores = best.scores[:, : self.size][ending].tolist()
-        for sentence, output, score in zip(sentences[rows].tolist(), outputs, scores, strict=True):
-            finished[sentence].append(Hypothesis(output, score))
+        rows, scores = best.rows[:, : self.size][ending], best.scores[:, : self.size][ending]
+        for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
+            finished[sentences[row]].append(Hypothesis(tokens[row].tolist(), score))
 
     def _normalized(self, hypothesis: Hypothesis) -> float:
         return hypothesis.score / math.pow(len(hypothesis.tokens) + 1, self.length_penalty)
@@ -88,29 +91,40 @@ class _Candidates:
         tokens: The tokens that they add.
     """
 
-    scores: Float[Tensor, "sentences candidates"]
-    rows: Int[Tensor, "sentences candidates"]
-    tokens: Int[Tensor, "sentences candidates"]
+    scores: Float[ndarray, "sentences candidates"]
+    rows: Int[ndarray, "sentences candidates"]
+    tokens: Int[ndarray, "sentences candidates"]
 
     @property
-    def ending(self) -> Bool[Tensor, "sentences candidates"]:
-        return self.scores.isfinite() & (self.tokens == END)
+    def ending(self) -> Bool[ndarray, "sentences candidates"]:
+        """Which of them are complete."""
+        found: ndarray = np.isfinite(self.scores) & (self.tokens == END)
+        return found
 
     @property
-    def going_on(self) -> Bool[Tensor, "sentences candidates"]:
-        return self.scores.isfinite() & (self.tokens != END)
+    def going_on(self) -> Bool[ndarray, "sentences candidates"]:
+        """Which of them are not."""
+        found: ndarray = np.isfinite(self.scores) & (self.tokens != END)
+        return found
 
 
-def _candidates(session: Session, scores: Float[Tensor, " rows"], size: int) -> _Candidates:
+def _candidates(
+    session: Session, scores: Float[Tensor, " rows"], sentences: Int[ndarray, " rows"], size: int
+) -> _Candidates:
     """Returns the best 2 * size continuations of each sentence's rows, which stand together."""
+    device = scores.device
     steps, tokens = session.log_probabilities.topk(min(2 * size, session.log_probabilities.shape[1]), dim=-1)
     width = steps.shape[1]
-    _, group, counts = session.sentences.unique_consecutive(return_inverse=True, return_counts=True)
-    first = counts.cumsum(dim=0) - counts
-    place = torch.arange(len(scores), device=scores.device) - first[group]
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(sentences)) + 1])
+    counts = np.diff(np.append(starts, len(sentences)))
+    place = torch.from_numpy(np.arange(len(sentences)) - starts.repeat(counts)).to(device)
+    group = torch.from_numpy(np.arange(len(starts)).repeat(counts)).to(device)
     # (sentences, live hypotheses, continuations); sentences with fewer live ones are filled up
-    totals = scores.new_full((len(counts), size, width), -torch.inf)
+    totals = scores.new_full((len(starts), size, width), -torch.inf)
     totals[group, place] = scores[:, None] + steps
     best, flat = totals.flatten(1).topk(min(2 * size, size * width), dim=-1)
+    first = torch.from_numpy(starts).to(device)
     rows = (first[:, None] + flat // width).clamp(max=len(scores) - 1)
-    return _Candidates(best, rows, tokens[rows, flat % width])
+    # One transfer of all three: floats hold numbers of rows and tokens below 2**24 exactly.
+    found = torch.stack([best, rows.to(best.dtype), tokens[rows, flat % width].to(best.dtype)]).cpu().numpy()
+    return _Candidates(found[0], found[1].astype(np.int64), found[2].astype(np.int64))

@@ -55,7 +55,7 @@ class Sampling(StepwiseDecoding):
         """Returns a random next token of every row, by inverting the cumulative distribution."""
         probabilities, tokens = self._head(session.log_probabilities)
         uniform = torch.tensor(
-            [self._streams[sentence].random() for sentence in session.sentences.tolist()],
+            [self._streams[sentence].random() for sentence in self.live],
             device=probabilities.device,
         )
         cumulative = probabilities.cumsum(dim=-1)
