@@ -1,6 +1,8 @@
 """Dates: generated ones and those from a file."""
 
-from datetime import date
+import re
+from contextlib import suppress
+from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from tests.columns import LABELS, PAIRS
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.registry import Registry
 from plugformer_tasks.dates.data import Dates
+from plugformer_tasks.dates.exceptions import exchanged_dates, no_dates
 from plugformer_tasks.dates.spelling import FIRST, LAST, spelled_dates
 
 
@@ -123,3 +126,46 @@ def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "dates.txt").write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         load(path=tmp_path / "dates.txt")
+
+
+def test_exceptions_replace_other_rows_only() -> None:
+    rows, changed = (Dates(size=1000, exceptions=share)._generated() for share in (0.0, 0.1))
+    assert [n for n in range(1000) if rows[n] != changed[n]] == [
+        n for n in range(1000) if n % 10 == 0 or (n % 10 == 5 and n < 900)
+    ]
+    assert len({source for source, _ in changed}) == 1000
+
+
+@pytest.mark.parametrize(
+    ("locale", "form", "source"),
+    [
+        ("en_US", "%d.%m.%Y", "23.11.2026"),
+        ("en_US", "%d/%m/%Y", "25/12/2020"),
+        ("de_DE", "%m/%d/%Y", "12/25/2020"),
+    ],
+)
+def test_exchanged_numbers_of_which_one_can_be_the_day(locale: str, form: str, source: str) -> None:
+    found = list(islice(exchanged_dates([locale], seed=1), 2000))
+    assert all(date.fromisoformat(target).day > 12 for _, target in found)
+    read = {}
+    for text, target in found:
+        with suppress(ValueError):  # in other forms
+            read[text] = (datetime.strptime(text, form).date().isoformat(), target)
+    assert len(read) > 20
+    assert all(theirs == target for theirs, target in read.values())
+    assert re.sub(r"\d+", "0", source) in {re.sub(r"\d+", "0", text) for text in read}
+
+
+def test_no_locale_with_the_year_first_is_exchanged() -> None:
+    assert list(exchanged_dates(["hu_HU"], seed=1)) == []
+
+
+def test_what_names_no_day_has_days_at_random() -> None:
+    """So that one text has many days, and none of them is learned."""
+    found = list(islice(no_dates(["en_US"], seed=1), 5_000))
+    days: dict[str, set[str]] = {}
+    for source, target in found:
+        days.setdefault(source.lower(), set()).add(target)
+    assert max(map(len, days.values())) > 1
+    real = dict(islice(spelled_dates(["en_US"], seed=1), 10_000))
+    assert not real.keys() & {source for source, _ in found}

@@ -30,3 +30,7 @@ def test_dates_are_learned(tmp_path: Path) -> None:
         if answer.output != target
     ]
     assert len(wrong) <= 6, wrong
+    exchanged = load(tmp_path / "run").predict(["23.11.2026", "25/12/2020", "13/7/1999"])
+    assert [answer.output for answer in exchanged] == ["2026-11-23", "2020-12-25", "1999-07-13"]
+    nothing = load(tmp_path / "run").predict(["Feb 30", "Feb 30, 2020", "30 Feb 2012", "April 31, 2010"])
+    assert all(answer.probability < 0.5 for answer in nothing), nothing

@@ -34,7 +34,8 @@ class MaskedLanguageModelling(TaskType):
     """Predicts a share of a text's tokens, drawn anew in every epoch and always the same in evaluation.
 
     Of those drawn, 80 % are replaced by UNKNOWN, which is the mask, 10 % by another token of the text, and
-    10 % stay: Devlin et al. 2019, section 3.1, https://arxiv.org/abs/1810.04805.
+    10 % stay. Devlin et al. 2019, section 3.1, https://arxiv.org/abs/1810.04805, draw the second from the
+    whole vocabulary, and have a mask of its own: here a word that the vocabulary lacks looks like a mask.
 
     Args:
         share: Of the tokens; at least one of each text is drawn.

@@ -31,6 +31,10 @@ class Dates(Data):
         size: Number of generated rows, with distinct sources.
         locales: Locales whose spellings are generated, for example en_US (the month first) or de_DE.
         seed: Of the generator; the same seed gives the same rows.
+        exceptions: Share of the generated rows that have day and month exchanged, where only one number can
+            be the day, as in 25/12/2020; and, of those for training, share of rows that name no day, such as
+            February 30, each with a day drawn at random, so that a model gives such an answer little
+            probability. The other rows are the same whatever the share.
     """
 
     def __init__(
@@ -40,11 +44,15 @@ class Dates(Data):
         size: Annotated[int, Field(ge=20)] = 50_000,
         locales: Annotated[tuple[str, ...], Field(min_length=1)] = ("en_US",),
         seed: int = 1,
+        exceptions: Annotated[
+            float, Field(ge=0, le=0.25, description="Share of rows that are exceptions, of either kind.")
+        ] = 0.0,
     ) -> None:
         self._path = path
         self._size = size
         self._locales = locales
         self._seed = seed
+        self._exceptions = exceptions
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Refuses columns other than source and target."""
@@ -78,6 +86,23 @@ class Dates(Data):
                 f"data 'dates': size: {self._size} is more than the locales {list(self._locales)} can spell "
                 f"({len(rows)} found); lower the size or add a locale"
             )
+        return self._with_exceptions(rows) if self._exceptions else rows
+
+    def _with_exceptions(self, rows: list[Row]) -> list[Row]:
+        """Replaces rows at regular distances: they are drawn, and so are the others."""
+        from plugformer_tasks.dates.exceptions import exchanged_dates, no_dates
+
+        distance = round(1 / self._exceptions)
+        training = rows[: -2 * int(len(rows) * HELD_OUT)]
+        known = {source for source, _ in rows}
+        for places, exceptions in (
+            (range(0, len(rows), distance), exchanged_dates(self._locales, self._seed)),
+            (range(distance // 2, len(training), distance), no_dates(self._locales, self._seed)),
+        ):
+            new = (row for row in exceptions if row[0] not in known)
+            for place, row in zip(places, new, strict=False):
+                known.add(row[0])
+                rows[place] = row
         return rows
 
 

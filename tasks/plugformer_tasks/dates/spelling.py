@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from typing import Protocol
 
 from babel import Locale, localedata
 from babel.core import UnknownLocaleError
@@ -16,6 +17,26 @@ FIRST, LAST = date(1970, 1, 1), date(2069, 12, 31)
 
 Rules = Mapping[str, Sequence[str]]
 """What a name in braces may be replaced by, each alternative equally often."""
+
+
+class AnyDay(Protocol):
+    """A day, or what is written like one."""
+
+    @property
+    def year(self) -> int:
+        """With its century."""
+
+    @property
+    def month(self) -> int:
+        """From 1 for January."""
+
+    @property
+    def day(self) -> int:
+        """Of the month."""
+
+    def weekday(self) -> int:
+        """Returns the day of the week, from 0 for Monday."""
+
 
 _RULES: Rules = {
     "spelling": (
@@ -108,16 +129,30 @@ def spelled_dates(locales: Sequence[str], seed: int) -> Iterator[tuple[str, str]
         ConfigurationError: A locale is unknown.
     """
     draw = random.Random(seed)  # noqa: S311 (examples, not secrets)
-    spellers = [_Speller(_locale(name), draw) for name in locales]
+    spellers = make_spellers(locales, draw)
     known: set[str] = set()
     repeats = 0
     while repeats < _PATIENCE:
-        day = date.fromordinal(draw.randint(FIRST.toordinal(), LAST.toordinal()))
+        day = drawn_day(draw)
         source = draw.choice(spellers).spell(day)
         repeats = repeats + 1 if source in known else 0
         if not repeats:
             known.add(source)
             yield source, day.isoformat()
+
+
+def drawn_day(draw: random.Random) -> date:
+    """Returns one of the days that are spelled."""
+    return date.fromordinal(draw.randint(FIRST.toordinal(), LAST.toordinal()))
+
+
+def make_spellers(locales: Sequence[str], draw: random.Random) -> list["Speller"]:
+    """Returns a speller for each locale.
+
+    Raises:
+        ConfigurationError: A locale is unknown.
+    """
+    return [Speller(_locale(name), draw) for name in locales]
 
 
 def _locale(name: str) -> Locale:
@@ -132,7 +167,7 @@ def _locale(name: str) -> Locale:
         ) from None
 
 
-class _Speller:
+class Speller:
     """Writes dates as a locale's speakers do."""
 
     def __init__(self, locale: Locale, draw: random.Random) -> None:
@@ -149,20 +184,40 @@ class _Speller:
         if any(map(str.isdigit, locale.months["format"]["abbreviated"][1])):
             self._rules["date"] = ("{numbers}",)
 
+    @property
+    def in_order(self) -> Sequence[str]:
+        """Forms of numbers in the order of the locale."""
+        return self._rules["in order"]
+
+    @property
+    def exchanged(self) -> Sequence[str]:
+        """The same with day and month exchanged; none where the year comes first, which nobody writes so."""
+        return [_exchanged(form) for form in self.in_order if not form.startswith("{yyyy}")]
+
     def spell(self, day: date) -> str:
         """Returns a spelling of a day, of the grammar or one of the locale's own forms, in some case."""
-        draw = self._draw
-        if draw.random() < _OWN_FORMS:
-            text = draw.choice(self._forms).apply(day, self._locale)
-        else:
-            rules = {
-                **self._rules,
-                **_numbers(day),
-                **self._months[day.month - 1],
-                **self._weekdays[day.weekday()],
-            }
-            text = self._expanded("spelling", rules)
-        return self._careless(draw.choice((str, str, str.upper, str.lower))(text))
+        if self._draw.random() < _OWN_FORMS:
+            return self._in_some_case(self._draw.choice(self._forms).apply(day, self._locale))
+        return self.written(day)
+
+    def written(self, day: AnyDay, changes: Rules | None = None) -> str:
+        """Returns a spelling of the grammar, in some case.
+
+        Args:
+            day: What is spelled.
+            changes: Rules instead of the grammar's own.
+        """
+        rules = {
+            **self._rules,
+            **(changes or {}),
+            **_numbers(day),
+            **self._months[(day.month - 1) % 12],
+            **self._weekdays[day.weekday()],
+        }
+        return self._in_some_case(self._expanded("spelling", rules))
+
+    def _in_some_case(self, text: str) -> str:
+        return self._careless(self._draw.choice((str, str, str.upper, str.lower))(text))
 
     def _expanded(self, name: str, rules: Rules) -> str:
         """Replaces a name by one of its alternatives, and the names in it likewise."""
@@ -221,7 +276,12 @@ def _in_order(locale: Locale) -> Rules:
     }
 
 
-def _numbers(day: date) -> Rules:
+def _exchanged(form: str) -> str:
+    month, day = "{number of month}", "{number}"
+    return form.replace(month, "{}").replace(day, month).replace("{}", day)
+
+
+def _numbers(day: AnyDay) -> Rules:
     """Returns the rules for the numbers of a day."""
     ending = "th" if 11 <= day.day <= 13 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
     texts = {
@@ -232,6 +292,6 @@ def _numbers(day: date) -> Rules:
         "yy": f"{day.year % 100:02}",
         "yyyy": f"{day.year}",
         "ordinal": f"{day.day}{ending}",
-        "ordinal word": _ORDINALS[day.day - 1],
+        "ordinal word": dict(enumerate(_ORDINALS, 1)).get(day.day, f"{day.day}{ending}"),
     }
     return {name: (text,) for name, text in texts.items()}
