@@ -210,7 +210,7 @@ def test_a_terminal_of_no_width_is_none(run, monkeypatch):
 @pytest.mark.parametrize("variable", ["PLUGFORMER_CACHE", "PLUGFORMER_REGISTRY"])
 def test_no_home_of_such_a_user(run, monkeypatch, variable):
     monkeypatch.setenv(variable, "~nosuchuser/x")
-    outcome = run("info", "dates") if variable == "PLUGFORMER_CACHE" else run("list")
+    outcome = run("info", "dates", "--data") if variable == "PLUGFORMER_CACHE" else run("list")
     assert outcome.status == 2
     assert "~nosuchuser/x" in outcome.err
     assert "Traceback" not in outcome.err

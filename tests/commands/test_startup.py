@@ -30,6 +30,25 @@ def test_answers_come_without_torch_and_plugins(arguments):
     assert not imported & (HEAVY | OTHERS)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "datse"],
+        ["train", "dates", "--set", "model.attention=mah"],
+        ["validate", "datse"],
+        ["info", "dates", "--set", "model.attention=mah"],
+    ],
+)
+def test_a_misspelled_name_is_reported_without_torch(arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=False
+    )
+    message, _, modules = done.stderr.rstrip().rpartition("\n")
+    assert done.returncode == 2
+    assert "did you mean" in message
+    assert "torch" not in json.loads(modules)
+
+
 def test_help_needs_no_pydantic():
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, "--help"], capture_output=True, text=True, check=True

@@ -2,6 +2,8 @@
 
 import json
 
+from plugformer.errors import DataError
+
 BROKEN = ["--set", "model.atention=gqa", "--set", "training.steps=none"]
 
 
@@ -113,4 +115,15 @@ def test_files_and_columns_are_looked_for(run, tmp_path):
 
 def test_a_model_can_be_shown_without_its_data(run, tmp_path):
     (tmp_path / "task.yaml").write_text(TASK.replace(" text_b: title,", ""))
-    assert run("info", "task.yaml", "--set", "model.width=16").status == 0
+    assert run("info", "task.yaml", "--data", "--set", "model.width=16").status == 0
+
+
+def test_a_model_is_shown_without_reading_data_unless_asked(run, monkeypatch):
+    def refuse(*_):
+        raise DataError("the data are read")
+
+    monkeypatch.setattr("plugformer.training.preview.prepare", refuse)
+    assert "8,000 outputs (assumed; --data" in " ".join(run("info", "dates").out.split())
+    assert "the data are read" in " ".join(run("info", "dates", "--data").out.split())
+    bpe = run("info", "dates", "--set", "tokenizer={name: bpe, size: 300, shared: true}").out
+    assert "300 input tokens, 300 outputs" in " ".join(bpe.split())

@@ -35,21 +35,25 @@ def command(
         ),
     ],
     settings: Settings = None,
+    data: Annotated[
+        bool, typer.Option("--data", help="Read a task's data: for the sizes of its vocabularies.")
+    ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
     """Show a component's options, a task's model, or a plugin.
 
     Of a component: types, ranges, defaults and meaning of its options. Of a task: its modules with the shapes
-    that they put out, their parameters and their floating-point operations. Of a plugin, by the name of its
-    distribution: its version, its components, tasks, commands and hooks.
+    that they put out, their parameters and their floating-point operations; without --data with assumed sizes
+    of the vocabularies, unless an option of the tokenizers gives them, and an assumed length. Of a plugin, by
+    the name of its distribution: its version, its components, tasks, commands and hooks.
     """
     known = installed(ctx, registry)
     kind, slash, name = what.partition("/")
     if not slash or what.endswith(".yaml") or Path(what).exists():
-        _show_task_or_plugin(what, settings or [], known, as_json=as_json)
-    elif settings:
-        raise ConfigurationError(f"--set changes a task's settings; {what} is a component")
+        _show_task_or_plugin(what, settings or [], known, read_data=data, as_json=as_json)
+    elif settings or data:
+        raise ConfigurationError(f"--set and --data are about a task; {what} is a component")
     else:
         _show_component(known, kind, name, as_json=as_json)
 
@@ -79,29 +83,30 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
             print_text(option.description, indent=6)
 
 
-def _show_task_or_plugin(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:
+def _show_task_or_plugin(
+    name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool
+) -> None:
     entries = [] if any(task.name == name for task in registry.tasks()) else registry.offered_by(name)
     if not entries:
-        _show_task(name, settings, registry, as_json=as_json)
-    elif settings:
-        raise ConfigurationError(f"--set changes a task's settings; {name} is a plugin")
+        _show_task(name, settings, registry, read_data=read_data, as_json=as_json)
+    elif settings or read_data:
+        raise ConfigurationError(f"--set and --data are about a task; {name} is a plugin")
     else:
         print_entries(entries, as_json=as_json)
 
 
-def _show_task(name: str, settings: list[str], registry: Registry, *, as_json: bool) -> None:
+def _show_task(name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool) -> None:
     if "/" not in name and not name.endswith(".yaml"):
         _refuse_component(name, registry)
     from plugformer.configuration import resolve
-    from plugformer.validation import validate_model
 
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    resolved = validate_model(resolved)
     from plugformer.training.preview import preview  # imports torch, for which a mistake need not wait
+    from plugformer.validation import validate_model
 
-    rows, example = preview(resolved)
+    rows, example = preview(validate_model(resolved), read_data=read_data)
     if as_json:
         record = {
             "task": name,

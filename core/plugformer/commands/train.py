@@ -53,6 +53,10 @@ def command(
     if task is None and run is None:
         names = ", ".join(entry.name for entry in known.tasks())
         raise ConfigurationError(f"no TASK given\n  known: {names}; or a file such as tasks/mine.yaml")
+    if run is None:
+        from plugformer.configuration import resolve
+
+        resolve(str(task), settings or [], known)  # a mistake in a name need not wait for the imports below
     # Else PyTorch warns in every process of a model without experts that all its parameters have gradients.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from rich.console import Console

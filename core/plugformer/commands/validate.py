@@ -30,12 +30,13 @@ def command(
     begin as the task says. Prints OK and what the task is, or every mistake with its place (exit status 2).
     """
     from plugformer.configuration import resolve
-    from plugformer.validation import validate
 
     try:
         resolved = resolve(task, settings or [], installed(ctx, registry))
         for notice in resolved.notices:
             typer.echo(notice, err=True)
+        from plugformer.validation import validate  # imports torch, for which a mistake need not wait
+
         resolved = validate(resolved)
     except PlugformerError as error:
         if not as_json:

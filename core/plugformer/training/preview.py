@@ -13,28 +13,45 @@ from plugformer.model.assembly import assemble
 from plugformer.model.summary import Row, summarize
 
 ASSUMED = Sizes(source=8000, outputs=8000)
-"""Sizes of vocabularies that are not there yet."""
+"""Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""
 
 ASSUMED_LENGTH = 32
 
 
-def preview(resolved: ResolvedTask) -> tuple[list[Row], str]:
+def preview(resolved: ResolvedTask, *, read_data: bool) -> tuple[list[Row], str]:
     """Returns the modules of a task's model, which nobody has trained, with costs for one example.
 
     Args:
         resolved: A validated task.
+        read_data: Read the data, or the prepared examples in the cache, for the sizes of the vocabularies.
 
     Returns:
         The modules; and words about the example and the vocabularies: of median length, or assumed where the
-        task's data cannot be read.
+        task's data are not, or cannot be, read.
     """
+    if not read_data:
+        return _assumed_preview(resolved, "assumed; --data reads the data")
     try:
         data = prepare(resolved.task, resolved.registry)
-        name, batch = median_example(data)
-        sizes, origin = data.vocabularies.sizes, f"of the split {name}"
     except DataError as error:
-        sizes, batch = ASSUMED, _assumed(resolved)
-        origin = f"assumed, because the data cannot be read ({str(error).splitlines()[0]})"
+        cause = str(error).splitlines()[0]
+        return _assumed_preview(resolved, f"assumed, because the data cannot be read ({cause})")
+    name, batch = median_example(data)
+    return _summarized(resolved, data.vocabularies.sizes, batch, f"of the split {name}")
+
+
+def _assumed_preview(resolved: ResolvedTask, origin: str) -> tuple[list[Row], str]:
+    """Does the same without data."""
+    blocks = resolved.task.tokenizer
+    source, target = (block.options.get("size") for block in (blocks.source, blocks.target))
+    sizes = Sizes(
+        source=source if isinstance(source, int) else ASSUMED.source,
+        outputs=target if isinstance(target, int) else ASSUMED.outputs,
+    )
+    return _summarized(resolved, sizes, _assumed(resolved), origin)
+
+
+def _summarized(resolved: ResolvedTask, sizes: Sizes, batch: Batch, origin: str) -> tuple[list[Row], str]:
     model = assemble(resolved.task, sizes, resolved.registry)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
     words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
