@@ -56,3 +56,16 @@ def test_classes_stand_in_the_order_of_the_task():
     assert list(found["table"]["rows"]) == ["c", "a", "b"]
     other = measure(ConfusionMatrix(), PREDICTIONS, RIGHT).score
     assert in_class_order(other, ["a", "b"]) == other  # not a table of these classes
+
+
+def test_a_table_of_many_classes_has_those_with_most_mistakes():
+    """Ten thousand classes made a table of a hundred million numbers."""
+    right = [[f"{number:04}"] for number in range(3000)]
+    predictions = [answers[0] for answers in right]
+    predictions[2500:] = ["0007"] * 500
+    table = ConfusionMatrix().table(predictions, right)
+    assert len(table.columns) == len(table.rows) == 100
+    assert table.columns[0] == "0007"
+    assert set(table.columns[1:]) < {answers[0] for answers in right[2500:]}
+    assert "3,000" in table.title
+    assert table.rows["2500"][0] == 1

@@ -44,6 +44,11 @@ def validated(tmp_path, registry):
             r"top.yaml:2:15  model.head: head 'classifier' predicts from sequence, a sequence-to-sequence "
             r"task from next-token; expected 'language_model'",
         ),
+        ("model: {max_length: 1}", r"top.yaml:2:21  model.max_length: 1 leaves no room"),
+        (
+            f"{CLASSIFIER.replace('head: c', 'max_length: 2, head: c')}",
+            r"top.yaml:3:49  model.max_length: 2 leaves no room",
+        ),
         (
             "type: classification",
             r"base.yaml:4:67  model.head: head 'language_model' predicts from .*next-token.*, a "

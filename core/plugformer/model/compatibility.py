@@ -21,6 +21,7 @@ def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
     yield from _stacks(task, architecture)
     yield from _embeddings(task, task_type, architecture)
     yield from _sampling(task, task_type, registry)
+    yield from _room(task, task_type, architecture)
     yield from unfit_decoding(task, registry)
 
 
@@ -125,6 +126,22 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
                 ("tokenizer",),
                 f"a {kind} model reads source and target as one text: give one tokenizer, shared: true",
             )
+
+
+def _room(task: Task, task_type: TaskType, architecture: Architecture) -> Iterator[Finding]:
+    """Yields a length that special tokens alone fill."""
+    if task_type.packed or task_type.level not in architecture.levels:
+        return
+    length = task.model.max_length
+    room = architecture.limits(length, task_type.level)
+    sides = [room.input] * any(column.role == "input" for column in task_type.columns)
+    sides += [room.output] * (task_type.level is Level.NEXT_TOKEN)
+    if min([room.together - len(sides) + 1, *sides]) < 1:
+        yield (
+            ("model", "max_length"),
+            f"{length} leaves no room for tokens of an example beside the special ones of architecture "
+            f"{task.model.architecture.name!r}; raise it",
+        )
 
 
 def _sampling(task: Task, task_type: TaskType, registry: Registry) -> Iterator[Finding]:
