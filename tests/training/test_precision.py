@@ -79,6 +79,15 @@ def test_the_task_goes_before_the_launcher(monkeypatch):
     assert accelerator(Training()).mixed_precision == "bf16"
 
 
+def test_products_of_float32_matrices_are_as_precise_as_the_task_says():
+    try:
+        accelerator(Training(float32_matmul_precision="high"))
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        accelerator(Training())  # the next training has its own precision
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_float16_without_a_gpu_is_refused_before_anything_is_made(train_tiny, tmp_path):
     with pytest.raises(ConfigurationError, match=r"training\.precision: fp16 needs a GPU; choose bf16"):

@@ -312,6 +312,11 @@ class Training(Settings):
         description="Numbers that training computes with: bf16 and fp16 are mixed with float32, fp16 needs a "
         "GPU. If not given, as `accelerate launch` says, else float32.",
     )
+    float32_matmul_precision: Literal["highest", "high"] = Field(
+        default="highest",
+        description="Precision of products of float32 matrices on a GPU, as PyTorch calls it: high is TF32, "
+        "faster with a mantissa of 10 bits.",
+    )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="warmup_cosine")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(

@@ -43,8 +43,9 @@ def accelerator(settings: Training, **options: Any) -> Accelerator:
         **options: Of the Accelerator.
     """
     wanted = precision(settings)
-    # Else the precision of an earlier training in this process would stay.
+    # Of both, else that of an earlier training in this process would stay.
     AcceleratorState._reset_state()
+    torch.set_float32_matmul_precision(settings.float32_matmul_precision)
     with launcher_settings():
         return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
 
