@@ -44,8 +44,11 @@ def test_two_processes_train_as_one(train_tiny, short_settings, tmp_path):
     assert differences(one, two) < 1e-6
     assert (one / "task.yaml").read_text() == (two / "task.yaml").read_text()
     assert "training.batches_per_update is 2 instead of 1" in main.messages
-    assert (other.output, other.messages) == ("", ""), "one process speaks"
-    assert json.loads(main.output)["metrics"] == report.as_json()["metrics"]
+    spoken = [
+        line for line in other.output.splitlines() if not line.startswith("[Gloo]")
+    ]  # PyTorch 2.8 itself
+    assert (spoken, other.messages) == ([], ""), "one process speaks"
+    assert json.loads(main.output.splitlines()[-1])["metrics"] == report.as_json()["metrics"]
     for mine, yours in zip(lines(one), lines(two), strict=True):
         assert mine["event"] == yours["event"]
         assert mine["loss"] == pytest.approx(yours["loss"], abs=1e-6)
