@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -248,3 +249,18 @@ def test_evaluate_repeats_the_self_check(run, monkeypatch, comparison, status):
     assert outcome.status == status
     assert json.loads(outcome.out)["passed"] == (status == 0)
     assert "self-check" in run("evaluate", "runs/a", "--self-check").out.lower()
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_what_components_print_is_no_result(run, monkeypatch, command):
+    def noisy(*_, **__):
+        print("noise of a component")  # noqa: T201 (as a component may)
+        return REPORT
+
+    monkeypatch.setattr(training, "train", noisy)
+    monkeypatch.setattr("plugformer.runs.loading.load", lambda *_, **__: SimpleNamespace(evaluate=noisy))
+    monkeypatch.setattr("plugformer.commands.evaluate.print_device", lambda _: None)
+    outcome = run(command, "dates", "--json")
+    assert outcome.status == 0, outcome.err
+    assert json.loads(outcome.out)["split"] == "test"
+    assert "noise of a component" in outcome.err

@@ -1,6 +1,8 @@
 """`plugformer evaluate`: the metrics of a trained model on one split."""
 
 import json
+import sys
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,7 +65,9 @@ def command(
         _check(model, as_json=as_json)
     else:
         notify = partial(typer.echo, err=True)
-        print_report(model.evaluate(split or "test", data=data or None, notify=notify), as_json=as_json)
+        with redirect_stdout(sys.stderr):  # what components print is no result
+            report = model.evaluate(split or "test", data=data or None, notify=notify)
+        print_report(report, as_json=as_json)
 
 
 def _check(model: "TrainedModel", *, as_json: bool) -> None:

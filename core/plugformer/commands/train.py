@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,10 +74,11 @@ def command(
         "observers": [ProgressDisplay(console)],
         "notify": partial(console.print, markup=False, highlight=False),
     }
-    if run is not None:
-        report = training.resume(run, allow_changes=allow_changes, **shared)
-    else:
-        report = training.train(str(task), out=out, **shared)
+    with redirect_stdout(sys.stderr):  # what components print is no result
+        if run is not None:
+            report = training.resume(run, allow_changes=allow_changes, **shared)
+        else:
+            report = training.train(str(task), out=out, **shared)
     if not Processes.join().main:
         return
     print_report(report, as_json=as_json)
