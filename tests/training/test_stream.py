@@ -6,6 +6,7 @@ import pytest
 from tests.batches import pairs
 
 from plugformer.configuration.task import Training
+from plugformer.data.order import token_batches
 from plugformer.errors import DataError
 from plugformer.runs.checkpoint import Progress
 from plugformer.training.stream import PreparedBatches
@@ -58,3 +59,17 @@ def test_the_thread_ends(stream):
     assert threading.active_count() == before + 1
     stream.close()
     assert threading.active_count() == before
+
+
+def test_an_epoch_is_put_in_order_once(train_tiny, tmp_path, monkeypatch):
+    """Both to count its batches and to train on them: of a million examples it takes seconds."""
+    epochs = []
+
+    def counted(*arguments, epoch, **settings):
+        epochs.append(epoch)
+        return token_batches(*arguments, epoch=epoch, **settings)
+
+    monkeypatch.setattr("plugformer.training.fitting.token_batches", counted)
+    train_tiny(tmp_path / "run", "training.batch_size=null", "training.batch_tokens=256")
+    assert epochs == sorted(set(epochs))
+    assert epochs

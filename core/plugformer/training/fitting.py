@@ -1,7 +1,8 @@
 """Fitting a model to data: what the training loop is made of, and the observers that watch it."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
+from typing import cast
 
 from jaxtyping import Int
 from numpy import ndarray
@@ -146,7 +147,8 @@ def _trainer(
     """Returns the trainer; hooks have been asked before processes distribute the model."""
     task, registry = trained.task, trained.registry
     settings = task.training
-    steps, epoch_steps = updates(settings, data)
+    epochs = epochs_of(settings, data)
+    steps, epoch_steps = updates(settings, epochs)
     run = Run(trained.directory, task, trained.model, steps, epoch_steps, registry.arguments)
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
@@ -164,7 +166,7 @@ def _trainer(
             device=parallel.accelerator.device,
         ),
         schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
-        stream=_stream(settings, data, processes),
+        stream=_stream(settings, data, epochs, processes),
         validation=Validation(
             evaluator,
             data.splits["validation"],
@@ -177,24 +179,35 @@ def _trainer(
     )
 
 
-def updates(settings: Training, data: PreparedData) -> tuple[int, int]:
+Epochs = Callable[[int], list[Rows]]
+"""The batches of an epoch by its number."""
+
+
+def epochs_of(settings: Training, data: PreparedData) -> Epochs | None:
+    """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
+    if data.streamed is not None:
+        return None
+    return lru_cache(maxsize=1)(order_of(settings, data.splits["train"].lengths))
+
+
+def updates(settings: Training, epochs: Epochs | None) -> tuple[int, int]:
     """Returns the number of updates of a training that nothing ends earlier, and those that make an epoch."""
     epoch_steps = STREAMED_EPOCH
-    if data.streamed is None:
-        batches = len(order_of(settings, data.splits["train"].lengths)(0))
-        epoch_steps = -(-batches // settings.batches_per_update)  # rounded up
+    if epochs is not None:
+        epoch_steps = -(-len(epochs(0)) // settings.batches_per_update)  # rounded up
     return settings.steps or (settings.epochs or DEFAULT_EPOCHS) * epoch_steps, epoch_steps
 
 
-def _stream(settings: Training, data: PreparedData, processes: Processes) -> BatchStream:
+def _stream(
+    settings: Training, data: PreparedData, epochs: Epochs | None, processes: Processes
+) -> BatchStream:
     """Returns the training batches."""
-    order = partial(order_of, settings)
     if data.streamed is not None:
-        return StreamedBatches(data.streamed, order, settings, processes)
-    return PreparedBatches(data.splits["train"], order, settings, processes)
+        return StreamedBatches(data.streamed, partial(order_of, settings), settings, processes)
+    return PreparedBatches(data.splits["train"], lambda _: cast("Epochs", epochs), settings, processes)
 
 
-def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Callable[[int], list[Rows]]:
+def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Epochs:
     """Returns an epoch's batches as a function of its number, as the task's batch settings say."""
     if settings.batch_size is not None:
         size = settings.batch_size

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import lru_cache
 
 from plugformer.configuration.task import Training
 from plugformer.data.blocks import BlockReader, Order, Place
@@ -105,7 +104,7 @@ class PreparedBatches(BatchStream):
     ) -> None:
         super().__init__(settings, processes)
         self._examples = examples
-        self._order = lru_cache(maxsize=1)(order(examples.lengths))
+        self._order = order(examples.lengths)
 
     def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
         places = [(self._rows(progress), progress.epoch) for _ in range(self._count)]

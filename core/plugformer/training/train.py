@@ -35,7 +35,7 @@ from plugformer.runs.requirements import duration, resolve_run, sized
 from plugformer.runs.training_lock import one_thread, training_lock
 from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
 from plugformer.runs.weights import save_tensors
-from plugformer.training.fitting import fit, updates
+from plugformer.training.fitting import epochs_of, fit, updates
 from plugformer.training.parallel import precision
 from plugformer.validation import validate
 
@@ -178,7 +178,7 @@ def _other_duration(
     """
     before = resolve_run(directory, resolved.registry).task.training
     settings, made = resolved.task.training, newest_step(directory.checkpoints)
-    (old, _), (new, _) = updates(before, data), updates(settings, data)
+    (old, _), (new, _) = (updates(each, epochs_of(each, data)) for each in (before, settings))
     if new < made:
         raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
     patience = _other_patience(before, settings, made)
