@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from datasets import ClassLabel, Dataset
 
-from plugformer.data import EncodedSplit, Vocabularies, encode
+from plugformer.data import EncodedSplit, Vocabularies, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
     Architecture,
@@ -137,7 +137,8 @@ class SmallTask:
         examples = examples or self.examples
         data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
         piece = LONGEST if packed and self.task_type.packed else None
-        return EncodedSplit(data, self.task_type, self.architecture, piece=piece, asking=asking)
+        encoded = encoded_examples(data, self.task_type.level)
+        return EncodedSplit(encoded, self.task_type, self.architecture, piece=piece, asking=asking)
 
     @cached_property
     def architecture(self) -> Architecture:

@@ -49,6 +49,18 @@ def test_a_misspelled_name_is_reported_without_torch(arguments):
     assert "torch" not in json.loads(modules)
 
 
+def test_prediction_does_not_wait_for_what_reads_data_and_trains(trained):
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, "predict", str(trained.directory), "March 5, 1996"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = set(json.loads(done.stderr.splitlines()[-1]))
+    assert "torch" in imported
+    assert not imported & {"datasets", "pandas", "pyarrow", "accelerate", "evaluate", "torch._dynamo"}
+
+
 def test_help_needs_no_pydantic():
     done = subprocess.run(
         [sys.executable, "-c", IMPORTED, "--help"], capture_output=True, text=True, check=True

@@ -6,8 +6,9 @@ import pytest
 import torch
 from tests.batches import labeled, pairs
 
-from plugformer.data.arrow import TokenColumn
-from plugformer.interfaces import BEGIN, END, PADDING, Padding, Ragged, Side
+from plugformer.data.arrow import token_column
+from plugformer.data.columns import TokenColumn
+from plugformer.interfaces import BEGIN, END, IGNORED, PADDING, Padding, Ragged, Side
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression
 from plugformer_testing.small_tasks import SmallTask
@@ -93,7 +94,7 @@ def test_a_batch_moves_as_a_whole() -> None:
 def test_a_column_in_several_chunks_is_one() -> None:
     kind = pa.list_(pa.int32())
     column = pa.chunked_array([pa.array([[1], [2, 3]], kind), pa.array([], kind), pa.array([[], [4]], kind)])
-    rows = TokenColumn(column.slice(1))
+    rows = token_column(column.slice(1))
     assert rows.lengths.tolist() == [2, 0, 1]
     taken = rows.take(np.array([2, 0, 1, 0]))
     assert taken.values.tolist() == [4, 2, 3, 2, 3]
@@ -101,6 +102,25 @@ def test_a_column_in_several_chunks_is_one() -> None:
 
 
 def test_a_column_cuts_at_its_limit() -> None:
-    rows = TokenColumn(pa.chunked_array([pa.array([[1, 2, 3], [4]], pa.list_(pa.int32()))]), limit=2)
+    rows = token_column(pa.chunked_array([pa.array([[1, 2, 3], [4]], pa.list_(pa.int32()))])).cut(2)
     assert rows.lengths.tolist() == [2, 1]
     assert rows.take(np.array([0, 1])).values.tolist() == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "values"),
+    [
+        ([[None, 3], [], [5]], [IGNORED, 3, 5]),
+        ([[None, 0.5], [], [1]], [np.nan, 0.5, 1.0]),
+        ([[], [], []], []),
+    ],
+)
+def test_a_column_in_memory_is_one_of_a_file(rows: list[list[float | None]], values: list[float]) -> None:
+    kind = pa.float64() if 0.5 in rows[0] else pa.int64()
+    stored = token_column(pa.chunked_array([pa.array(rows, pa.list_(kind))]))
+    every = np.arange(3)
+    for column in (stored, TokenColumn.of(rows)):
+        taken = column.take(every)
+        assert column.lengths.tolist() == [len(row) for row in rows]
+        np.testing.assert_array_equal(taken.values, np.array(values, kind.to_pandas_dtype()))
+        assert taken.values.dtype == kind.to_pandas_dtype()

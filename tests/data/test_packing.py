@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 from datasets import Dataset
 
-from plugformer.data.arrow import Packed, TokenColumn
+from plugformer.data.arrow import encoded_examples, token_column
+from plugformer.data.columns import Packed
 from plugformer.data.encoding import EncodedSplit
-from plugformer.interfaces import BEGIN, END
+from plugformer.interfaces import BEGIN, END, Level
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 
@@ -15,7 +16,7 @@ from plugformer_plugins.task_type.language_modelling import LanguageModelling
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 100])
 def test_every_token_is_in_one_piece(length):
     texts = [[10, 11, 12], [], [13], [14, 15, 16, 17, 18]]
-    packed = Packed(TokenColumn(pa.chunked_array([texts], pa.list_(pa.int32()))), np.arange(4), length)
+    packed = Packed(token_column(pa.chunked_array([texts], pa.list_(pa.int32()))), np.arange(4), length)
     every = np.arange(len(packed))
     pieces = packed.take(every)
     stream = [token for text in texts for token in (*text, END)]
@@ -27,7 +28,7 @@ def test_every_token_is_in_one_piece(length):
 
 
 def test_pieces_come_in_the_order_asked_for():
-    texts = TokenColumn(pa.chunked_array([[[10, 11, 12, 13]]], pa.list_(pa.int32())))
+    texts = token_column(pa.chunked_array([[[10, 11, 12, 13]]], pa.list_(pa.int32())))
     packed = Packed(texts, np.arange(1), 2)
     assert packed.take(np.array([2, 0])).values.tolist() == [END, 10, 11]
     assert packed.before(np.array([2, 0])).values.tolist() == [13, BEGIN]
@@ -35,7 +36,7 @@ def test_pieces_come_in_the_order_asked_for():
 
 @pytest.mark.parametrize("offset", range(4))
 def test_with_an_offset_pieces_begin_later_and_are_as_long(offset):
-    texts = TokenColumn(pa.chunked_array([[list(range(10, 23))]], pa.list_(pa.int32())))
+    texts = token_column(pa.chunked_array([[list(range(10, 23))]], pa.list_(pa.int32())))
     packed = Packed(texts, np.arange(1), 4)
     every = np.arange(len(packed))
     pieces, before = packed.take(every, offset), packed.before(every, offset)
@@ -53,7 +54,9 @@ def test_with_an_offset_pieces_begin_later_and_are_as_long(offset):
 
 def test_each_epoch_has_an_offset_of_its_own_and_evaluation_has_none():
     data = Dataset.from_dict({"text": ["..."], "encoded_output": [list(range(10, 110))]})
-    split = EncodedSplit(data, LanguageModelling(), DecoderOnly(), piece=16)
+    split = EncodedSplit(
+        encoded_examples(data, Level.NEXT_TOKEN), LanguageModelling(), DecoderOnly(), piece=16
+    )
     rows = range(len(split))
 
     def read(*epoch):

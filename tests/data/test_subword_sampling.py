@@ -9,7 +9,8 @@ from tests.pieces import Pieces
 
 from plugformer.configuration.task import DataBlock, Model, Task
 from plugformer.data.length import limited
-from plugformer.data.vocabularies import Vocabularies, encode
+from plugformer.data.numbering import encode
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder

@@ -5,11 +5,12 @@ from unittest.mock import Mock
 import pytest
 from datasets import Dataset
 
+from plugformer.data.arrow import encoded_examples
 from plugformer.data.encoding import EncodedSplit
 from plugformer.evaluation import measure
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Predictor
-from plugformer.interfaces import Prediction
+from plugformer.interfaces import Level, Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.metric.exact_match import ExactMatch
 from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
@@ -62,7 +63,7 @@ def test_length_is_counted_in_characters() -> None:
 def test_every_answer_stands_beside_its_own_source() -> None:
     texts = ["a", "bb", "ccc", "dddd"]
     data = Dataset.from_dict({"text": texts, "encoded_input": [[4]] * len(texts)})
-    split = EncodedSplit(data, Classification(), EncoderOnly())
+    split = EncodedSplit(encoded_examples(data, Level.SEQUENCE), Classification(), EncoderOnly())
     split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
     evaluator = Evaluator(Mock(spec=Predictor), {"length": SameLength(), "exact": ExactMatch()})
     answers = [Prediction("wxyz", 0.0), Prediction("u", 0.0)]

@@ -9,7 +9,7 @@ import pytest
 
 from plugformer.commands.main import main
 from plugformer.configuration import check_components, resolve
-from plugformer.data.inputs import read_files
+from plugformer.data.measured_files import read_files
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.runs.loading import load

@@ -10,6 +10,7 @@ from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError, ExampleError
+from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model.assembly import assemble
@@ -101,7 +102,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
     model = assemble(truncating, data.vocabularies.sizes, registry)
-    reader = Reader(model, data.vocabularies, 1000)
+    reader = Reader(model, data.vocabularies, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     architecture = create_architecture(truncating, registry)
     asked = Inputs.of([" ".join(WORDS), "on"], data.vocabularies, truncating, architecture)

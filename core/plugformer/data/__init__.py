@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.data.arrow import on_disk
+    from plugformer.data.arrow import encoded_examples, on_disk
     from plugformer.data.encoding import EncodedSplit
     from plugformer.data.files import check_file, fingerprint, open_bytes, read_lines
+    from plugformer.data.numbering import encode
     from plugformer.data.preparation import PreparedData, prepare
     from plugformer.data.read_count import ReadCount
-    from plugformer.data.vocabularies import Vocabularies, encode
+    from plugformer.data.vocabularies import Vocabularies
 
 __all__ = [
     "EncodedSplit",
@@ -19,6 +20,7 @@ __all__ = [
     "Vocabularies",
     "check_file",
     "encode",
+    "encoded_examples",
     "fingerprint",
     "on_disk",
     "open_bytes",

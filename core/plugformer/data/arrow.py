@@ -1,22 +1,22 @@
 """Examples in Arrow files: written a few rows at a time, their columns read memory-mapped."""
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from datasets import Dataset, Features
-from jaxtyping import Float, Int
-from numpy import ndarray
+from datasets import ClassLabel, Dataset, Features
+from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
+from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
 from plugformer.errors import DataError
-from plugformer.interfaces import BEGIN, END, IGNORED, Ragged
+from plugformer.interfaces import IGNORED, Example, Level
 
 ENCODED = "encoded_"
 """Prefix of the columns with what a task type has encoded: input, output, targets."""
@@ -105,50 +105,74 @@ class Texts(Iterable[str]):
                     yield value if isinstance(value, str) else " ".join(value)
 
 
-class TokenColumn:
-    """A column of lists of numbers: tokens, or the targets of tokens.
+class StoredExamples(Sequence[Example]):
+    """What the examples of a data set say, a label by its name; read when it is asked for.
 
-    Its values are views of the column's own buffers: nothing is read before it is asked for.
+    Args:
+        data: The data set; columns with numbers are left out.
+    """
+
+    def __init__(self, data: Dataset) -> None:
+        self._length = len(data)
+        self._data = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
+        features = self._data.features.items()
+        self._labels = {name: each for name, each in features if isinstance(each, ClassLabel)}
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._named(self._data[row])
+
+    def __iter__(self) -> Iterator[Example]:
+        for columns in self._data.iter(ROWS):
+            for values in zip(*columns.values(), strict=True):
+                yield self._named(dict(zip(columns, values, strict=True)))
+
+    def _named(self, example: dict[str, Any]) -> Example:
+        return example | {name: each.int2str(example[name]) for name, each in self._labels.items()}
+
+
+def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
+    """Returns the examples of a data set that has columns of numbers.
+
+    Args:
+        data: The data set.
+        level: Of its task's type, which says what targets belong to.
+    """
+    table = data.with_format("arrow")[:]
+    numbers = {
+        name.removeprefix(ENCODED): table.column(name)
+        for name in table.column_names
+        if name.startswith(ENCODED)
+    }
+    targets = numbers.pop("targets", None)
+    tokens = {name: token_column(column) for name, column in numbers.items() if name in SIDES}
+    found = None if targets is None else _targets(targets, level)
+    return EncodedExamples(StoredExamples(data), tokens, found)
+
+
+def token_column(column: pa.ChunkedArray) -> TokenColumn:
+    """Returns a column of lists of numbers as views of its own buffers, read when needed.
 
     Args:
         column: Lists of integers or of floats, null where a token has no target.
-        limit: Longer rows are cut to so many tokens.
     """
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    return TokenColumn(
+        [_without_nulls(chunk.values).to_numpy(zero_copy_only=True) for chunk in chunks],
+        [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks],
+    )
 
-    def __init__(self, column: pa.ChunkedArray, limit: int = sys.maxsize) -> None:
-        self._limit = limit
-        chunks = [chunk for chunk in column.chunks if len(chunk)]
-        self._values = [_without_nulls(chunk.values).to_numpy(zero_copy_only=True) for chunk in chunks]
-        self._offsets = [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks]
-        self._first_rows = np.cumsum([0, *(len(chunk) for chunk in chunks)])
 
-    @property
-    def lengths(self) -> Int[ndarray, " rows"]:
-        """Number of tokens of every row."""
-        return self._whole.clip(max=self._limit)
-
-    @property
-    def kept(self) -> Float[ndarray, " rows"]:
-        """Share of the tokens of every row that the limit has left."""
-        shares: Float[ndarray, " rows"] = self.lengths.clip(min=1) / self._whole.clip(min=1)
-        return shares
-
-    @property
-    def _whole(self) -> Int[ndarray, " rows"]:
-        """Number of tokens of every row before it is cut."""
-        none = np.empty(0, dtype=np.int64)  # concatenate needs at least one array
-        return np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
-
-    def take(self, rows: Int[ndarray, " chosen"]) -> Ragged:
-        """Returns some rows, in the order asked for."""
-        chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
-        inside = rows - self._first_rows[chunks]
-        pieces = [
-            self._values[chunk][self._offsets[chunk][row] : self._offsets[chunk][row + 1]][: self._limit]
-            for chunk, row in zip(chunks.tolist(), inside.tolist(), strict=True)
-        ]
-        values = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
-        return Ragged(values, np.array([len(piece) for piece in pieces], dtype=np.int64))
+def _targets(column: pa.ChunkedArray, level: Level) -> TokenColumn | NDArray[Any]:
+    """Returns the targets of examples, or of their tokens."""
+    if level is Level.TOKEN:
+        return token_column(column)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return np.array(column.to_pylist())
+    found: NDArray[Any] = column.to_numpy()
+    return found
 
 
 def _without_nulls(values: pa.Array) -> pa.Array:
@@ -156,57 +180,3 @@ def _without_nulls(values: pa.Array) -> pa.Array:
     if not values.null_count:
         return values
     return values.fill_null(math.nan if pa.types.is_floating(values.type) else IGNORED)
-
-
-class Packed:
-    """Pieces of a stream of tokens: BEGIN, then each text with END behind it.
-
-    Every token but BEGIN is in just one piece. The last piece may be shorter than others. Training begins
-    pieces at another offset in each epoch, so that a token is not always read with the same ones before it.
-
-    Args:
-        texts: The tokens of each text; read into memory, four bytes a token.
-        rows: Which of the texts, in order.
-        length: Tokens of a piece.
-
-    Attributes:
-        length: Tokens of a piece.
-    """
-
-    def __init__(self, texts: TokenColumn, rows: Int[ndarray, " rows"], length: int) -> None:
-        whole = texts.take(rows)
-        ends = np.cumsum(whole.lengths)
-        tokens = np.insert(whole.values.astype(np.int32), ends, END)
-        self._stream = np.insert(tokens, 0, BEGIN)
-        self.length = length
-
-    def __len__(self) -> int:
-        return -(-(len(self._stream) - 1) // self.length)
-
-    @property
-    def lengths(self) -> Int[ndarray, " pieces"]:
-        """Number of tokens of every piece."""
-        lengths = np.full(len(self), self.length)
-        lengths[-1:] = len(self._stream) - 1 - (len(self) - 1) * self.length
-        return lengths
-
-    def take(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> Ragged:
-        """Returns some pieces, in the order asked for.
-
-        Args:
-            pieces: Their numbers.
-            offset: How many tokens later each begins; those at the end are not moved beyond it.
-        """
-        lengths = self.lengths[pieces]
-        starts = self._starts(pieces, offset)
-        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
-        return Ragged(self._stream[places], lengths)
-
-    def before(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> Ragged:
-        """Returns the token before each of some pieces."""
-        return Ragged(self._stream[self._starts(pieces, offset) - 1], np.ones(len(pieces), dtype=np.int64))
-
-    def _starts(self, pieces: Int[ndarray, " chosen"], offset: int) -> Int[ndarray, " chosen"]:
-        starts = 1 + pieces * self.length + offset
-        within: ndarray = np.minimum(starts, len(self._stream) - self.lengths[pieces])
-        return within

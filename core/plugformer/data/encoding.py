@@ -2,17 +2,14 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-from datasets import ClassLabel, Dataset
 from jaxtyping import Float, Int
 from numpy import ndarray
-from numpy.typing import NDArray
 
-from plugformer.data.arrow import ENCODED, Packed, Texts, TokenColumn
+from plugformer.data.columns import EncodedExamples, Packed, TokenColumn
 from plugformer.data.vocabularies import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
@@ -20,36 +17,17 @@ from plugformer.interfaces import (
     Batch,
     Encoded,
     Example,
-    Level,
     Ragged,
     TaskType,
     as_text,
 )
-
-Targets = TokenColumn | NDArray[Any] | None
-
-
-@dataclass(frozen=True)
-class Request:
-    """A few questions and their numbers, in memory: what a `Dataset` is for a file.
-
-    Attributes:
-        examples: What they say, by column.
-        numbers: The columns of their numbers, by name without `ENCODED`.
-    """
-
-    examples: Sequence[Example]
-    numbers: Mapping[str, pa.ChunkedArray]
-
-    def __len__(self) -> int:
-        return len(self.examples)
 
 
 class EncodedSplit:
     """The examples of one split, as numbers and as they were written.
 
     Args:
-        data: What examples say, and the columns of their numbers.
+        data: What examples say, and their numbers.
         task_type: Says what they mean.
         architecture: Arranges them.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
@@ -66,7 +44,7 @@ class EncodedSplit:
 
     def __init__(
         self,
-        data: Dataset | Request,
+        data: EncodedExamples,
         task_type: TaskType,
         architecture: Architecture,
         *,
@@ -83,10 +61,13 @@ class EncodedSplit:
         self._padding = padding
         self._asking = asking
         self._sampling = sampling
-        self._columns = token_columns(data, limits or {})
+        limits = limits or {}
+        self._columns = {name: each.cut(limits.get(name, sys.maxsize)) for name, each in data.tokens.items()}
         self._packed = None if piece is None else Packed(self._columns.pop("output"), self._rows, piece)
-        self._targets = _targets(data, task_type.level, (limits or {}).get("input", sys.maxsize))
-        self._texts, self._labels = _texts(data)
+        self._targets = data.targets
+        if isinstance(data.targets, TokenColumn):
+            self._targets = data.targets.cut(limits.get("input", sys.maxsize))
+        self._examples = data.examples
         if self._packed is not None:
             self._rows = np.arange(len(self._packed))
         sequences = architecture.positions(self._lengths(), task_type.level)
@@ -158,10 +139,7 @@ class EncodedSplit:
         """Returns the values of an example by column, a label by its name; none for a piece."""
         if self._packed is not None:
             return {}
-        found = dict(self._texts[int(self._rows[row])])
-        for name, feature in self._labels.items():
-            found[name] = feature.int2str(found[name])
-        return found
+        return self._examples[int(self._rows[row])]
 
     def inputs(self, row: int) -> Example:
         """Returns the input values of an example by column; none for a piece."""
@@ -202,7 +180,7 @@ class EncodedSplit:
 
         names = [column.name for column in self._type.columns if column.holds == "text"]
         if self._packed is not None:
-            total = sum(size(text) for text in Texts(cast("Dataset", self._texts), *names))
+            total = sum(size(example[name]) for example in self._examples for name in names)
             shares: Float[ndarray, " examples"] = targets * (total / targets.sum())
             return shares
         outputs = [column.name for column in self._type.columns if column.role == "output"]
@@ -232,46 +210,6 @@ class _Inputs(Sequence[Example]):
         if isinstance(place, slice):
             return _Inputs(self._split, self._rows[place])
         return self._split.inputs(self._rows[place])
-
-
-def token_columns(data: Dataset | Request, limits: Mapping[str, int]) -> dict[str, TokenColumn]:
-    """Returns the token numbers of inputs and outputs, those of the two that there are."""
-    numbers = _numbers(data)
-    return {
-        name: TokenColumn(numbers[name], limits.get(name, sys.maxsize))
-        for name in ("input", "output")
-        if name in numbers
-    }
-
-
-def _numbers(data: Dataset | Request) -> Mapping[str, pa.ChunkedArray]:
-    """Returns the columns of what a task type has encoded."""
-    if isinstance(data, Request):
-        return data.numbers
-    table = data.with_format("arrow")[:]
-    names = [name for name in table.column_names if name.startswith(ENCODED)]
-    return {name.removeprefix(ENCODED): table.column(name) for name in names}
-
-
-def _texts(data: Dataset | Request) -> tuple[Dataset | Sequence[Example], dict[str, ClassLabel]]:
-    """Returns what examples say, and the features of those columns that have labels by their numbers."""
-    if isinstance(data, Request):
-        return data.examples, {}
-    texts = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
-    return texts, {name: each for name, each in texts.features.items() if isinstance(each, ClassLabel)}
-
-
-def _targets(data: Dataset | Request, level: Level, limit: int) -> Targets:
-    """Returns the targets of examples, or of their tokens."""
-    column = _numbers(data).get("targets")
-    if column is None:
-        return None
-    if level is Level.TOKEN:
-        return TokenColumn(column, limit)
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return np.array(column.to_pylist())
-    found: NDArray[Any] = column.to_numpy()
-    return found
 
 
 def _shortened(text: str, length: int = 60) -> str:

@@ -1,39 +1,17 @@
-"""What a trained model is asked beside its task's examples: texts to answer, and files to be measured on."""
+"""Texts that a trained model is asked to answer."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from pydantic import ValidationError
 
 from plugformer.configuration.task import Task
-from plugformer.creation import create_architecture
-from plugformer.data.arrow import ENCODED, mapped
-from plugformer.data.encoding import EncodedSplit, Request, token_columns
-from plugformer.data.length import limited
-from plugformer.data.preparation import quiet
-from plugformer.data.read_count import ReadCount
-from plugformer.data.splitting import refuse_other_order
-from plugformer.data.vocabularies import Vocabularies, encode, encode_to_file
-from plugformer.errors import ConfigurationError, DataError, LengthError, PlugformerError
-from plugformer.explanations import keys_of
-from plugformer.interfaces import UNKNOWN, Architecture, Example, Examples
-from plugformer.interfaces.data import Data
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
-from plugformer.registry.options import options_model
-
-_OPTION = "files"
-
-_CLASSES = "labels"
-"""The option that names the classes; a component with another one takes them from the training files."""
-
-_SPLIT = "test_files"
-"""What files are read as. Off training files a component may cut other splits, and call one `test`."""
+from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.errors import DataError, LengthError, PlugformerError
+from plugformer.interfaces import UNKNOWN, Architecture, Example, Examples, Level
 
 
 @dataclass(frozen=True)
@@ -82,12 +60,13 @@ class Inputs:
             name: [question.get(name, type(value)()) for question in questions]
             for name, value in sound.items()
         }
-        encoded = encode(columns, vocabularies) if columns else {}
+        encoded = task_type.encode(columns, vocabularies.tokenizers) if columns else {}
         room = architecture.limits(task.model.max_length, task_type.level)
         examples = [{name: values[row] for name, values in columns.items()} for row in range(len(texts))]
-        numbers = {name.removeprefix(ENCODED): pa.chunked_array([each]) for name, each in encoded.items()}
-        data = Request(examples, numbers)
-        tokens = {name: column.lengths for name, column in token_columns(data, {}).items()}
+        numbers = {name: TokenColumn.of(rows) for name, rows in encoded.items() if name in SIDES}
+        labeled = encoded.get("targets") if task_type.level is Level.TOKEN else None
+        data = EncodedExamples(examples, numbers, None if labeled is None else TokenColumn.of(labeled))
+        tokens = {name: column.lengths for name, column in numbers.items()}
         truncating = task.data.length.over == "truncate"
         limits = {name: getattr(room, name) for name in tokens}
         if truncating:
@@ -115,11 +94,12 @@ class Inputs:
 
 
 def _unknown(
-    columns: Examples, data: Request, limits: Mapping[str, int], vocabularies: Vocabularies
+    columns: Examples, data: EncodedExamples, limits: Mapping[str, int], vocabularies: Vocabularies
 ) -> dict[int, tuple[str, ...]]:
     """Returns the parts of each text that the vocabulary cannot spell, of texts with any."""
     found: dict[int, tuple[str, ...]] = {}
-    for tokens in token_columns(data, limits).values():
+    for name, uncut in data.tokens.items():
+        tokens = uncut.cut(limits[name])
         lengths = tokens.lengths
         every = tokens.take(np.arange(len(lengths)))
         rows = np.repeat(np.arange(len(lengths)), every.lengths)
@@ -161,69 +141,4 @@ def _too_long(text: str, tokens: int, limit: int) -> LengthError:
     return LengthError(
         f"{text[:40]!r}... has {tokens} tokens, the model takes at most {limit}; shorten the text, or train "
         "with a larger model.max_length or with data.length.over=truncate"
-    )
-
-
-def read_files(
-    files: Sequence[Path], task: Task, registry: Registry, vocabularies: Vocabularies
-) -> tuple[EncodedSplit, ReadCount, Sequence[str]]:
-    """Reads examples with a task's data component, as its options say, from other files.
-
-    Args:
-        files: One, or two parallel ones, or several that follow one another.
-        task: Fully resolved.
-        registry: Knows the data component.
-        vocabularies: What the model knows.
-
-    Returns:
-        The examples, what the task's length limit did to them, and what the component says about them.
-
-    Raises:
-        ConfigurationError: The data component reads no files, or not these.
-        DataError: A file is malformed, has a label that is no class, or an example that is too long and the
-            task refuses it.
-    """
-    task_type, name = vocabularies.task_type, ", ".join(map(str, files))
-    part = _SPLIT if vocabularies.classes is None or _CLASSES in task.data.options else "train"
-    options = _with_files(files, part, task, registry)
-    if _CLASSES in options and options[_CLASSES] is None:
-        options[_CLASSES] = vocabularies.classes
-    data: Data = registry.create(Kind.DATA, task.data.name, **options)
-    with quiet():
-        examples = data.load(task_type.columns)[part]
-        refuse_other_order(examples.features, task_type.columns, vocabularies.classes)
-        if len(examples) == 0:
-            raise DataError(f"{name}: no examples; check the file")
-
-        def place(row: int) -> str:
-            return f"{name}, example {row + 1}"
-
-        encoded = mapped(lambda file: encode_to_file(file, examples, vocabularies, place))
-    split, count = limited(encoded, task, vocabularies, create_architecture(task, registry), place)
-    if len(split) == 0:
-        raise DataError(f"{name}: all examples are longer than the limit of the run's task")
-    return split, count, data.notices()
-
-
-def _with_files(files: Sequence[Path], split: str, task: Task, registry: Registry) -> dict[str, Any]:
-    """Returns the options of a task's data with other files, as one split, in place of its own."""
-    name = task.data.name
-    model = options_model(registry.load(Kind.DATA, name))
-    if _OPTION not in keys_of(model):
-        raise ConfigurationError(
-            f"data {name!r} has no option {_OPTION!r}, so that it cannot read others; "
-            "change its own options with --set data.OPTION=VALUE"
-        )
-    paths = [str(file.absolute()) for file in files]
-    forms: list[object] = [paths[0]] if len(paths) == 1 else [paths]
-    if len(paths) == 2:
-        forms = [dict(zip(("source", "target"), paths, strict=True)), *forms]
-    for form in forms:
-        options = {**task.data.options, _OPTION: {split: form}}
-        with suppress(ValidationError):
-            model.model_validate(options)
-            return options
-    raise ConfigurationError(
-        f"data {name!r} cannot read {len(paths)} file{'s' * (len(paths) > 1)} as a split: "
-        f"{', '.join(map(str, files))}; parallel files are two, source before target"
     )

@@ -8,7 +8,8 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from plugformer.configuration.task import Task
-from plugformer.data.encoding import EncodedSplit, token_columns
+from plugformer.data.arrow import encoded_examples
+from plugformer.data.encoding import EncodedSplit
 from plugformer.data.read_count import ReadCount
 from plugformer.data.vocabularies import SubwordSampling, Vocabularies
 from plugformer.errors import DataError
@@ -25,7 +26,7 @@ def limited(
     """Returns examples without those that a task drops for their length, and what was counted.
 
     Args:
-        data: As for `EncodedSplit`.
+        data: Examples with columns of their numbers.
         task: Says how long a side may be, and what is done with longer ones.
         vocabularies: Of the task.
         architecture: Of the task.
@@ -34,16 +35,17 @@ def limited(
     Raises:
         DataError: An example is too long and the task refuses it.
     """
-    columns, task_type = token_columns(data, {}), vocabularies.task_type
+    task_type = vocabularies.task_type
+    examples = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest = block.length.max or max_length
-    lengths = {name: each.lengths for name, each in columns.items()}
+    lengths = {name: each.lengths for name, each in examples.tokens.items()}
     if task_type.packed:  # in pieces as long as the model reads: no text is too long for them
-        split = EncodedSplit(data, task_type, architecture, piece=min(longest, max_length))
+        split = EncodedSplit(examples, task_type, architecture, piece=min(longest, max_length))
         return split, ReadCount(len(data), longest=int(lengths["output"].max(initial=0)))
     room = architecture.limits(max_length, task_type.level)
     most = Limits(min(room.input, longest), min(room.output, longest), room.together)
-    limits = {name: getattr(most, name) for name in columns}
+    limits = {name: getattr(most, name) for name in lengths}
     too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
     cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
     # Where each side fits by itself: cutting at the limits does not help.
@@ -54,7 +56,7 @@ def limited(
     dropped = too_long | beyond if over == "drop" else beyond
     sampling = SubwordSampling(vocabularies, most, truncate=over == "truncate")
     split = EncodedSplit(
-        data,
+        examples,
         task_type,
         architecture,
         rows=np.flatnonzero(~dropped),

@@ -12,6 +12,7 @@ from datasets import Dataset, DatasetDict, IterableDataset
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture, create_task_type
+from plugformer.data.arrow import Texts
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
 from plugformer.data.length import limited
@@ -25,10 +26,9 @@ from plugformer.data.vocabularies import (
     create_tokenizers,
     load_tokenizers,
     load_vocabularies,
-    train_tokenizers,
 )
 from plugformer.errors import DataError, RegistryError, RunError
-from plugformer.interfaces import Architecture, Column, as_text
+from plugformer.interfaces import Architecture, Column, Tokenizers, as_text
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -141,10 +141,22 @@ def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabu
     task_type.learned = task_type.learn(train)
     tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
     if task.tokenizer.run is None:
-        train_tokenizers(tokenizers, task_type.columns, train)
+        _train_tokenizers(tokenizers, task_type.columns, train)
     else:
         load_tokenizers(tokenizers, Path(task.tokenizer.run))
     return Vocabularies(*tokenizers, task_type)
+
+
+def _train_tokenizers(tokenizers: Tokenizers, columns: Sequence[Column], train: Dataset) -> None:
+    """Lets tokenizers of source and target learn from the training examples."""
+    source, target = (
+        [column.name for column in columns if column.tokenizer == side] for side in ("source", "target")
+    )
+    if tokenizers.target is tokenizers.source:
+        tokenizers.source.train(Texts(train, *source, *target))
+    else:
+        tokenizers.source.train(Texts(train, *source))
+        tokenizers.target.train(Texts(train, *target))
 
 
 def _learned(vocabularies: Vocabularies) -> dict[str, str]:

@@ -24,7 +24,8 @@ from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.creation import create_task_type
 from plugformer.data.arrow import PLACE
 from plugformer.data.files import files_version, fingerprint
-from plugformer.data.vocabularies import Vocabularies, encode_to_file, has_one, save_tokenizers
+from plugformer.data.numbering import encode_to_file
+from plugformer.data.vocabularies import Vocabularies, has_one, save_tokenizers
 from plugformer.errors import DataError
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind

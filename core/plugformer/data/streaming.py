@@ -12,9 +12,10 @@ from plugformer.configuration.task import Task
 from plugformer.data.arrow import on_disk
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
+from plugformer.data.numbering import with_numbers
 from plugformer.data.read_count import ReadCount, Row
 from plugformer.data.splitting import refuse_other_classes
-from plugformer.data.vocabularies import Vocabularies, with_numbers
+from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, RegistryError
 from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data

@@ -10,14 +10,12 @@ import torch
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.inputs import Inputs, read_files
-from plugformer.data.preparation import prepare
-from plugformer.data.prepared_cache import missing_files
+from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import DataError, PlugformerError, RegistryError, nearest
+from plugformer.errors import PlugformerError, RegistryError
 from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Generator, Predictor, Reader
@@ -179,6 +177,8 @@ class TrainedModel:
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
         if data is None:
             return self.report(self._read(split, notify), split)
+        from plugformer.data.measured_files import read_files
+
         files = [Path(file) for file in ([data] if isinstance(data, str | Path) else data)]
         name = ", ".join(map(str, files))
         examples, count, notices = read_files(files, self.task, self.registry, self.vocabularies)
@@ -229,22 +229,9 @@ class TrainedModel:
         return SelfCheck([comparison for each in found for comparison in each], len(rows))
 
     def _read(self, split: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
-        try:
-            data = prepare(self.task, self.registry, self.vocabularies)
-        except DataError as error:
-            if moved := missing_files(self.task.data, self.registry):
-                raise DataError(
-                    f"{moved[0]}: no such file, which the run was trained with\n"
-                    "put it back, measure on other files with `plugformer evaluate RUN --data FILE`, or say "
-                    "where the data are now with --set data.OPTION=VALUE"
-                ) from error
-            raise
-        if split not in data.splits:
-            known = sorted(data.splits)
-            raise DataError(f"unknown split {split!r}{nearest(split, known)}; known: {', '.join(known)}")
-        for notice in (*data.notices, f"{split}: {data.lengths[split]}"):
-            notify(notice)
-        return data.splits[split]
+        from plugformer.runs.splits import read_split  # who predicts does not wait for libraries of data
+
+        return read_split(split, self.task, self.registry, self.vocabularies, notify)
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
         """Returns an evaluator of this model with the task's metrics.

@@ -1,0 +1,98 @@
+"""Files that a trained model is measured on in place of its task's own."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from plugformer.configuration.task import Task
+from plugformer.creation import create_architecture
+from plugformer.data.arrow import mapped
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.length import limited
+from plugformer.data.numbering import encode_to_file
+from plugformer.data.preparation import quiet
+from plugformer.data.read_count import ReadCount
+from plugformer.data.splitting import refuse_other_order
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.errors import ConfigurationError, DataError
+from plugformer.explanations import keys_of
+from plugformer.interfaces.data import Data
+from plugformer.kinds import Kind
+from plugformer.registry import Registry
+from plugformer.registry.options import options_model
+
+_OPTION = "files"
+
+_CLASSES = "labels"
+"""The option that names the classes; a component with another one takes them from the training files."""
+
+_SPLIT = "test_files"
+"""What files are read as. Off training files a component may cut other splits, and call one `test`."""
+
+
+def read_files(
+    files: Sequence[Path], task: Task, registry: Registry, vocabularies: Vocabularies
+) -> tuple[EncodedSplit, ReadCount, Sequence[str]]:
+    """Reads examples with a task's data component, as its options say, from other files.
+
+    Args:
+        files: One, or two parallel ones, or several that follow one another.
+        task: Fully resolved.
+        registry: Knows the data component.
+        vocabularies: What the model knows.
+
+    Returns:
+        The examples, what the task's length limit did to them, and what the component says about them.
+
+    Raises:
+        ConfigurationError: The data component reads no files, or not these.
+        DataError: A file is malformed, has a label that is no class, or an example that is too long and the
+            task refuses it.
+    """
+    task_type, name = vocabularies.task_type, ", ".join(map(str, files))
+    part = _SPLIT if vocabularies.classes is None or _CLASSES in task.data.options else "train"
+    options = _with_files(files, part, task, registry)
+    if _CLASSES in options and options[_CLASSES] is None:
+        options[_CLASSES] = vocabularies.classes
+    data: Data = registry.create(Kind.DATA, task.data.name, **options)
+    with quiet():
+        examples = data.load(task_type.columns)[part]
+        refuse_other_order(examples.features, task_type.columns, vocabularies.classes)
+        if len(examples) == 0:
+            raise DataError(f"{name}: no examples; check the file")
+
+        def place(row: int) -> str:
+            return f"{name}, example {row + 1}"
+
+        encoded = mapped(lambda file: encode_to_file(file, examples, vocabularies, place))
+    split, count = limited(encoded, task, vocabularies, create_architecture(task, registry), place)
+    if len(split) == 0:
+        raise DataError(f"{name}: all examples are longer than the limit of the run's task")
+    return split, count, data.notices()
+
+
+def _with_files(files: Sequence[Path], split: str, task: Task, registry: Registry) -> dict[str, Any]:
+    """Returns the options of a task's data with other files, as one split, in place of its own."""
+    name = task.data.name
+    model = options_model(registry.load(Kind.DATA, name))
+    if _OPTION not in keys_of(model):
+        raise ConfigurationError(
+            f"data {name!r} has no option {_OPTION!r}, so that it cannot read others; "
+            "change its own options with --set data.OPTION=VALUE"
+        )
+    paths = [str(file.absolute()) for file in files]
+    forms: list[object] = [paths[0]] if len(paths) == 1 else [paths]
+    if len(paths) == 2:
+        forms = [dict(zip(("source", "target"), paths, strict=True)), *forms]
+    for form in forms:
+        options = {**task.data.options, _OPTION: {split: form}}
+        with suppress(ValidationError):
+            model.model_validate(options)
+            return options
+    raise ConfigurationError(
+        f"data {name!r} cannot read {len(paths)} file{'s' * (len(paths) > 1)} as a split: "
+        f"{', '.join(map(str, files))}; parallel files are two, source before target"
+    )

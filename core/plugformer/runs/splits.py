@@ -1,0 +1,44 @@
+"""The splits of a run's own data, read again."""
+
+from collections.abc import Callable
+
+from plugformer.configuration.task import Task
+from plugformer.data.encoding import EncodedSplit
+from plugformer.data.preparation import prepare
+from plugformer.data.prepared_cache import missing_files
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.errors import DataError, nearest
+from plugformer.registry import Registry
+
+
+def read_split(
+    name: str, task: Task, registry: Registry, vocabularies: Vocabularies, notify: Callable[[str], None]
+) -> EncodedSplit:
+    """Returns a split of the data that a run was trained with.
+
+    Args:
+        name: Of the split.
+        task: Of the run.
+        registry: Knows the data component.
+        vocabularies: Of the run.
+        notify: Receives messages for people: what was read, and what was left out.
+
+    Raises:
+        DataError: There is no such split, or the data cannot be read.
+    """
+    try:
+        data = prepare(task, registry, vocabularies)
+    except DataError as error:
+        if moved := missing_files(task.data, registry):
+            raise DataError(
+                f"{moved[0]}: no such file, which the run was trained with\n"
+                "put it back, measure on other files with `plugformer evaluate RUN --data FILE`, or say "
+                "where the data are now with --set data.OPTION=VALUE"
+            ) from error
+        raise
+    if name not in data.splits:
+        known = sorted(data.splits)
+        raise DataError(f"unknown split {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+    for notice in (*data.notices, f"{name}: {data.lengths[name]}"):
+        notify(notice)
+    return data.splits[name]
