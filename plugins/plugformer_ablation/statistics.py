@@ -69,9 +69,8 @@ class StudentT:
     @classmethod
     def of(cls, values: Float[ndarray, " values"]) -> "StudentT":
         """Returns the mean of at least two values; of paired differences this is the paired t test."""
-        from scipy.stats import sem
-
-        return cls(float(values.mean()), float(sem(values)), float(len(values) - 1))
+        error = values.std(ddof=1) / np.sqrt(len(values))
+        return cls(float(values.mean()), float(error), float(len(values) - 1))
 
     @property
     def total_error(self) -> float:
@@ -130,11 +129,11 @@ class StudentT:
     def _shift(self, alpha: float) -> float:
         """Returns the true mean, in standard errors, that is found with a power of 80 %."""
         from scipy.optimize import brentq
-        from scipy.stats import nct
+        from scipy.special import nctdtr  # scipy.stats takes longer to import than all else of a report
 
         critical = self._critical(alpha)
         largest = 10 + 10 * critical  # the power there is nearly 1
-        return float(brentq(lambda shift: nct.sf(critical, self.freedom, shift) - POWER, 0, largest))
+        return float(brentq(lambda shift: 1 - nctdtr(self.freedom, shift, critical) - POWER, 0, largest))
 
 
 def summarize(scores: Iterable[float]) -> dict[str, Any] | None:
