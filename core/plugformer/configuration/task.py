@@ -302,6 +302,10 @@ class Training(Settings):
         default=False,
         description="Keep only what is between layers and compute each twice: less memory, more time.",
     )
+    compile: bool = Field(
+        default=False,
+        description="Compute layers by torch.compile while training: a slow start, then faster updates.",
+    )
     shard: bool = Field(
         default=False,
         description="Each of several processes keeps a part of parameters, gradients and optimizer state: "

@@ -55,12 +55,14 @@ class Scope:
         return Scope(self.query, key, causal=self.causal, observer=self.observer)
 
     def prepare(self) -> None:
-        """Computes the bias now, and the mask merged into it, if the encoding has one.
+        """Computes now what layers share: what kind of mask there is, and the bias and mask if they need one.
 
         Gradient checkpointing needs it before the first layer: the autograd graph of a learned bias must not
-        begin within a layer that is computed twice.
+        begin within a layer that is computed twice. So does compilation: all layers then find the same, and
+        no compiler has to trace what keeps it.
         """
-        if self.bias is not None:
+        _ = self.unmasked
+        if not self.is_causal or self.bias is not None:
             _ = self.attn_mask
 
     @property

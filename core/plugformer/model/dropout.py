@@ -14,7 +14,7 @@ class Dropout(nn.Module):
     Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, drawing a
     number for each element takes longer than much of a small model's arithmetic; here one 64-bit number
     decides four elements. The rate is rounded to 1/65,536, and the scale follows the rounded rate. Other
-    devices have a fused kernel of their own.
+    devices have a fused kernel of their own, and compilers make one.
 
     Args:
         rate: Share of elements that become zero, in [0, 1).
@@ -28,7 +28,7 @@ class Dropout(nn.Module):
         """Returns `x` as it is in evaluation mode, else with elements dropped."""
         if not self.training or self.rate == 0:
             return x
-        if x.device.type != "cpu":
+        if _has_fused_kernel(x):
             return dropout(x, self.rate)
         kept, scale = self._kept(x)
         output: Tensor = x * kept.mul_(scale)
@@ -36,7 +36,7 @@ class Dropout(nn.Module):
 
     def added(self, x: Float[Tensor, "*shape"], y: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Returns `x + self(y)`, in one pass where that is possible."""
-        if not self.training or self.rate == 0 or x.device.type != "cpu":
+        if not self.training or self.rate == 0 or _has_fused_kernel(x):
             dropped: Tensor = self(y)
             return x + dropped
         kept, scale = self._kept(y)
@@ -53,3 +53,7 @@ class Dropout(nn.Module):
     def extra_repr(self) -> str:
         """Shows the rate when the model is printed."""
         return f"rate={self.rate}"
+
+
+def _has_fused_kernel(x: Tensor) -> bool:
+    return x.device.type != "cpu" or torch.compiler.is_compiling()

@@ -22,6 +22,7 @@ from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
+from plugformer.training.compilation import CompileTime
 from plugformer.training.metrics_log import MetricsLog
 from plugformer.training.parallel import Parallel
 from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
@@ -55,7 +56,10 @@ def fit(
         RunError: The run directory cannot be written.
     """
     log = MetricsLog()
-    observing = [log, *observers, *load_observers(trained.registry.hooks(), notify)] if processes.main else []
+    observing: list[object] = []
+    if processes.main:
+        compiling = [CompileTime(notify)] if trained.task.training.compile else []
+        observing = [log, *compiling, *observers, *load_observers(trained.registry.hooks(), notify)]
     hooks = HookManager(observing, notify, create_hooks(trained.task.training.hooks, trained.registry))
     trainer = _trainer(trained, data, hooks, notify, processes)
     seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout

@@ -22,6 +22,7 @@ from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, rank, st
 from plugformer.runs.checkpoint import Progress, TrainingState, save_checkpoint
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import mean_tensors, own_tensors, restore, save_tensors
+from plugformer.training.compilation import compiler_errors_explained
 from plugformer.training.interruption import Interruption
 from plugformer.training.not_finite import Noted, NotFiniteGuard
 from plugformer.training.parallel import Parallel
@@ -132,6 +133,7 @@ class Trainer:
         """Trains to the end.
 
         Raises:
+            ConfigurationError: The task wants layers compiled, and the compiler fails.
             InterruptedRunError: Somebody asked to stop; a checkpoint and the best parameters are saved.
             NotFiniteError: Loss, gradients or parameters are not finite; the last good checkpoint is kept.
             RunError: The disk is full or cannot be written; the last checkpoint is kept.
@@ -139,7 +141,8 @@ class Trainer:
         interruption = Interruption()
         with interruption.watched():
             while not self.has_ended:
-                with self.processes.peer_failure_as_error():
+                explained = compiler_errors_explained(compiled=self.settings.compile)
+                with self.processes.peer_failure_as_error(), explained:
                     update, settled = self._update(interruption)
                 evaluate = self._is_time_to_evaluate()
                 # Without its evaluation a step is not complete: nothing would make up for it after resuming.

@@ -1,0 +1,83 @@
+"""`training.compile`: the same training by compiled layers, compiled once and resumed exactly."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tests.training.test_resuming import assert_same_end, metrics
+
+from plugformer.errors import ConfigurationError
+from plugformer.model import layer
+from plugformer.training.compilation import compiler_errors_explained
+
+PROGRAM = Path(__file__).with_name("compiled.py")
+
+
+def compiled(folder, settings, backend="aot_eager", interrupted=0):
+    """Trains, or resumes, in a process of its own; the backend traces as the default does, and is quick."""
+    arguments = [str(folder), backend, str(interrupted), *settings]
+    ended = subprocess.run(
+        [sys.executable, str(PROGRAM), *arguments],
+        env={**os.environ, "JAXTYPING_DISABLE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def losses(directory):
+    return [each["loss"] for each in metrics(directory) if each["event"] == "training"]
+
+
+@pytest.mark.long
+def test_compiled_layers_train_as_others_do_and_resume_exactly(tmp_path, short_settings):
+    settings = short_settings("model.layers=2", "training.gradient_checkpointing=true")
+    whole = compiled(tmp_path / "whole", [*settings, "training.compile=true"])
+    assert whole["graphs"][0][0] >= 2  # of an encoder layer and of a decoder layer, whatever their number
+    assert whole["graphs"][-1][0] <= 8
+    assert {breaks for _, breaks in whole["graphs"]} == {0}
+    assert sum("training.compile: update 1" in notice for notice in whole["notices"]) == 1
+
+    compiled(tmp_path / "parts", [*settings, "training.compile=true"], interrupted=5)
+    compiled(tmp_path / "parts", [])
+    assert_same_end(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.long
+def test_losses_are_those_of_uncompiled_layers(tmp_path, train_tiny, short_settings):
+    without_dropout = short_settings("model.layers=2", "model.dropout=0.0", "training.compile=true")
+    compiled(tmp_path / "compiled", without_dropout)
+    train_tiny(tmp_path / "plain", "model.layers=2", "model.dropout=0.0")
+    assert losses(tmp_path / "compiled") == pytest.approx(losses(tmp_path / "plain"), rel=1e-4)
+
+
+def test_layers_are_compiled_for_training_alone_and_stay_what_they_are(tiny_model, sentences, monkeypatch):
+    traced = []
+
+    def identity(compute, **_):
+        return lambda one, *inputs: traced.append(one) or compute(one, *inputs)
+
+    monkeypatch.setattr(torch, "compile", identity)
+    monkeypatch.setattr(layer, "_compiled", layer._compiled.__wrapped__)
+    plain, model = tiny_model("model.layers=2"), tiny_model("model.layers=2", "training.compile=true")
+    assert list(model.state_dict()) == list(plain.state_dict())
+    model.eval().encoder(sentences())
+    assert traced == []
+    model.train().encoder(sentences())
+    assert traced == list(model.encoder.layers)
+
+
+def test_an_error_of_the_compiler_names_the_setting():
+    from torch._dynamo.exc import InternalTorchDynamoError
+
+    with (
+        pytest.raises(ConfigurationError, match=r"training\.compile=false"),
+        compiler_errors_explained(compiled=True),
+    ):
+        raise InternalTorchDynamoError("no compiler")
