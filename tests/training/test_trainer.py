@@ -173,7 +173,7 @@ def test_epochs_are_counted_from_their_first_update(trainer):
 def test_every_epoch_has_an_order_of_its_own(trainer):
     asked = []
     trainer(steps=4, order=lambda epoch: asked.append(epoch) or [[0], [0]]).fit()
-    assert asked[:2] == [0, 1]  # batches are prepared ahead: the next epoch's may be asked for, too
+    assert list(dict.fromkeys(asked))[:2] == [0, 1]  # batches of the next epoch may be prepared already
 
 
 def test_token_accuracy_is_measured_when_it_is_logged(trainer):
