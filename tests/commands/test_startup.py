@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -106,7 +107,11 @@ def test_a_signal_ends_a_command_as_ctrl_c_does(manifest, name):
     source = f"import signal\n\ndef command():\n    signal.raise_signal(signal.{name})\n    print('on')"
     file = manifest('commands: {ended: {function: "local_ended:command"}}', local_ended=source)
     command = [sys.executable, "-m", "plugformer", "--registry", str(file), "ended"]
+    previous = signal.signal(
+        signal.Signals[name], signal.SIG_DFL
+    )  # not ignored, as tests may be started by nohup
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    signal.signal(signal.Signals[name], previous)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
