@@ -304,7 +304,7 @@ class Training(Settings):
     )
     compile: bool = Field(
         default=False,
-        description="Compute layers by torch.compile while training: a slow start, then faster updates.",
+        description="Compute layers by torch.compile while training; the first updates take longer.",
     )
     shard: bool = Field(
         default=False,
