@@ -1,11 +1,14 @@
 """Every built-in component keeps its kind's contract, and every check of it runs."""
 
 import json
+from functools import partial
 from pathlib import Path
 
+import evaluate
 import pytest
 
 from plugformer.registry import Registry
+from plugformer_plugins.metric.evaluate_module import Evaluate
 from plugformer_plugins.tokenizer.bpe import BPE
 from plugformer_testing.runner import report
 from plugformer_testing.subject import Subject
@@ -35,6 +38,11 @@ def options(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, object]
         "data/table": table_options,
     }
     path = request.getfixturevalue("path")
+    if path == "metric/evaluate":  # its names mean the Hub
+        stored = partial(evaluate.load, str(tmp_path / "same"), keep_in_memory=True)
+        request.getfixturevalue("monkeypatch").setattr(
+            Evaluate, "load", lambda self, cache: stored(cache_dir=str(cache))
+        )
     return make[path](tmp_path) if path in make else {}
 
 
@@ -50,7 +58,7 @@ def evaluate_options(folder: Path) -> dict[str, object]:
         "    def _compute(self, predictions, references):\n"
         "        return {'share': sum(map(list.__contains__, references, predictions)) / len(predictions)}\n"
     )
-    return {"metric": str(script.parent), "resamples": 20}
+    return {"metric": "same", "resamples": 20}
 
 
 def pretrained_options(folder: Path) -> dict[str, object]:

@@ -181,9 +181,4 @@ class Builder:
         )
         block = plan.residual.block
         residual = self.registry.create(Kind.RESIDUAL, block.name, model, **block.options)
-        return Layer(
-            **parts,
-            residual=residual,
-            dropout=self.settings.dropout,
-            compiled=self.task.training.compile,
-        )
+        return Layer(**parts, residual=residual, dropout=self.settings.dropout)

@@ -31,14 +31,12 @@ class Dropout(nn.Module):
         if _has_fused_kernel(x):
             return dropout(x, self.rate)
         kept, scale = self._kept(x)
-        output: Tensor = x * kept.mul_(scale)
-        return output
+        return torch.mul(x, kept.mul_(scale))
 
     def added(self, x: Float[Tensor, "*shape"], y: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Returns `x + self(y)`, in one pass where that is possible."""
         if not self.training or self.rate == 0 or _has_fused_kernel(x):
-            dropped: Tensor = self(y)
-            return x + dropped
+            return torch.add(x, self(y))
         kept, scale = self._kept(y)
         return torch.addcmul(x, y, kept, value=scale)
 

@@ -1,7 +1,7 @@
 """A layer: sublayers, and the residual connection that joins them; computed twice to save memory, or once."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import cast
 
 import torch
@@ -23,9 +23,6 @@ from plugformer.interfaces import (
 from plugformer.model.cache import AttentionCache, LayerCache, Project
 from plugformer.model.dropout import Dropout
 
-VARIANTS = 64
-"""Compiled forms of a layer at most: by parts, masks, and sizes of one. Others run uncompiled."""
-
 
 class Layer(nn.Module):
     """Self-attention, attention to another stack if there is one to read, and a feed-forward network.
@@ -36,7 +33,6 @@ class Layer(nn.Module):
         feed_forward: Sees real tokens only.
         residual: Joins them.
         dropout: Rate on the output of each.
-        compiled: Training computes it by torch.compile; evaluation and decoding never do.
     """
 
     def __init__(
@@ -47,20 +43,14 @@ class Layer(nn.Module):
         feed_forward: FeedForward,
         residual: Residual,
         dropout: float,
-        compiled: bool = False,
     ) -> None:
         super().__init__()
-        self.compiled = compiled
+        self.compiled: Callable[..., Tensor] | None = None  # of training; evaluation computes uncompiled
         self.attention = attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
         self.residual = residual
         self.dropout = Dropout(dropout)
-
-    @property
-    def compiles(self) -> bool:
-        """Whether its computation is compiled now."""
-        return self.compiled and self.training
 
     @property
     def reads_layers(self) -> dict[str, int]:
@@ -94,12 +84,13 @@ class Layer(nn.Module):
                 states of other layers; None where nothing is kept, read or shared.
             cross: From the new tokens to those of the other stack, if there is one to read.
         """
-        compute = _compiled() if self.compiles and not scope.observed else Layer._compute
-        return compute(self, x, scope, cache, cross)
+        compiled = self.compiled if self.training and not scope.observed else None
+        return (compiled or Layer.compute)(self, x, scope, cache, cross)
 
-    def _compute(
+    def compute(
         self, x: Tensor, scope: Scope, cache: LayerCache | None = None, cross: Scope | None = None
     ) -> Tensor:
+        """Returns what `forward` does, uncompiled."""
         sublayers: dict[str, Sublayer] = {
             "attention": WithDropout(lambda hidden: self._read_itself(hidden, scope, cache), self.dropout)
         }
@@ -122,20 +113,6 @@ class Layer(nn.Module):
         else:
             state = cache.past.remember(lambda: self.attention.project(hidden, scope.query))
         return self.attention.attend(hidden, state, scope)
-
-
-Compute = Callable[[Layer, Tensor, Scope, LayerCache | None, Scope | None], Tensor]
-
-
-@lru_cache
-def _compiled() -> Compute:
-    """Returns the computation of any layer, compiled when it is first called.
-
-    Layers are its argument: those with the same parts share the compiled code, so do copies of a model, and
-    no module is wrapped.
-    """
-    compiled = torch.compile(Layer._compute, dynamic=True)
-    return cast("Compute", torch._dynamo.config.patch(recompile_limit=VARIANTS)(compiled))
 
 
 class WithDropout(Sublayer):
@@ -221,12 +198,11 @@ def compute_layers(
     """
     layers = list(layers)
     recompute = recompute and torch.is_grad_enabled()
-    if recompute or any(layer.compiles for layer in layers):
+    if recompute or any(layer.compiled and layer.training for layer in layers):
+        real_rows(scope.query)  # their number would be unknown to a compiler
         for each in (scope, cross):  # what is computed within a layer is computed again in its backward pass
             if each is not None:
                 each.prepare()
-    if any(layer.compiles for layer in layers) and scope.query.padding is not Padding.NONE:
-        real_rows(scope.query)  # their number would be unknown to the compiler
     if not recompute:
         for layer, cache in zip(layers, caches, strict=True):
             x = layer(x, scope, cache, cross)

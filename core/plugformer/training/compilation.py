@@ -1,10 +1,33 @@
-"""What `training.compile` tells people: how long compiling takes, and what to do if it fails."""
+"""`training.compile`: layers compiled for training, the time that takes, and what to do if it fails."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import torch
+from torch import nn
+
 from plugformer.errors import ConfigurationError, described
 from plugformer.hooks.specification import Update, hookimpl
+from plugformer.model.layer import Layer
+
+VARIANTS = 64
+"""Compiled forms of a layer at most: by parts, masks, and sizes of one. Others run uncompiled."""
+
+
+def compile_layers(model: nn.Module) -> None:
+    """Has the layers of a model computed by torch.compile while it is trained.
+
+    Layers are an argument of one function: those with the same parts share the compiled code, so do copies
+    of the model, and no module is wrapped.
+
+    Args:
+        model: A model in place.
+    """
+    compiled = torch.compile(Layer.compute, dynamic=True)
+    limited = torch._dynamo.config.patch(recompile_limit=VARIANTS)(compiled)
+    for layer in model.modules():
+        if isinstance(layer, Layer):
+            layer.compiled = limited
 
 
 class CompileTime:

@@ -22,7 +22,7 @@ from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.weights import load_tensors, restore
-from plugformer.training.compilation import CompileTime
+from plugformer.training.compilation import CompileTime, compile_layers
 from plugformer.training.metrics_log import MetricsLog
 from plugformer.training.parallel import Parallel
 from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
@@ -55,6 +55,8 @@ def fit(
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
         RunError: The run directory cannot be written.
     """
+    if trained.task.training.compile:
+        compile_layers(trained.model)
     log = MetricsLog()
     observing: list[object] = []
     if processes.main:
