@@ -14,6 +14,7 @@ def main() -> None:
     try:
         _settle_streams()
         _settle_signals()
+        _settle_imports()
         limit_spinning()
         from plugformer.commands.main import main as run
 
@@ -57,6 +58,15 @@ def _settle_signals() -> None:
         number = getattr(signal, name, None)  # Windows has no SIGHUP
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
+
+
+def _settle_imports() -> None:
+    """Keeps the working directory, which may be a stranger's run, off `sys.path` of processes started later.
+
+    `multiprocessing` starts its servers by `python -c`, which would import a `torch.py` that lies there.
+    https://docs.python.org/3/using/cmdline.html#envvar-PYTHONSAFEPATH
+    """
+    os.environ.setdefault("PYTHONSAFEPATH", "1")
 
 
 if __name__ == "__main__":

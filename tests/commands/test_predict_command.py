@@ -277,3 +277,19 @@ def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
     assert outcome.status == 0
     assert outcome.out == "ONE\n\nTHREE\n\n"
     assert "line 2: no answer: too loud" in outcome.err
+
+
+def test_what_components_print_is_no_answer(run, model, monkeypatch):
+    def noisy(texts, **_):
+        print("noise of a component")  # noqa: T201 (as a component may)
+        return [model.answer(text, 1) for text in texts]
+
+    def load(*_, **__):
+        print("noise of loading")  # noqa: T201
+        return model
+
+    monkeypatch.setattr(model, "predict_each", noisy)
+    monkeypatch.setattr(loading, "load", load)
+    outcome = run("predict", "runs/a", "one", "two", "--json")
+    assert [json.loads(line)["output"] for line in outcome.out.splitlines()] == ["ONE", "TWO"]
+    assert outcome.err.splitlines() == ["noise of loading", "noise of a component"]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
 
 import typer
 
@@ -82,7 +82,8 @@ def command(
         from plugformer.runs.requirements import changeable
 
         overrides = changeable(settings or [], ["decoding"])
-        model = load(run, installed(ctx, registry), overrides=overrides, device=device)
+        with _messages():
+            model = load(run, installed(ctx, registry), overrides=overrides, device=device)
         print_device(model)
         answers = _Answers(model, n_best, scores=scores, threshold=threshold, as_json=as_json)
         if texts:
@@ -100,6 +101,11 @@ def command(
                     answers.print(chunk[start : start + PORTION])
                     advance()
     answers.end()
+
+
+def _messages() -> contextlib.redirect_stdout[TextIO]:
+    """Returns a context in which what components print goes to standard error: it is no answer."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def _check_arguments(texts: list[str] | None, file: Path | None, threshold: float) -> None:
@@ -137,7 +143,8 @@ class _Answers:
 
     def print(self, texts: list[str]) -> None:
         """Prints a line for each text."""
-        answers = self.model.predict_each(texts, first=self.count, n_best=self.n_best)
+        with _messages():
+            answers = self.model.predict_each(texts, first=self.count, n_best=self.n_best)
         for text, answer in zip(texts, answers, strict=True):
             self.count += 1
             if isinstance(answer, PlugformerError):
