@@ -11,8 +11,7 @@ import torch
 from tests.training.test_resuming import assert_same_end, metrics
 
 from plugformer.errors import ConfigurationError
-from plugformer.model import layer
-from plugformer.training.compilation import compiler_errors_explained
+from plugformer.training.compilation import compile_layers, compiler_errors_explained
 
 PROGRAM = Path(__file__).with_name("compiled.py")
 
@@ -64,8 +63,8 @@ def test_layers_are_compiled_for_training_alone_and_stay_what_they_are(tiny_mode
         return lambda one, *inputs: traced.append(one) or compute(one, *inputs)
 
     monkeypatch.setattr(torch, "compile", identity)
-    monkeypatch.setattr(layer, "_compiled", layer._compiled.__wrapped__)
-    plain, model = tiny_model("model.layers=2"), tiny_model("model.layers=2", "training.compile=true")
+    plain, model = tiny_model("model.layers=2"), tiny_model("model.layers=2")
+    compile_layers(model)
     assert list(model.state_dict()) == list(plain.state_dict())
     model.eval().encoder(sentences())
     assert traced == []
