@@ -80,7 +80,7 @@ def test_a_pipe_has_a_column(run, local, tmp_path):
         file.write("# changed\n")
     assert column(run(*listed).out) == {
         "faulty": "stale",
-        "lost": "1 failed",
+        "lost": "stale",
         "sound": "stale",
         "unchecked": "",
     }
@@ -126,8 +126,8 @@ def test_code_that_cannot_be_parsed_is_only_stale(contracts, tmp_path):
     assert contracts()["sound"]["stale"] is True
 
 
-@pytest.mark.parametrize("arguments", [[], ["--json"]])
-def test_nothing_is_imported(local, arguments):
+@pytest.mark.parametrize(("arguments", "shown"), [([], "stale"), (["--json"], "4 of 4")])
+def test_nothing_is_imported(local, arguments, shown):
     Path(local).with_name("local_package").joinpath("__init__.py").write_text("raise SystemExit('imported')")
     code = (
         "import sys; from plugformer.commands.main import main\n"
@@ -136,7 +136,7 @@ def test_nothing_is_imported(local, arguments):
     )
     command = [sys.executable, "-c", code, "list", "--registry", local, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "4 of 4" in done.stdout
+    assert shown in done.stdout
     assert not {name.partition(".")[0] for name in done.stderr.split()} & {
         "local_package",
         "plugformer_plugins",
