@@ -27,7 +27,9 @@ class PositionwiseState(State):
     @property
     def tensors(self) -> tuple[Shaped[Tensor, "batch length ..."], ...]:
         """The tensors given to the constructor, over the whole length so far."""
-        return tuple(tensor[:, : self._length] for tensor in self._storage)
+        if self._storage[0].shape[1] == self._length:
+            return self._storage
+        return tuple(tensor.narrow(1, 0, self._length) for tensor in self._storage)
 
     def append(self: Kept, new: Kept) -> Kept:
         """Writes the new positions behind the old ones, in place where there is room."""
@@ -35,7 +37,7 @@ class PositionwiseState(State):
         if length > self._storage[0].shape[1]:
             self._storage = tuple(_room(tensor, self._length, 2 * length) for tensor in self._storage)
         for storage, tensor in zip(self._storage, new.tensors, strict=True):
-            storage[:, self._length : length] = tensor
+            storage.narrow(1, self._length, new._length).copy_(tensor)
         self._length = length
         return self
 

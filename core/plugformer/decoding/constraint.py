@@ -27,12 +27,15 @@ class TokenAutomaton:
         moves: The next state, by state and class. State 0 is the first; the last is dead: nothing leads out.
         accepting: Whether a state may be the end.
         shorter: By state and n, how many of the lengths 0 to n - 1 lead from it to an end.
+        penalties: What is added to the log-probability of each token wherever the length is free; None if it
+            depends on the state.
     """
 
     classes: Int[Tensor, " vocabulary"]
     moves: Int[Tensor, "states classes"]
     accepting: Bool[Tensor, " states"]
     shorter: Int[Tensor, "states lengths"]
+    penalties: Float[Tensor, " vocabulary"] | None = None
 
     @classmethod
     def of(
@@ -77,7 +80,9 @@ class TokenAutomaton:
         classes[[PADDING, BEGIN, END, *never]] = 1
         shorter = torch.stack([torch.arange(longest + 2), torch.zeros(longest + 2)]).int()
         moves, accepting = torch.tensor([[0, 1], [1, 1]]), torch.tensor([True, False])
-        return cls(torch.from_numpy(classes), moves, accepting, shorter)
+        penalties = torch.zeros(vocabulary)
+        penalties[[PADDING, BEGIN, *never]] = -torch.inf
+        return cls(torch.from_numpy(classes), moves, accepting, shorter, penalties)
 
     @cached_property
     def lengths(self) -> Int[Tensor, " possible"]:
@@ -86,7 +91,12 @@ class TokenAutomaton:
 
     def to(self, device: torch.device) -> "TokenAutomaton":
         """Returns the same tables on a device."""
-        return replace(self, **{each.name: getattr(self, each.name).to(device) for each in fields(self)})
+        if self.classes.device == device:
+            return self
+        tables = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(
+            self, **{name: table.to(device) for name, table in tables.items() if table is not None}
+        )
 
 
 class OutputPattern(ABC):
@@ -225,29 +235,42 @@ class Progress:
         distance = (least[:, None] - lengths).clamp(min=0) + (lengths - most[:, None]).clamp(min=0)
         gap, nearest = distance.min(dim=1)
         self._least, self._most = (torch.where(gap > 0, lengths[nearest], bound) for bound in (least, most))
+        # On the host: between these numbers of tokens, every row may have one more, and may end.
+        self._free_from, self._free_to = torch.stack([self._least.max(), self._most.min()]).tolist()
+        self._length = 0
 
     def mask(self, log_probabilities: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
         """Returns minus infinity for tokens that may not follow, and the others' values as they are.
 
         What is not a number stays so: no search may take it for a token that is not allowed.
         """
+        if self._automaton.penalties is not None and self._free_from <= self._length < self._free_to:
+            return log_probabilities + self._automaton.penalties
         # A class at a time: what is computed for each row and token is one addition.
         penalties = torch.where(self._allowed, 0.0, -torch.inf)
         masked = log_probabilities + penalties.index_select(1, self._automaton.classes)
-        may_end = self._automaton.accepting[self._states] & (self._least <= 0)
+        may_end = self._automaton.accepting[self._states] & (self._least <= self._length)
         masked[:, END] = log_probabilities[:, END] + torch.where(may_end, 0.0, -torch.inf)
         return masked
 
-    @property
-    def at_limit(self) -> Bool[Tensor, " rows"]:
-        """Whether each row has as many tokens as it may have."""
-        return self._most <= 0
+    def endless(self, ending: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        """Returns whether no search could end a row: its scores are no numbers, or END is not possible.
+
+        A score that is infinite or no number makes all log-probabilities of its row NaN, that of END too. A
+        row with as many tokens as it may have can only end.
+
+        Args:
+            ending: The log-probability of END.
+        """
+        if self._length < self._free_to:
+            return ending.isnan()
+        return ending.isnan() | ((self._most <= self._length) & ending.isneginf())
 
     def possible(self, row: int, limit: int) -> int:
         """Returns how many ways a row's output can go on to its end, at most `limit`."""
         moves, accepting = self._automaton.moves.tolist(), self._automaton.accepting.tolist()
         sizes = self._automaton.classes.bincount(minlength=len(moves[0])).tolist()
-        least, most = int(self._least[row]), int(self._most[row])
+        least, most = int(self._least[row]) - self._length, int(self._most[row]) - self._length
         ways, found = Counter({int(self._states[row]): 1}), 0
         for length in range(most + 1):
             if length >= least:
@@ -263,9 +286,9 @@ class Progress:
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row."""
-        self._states = self._automaton.moves[self._states, self._automaton.classes[tokens]]
-        self._least = self._least - 1
-        self._most = self._most - 1
+        self._length += 1
+        if self._automaton.penalties is None:
+            self._states = self._automaton.moves[self._states, self._automaton.classes[tokens]]
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Goes on with these rows only, in this order."""
@@ -278,6 +301,7 @@ class Progress:
         """Whether a token of each class leaves an output of the right length within reach."""
         shorter, following = self._automaton.shorter, self._automaton.moves[self._states]
         below, up_to = (
-            bound.clamp(min=0, max=shorter.shape[1] - 1)[:, None] for bound in (self._least - 1, self._most)
+            (bound - self._length).clamp(min=0, max=shorter.shape[1] - 1)[:, None]
+            for bound in (self._least - 1, self._most)
         )
         return shorter[following, up_to] > shorter[following, below]

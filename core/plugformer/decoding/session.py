@@ -83,12 +83,8 @@ class CachedSession(Session):
         return log_probabilities
 
     def _require_finite(self, ending: Float[Tensor, " rows"]) -> None:
-        """Refuses rows that no search could end.
-
-        A score that is infinite or no number makes all log-probabilities of its row NaN, that of END too. A
-        row at its length limit can only end.
-        """
-        endless = ending.isnan() | (self._progress.at_limit & ending.isneginf())
+        """Refuses rows that no search could end."""
+        endless = self._progress.endless(ending)
         if endless.any():
             raise not_finite(min(self._sentence_ids[row] for row in self._sentences[endless].tolist()))
 

@@ -59,9 +59,8 @@ class GroupedQueryAttention(Attention):
 
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
         """Returns rotated keys and values, each (batch, key, kv_heads, head width)."""
-        key = positions.rotate(_split(self.key(memory), self.kv_heads))
-        value = _split(self.value(memory), self.kv_heads)
-        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
+        key = positions.rotate(_split(self.key(memory), self.kv_heads).transpose(1, 2))
+        return PositionwiseState(key.transpose(1, 2), _split(self.value(memory), self.kv_heads))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
@@ -69,7 +68,7 @@ class GroupedQueryAttention(Attention):
         """Returns the attention output of each query over the keys and values that it may see."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         read = softmax_attention(
-            scope.query.rotate(_split(self.query(query), self.heads)),
+            scope.query.rotate(_split(self.query(query), self.heads).transpose(1, 2)),
             key,
             value,
             scope,
@@ -81,9 +80,9 @@ class GroupedQueryAttention(Attention):
 
 def _split(
     x: Float[Tensor, "batch length width"], heads: int
-) -> Float[Tensor, "batch heads length head_width"]:
+) -> Float[Tensor, "batch length heads head_width"]:
     """Cuts the width into heads."""
-    return x.reshape(*x.shape[:-1], heads, -1).transpose(1, 2)
+    return x.view(*x.shape[:-1], heads, -1)
 
 
 def _kv_heads(heads: int, kv_heads: int | None) -> int:

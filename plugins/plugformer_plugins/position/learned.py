@@ -32,10 +32,11 @@ class Learned(PositionalEncoding):
         """
         index = positions.index
         longest = self.table.num_embeddings
-        known_to_fit = positions.end is not None and positions.end <= longest
-        if not known_to_fit and not index.is_meta:  # there, only shapes exist
-            self._check(int(index.where(positions.real, 0).max()) + 1)
-        rows: Tensor = self.table(index.clamp(max=longest - 1))  # of padding, any row
+        if positions.end is None or positions.end > longest:
+            if not index.is_meta:  # there, only shapes exist
+                self._check(int(index.where(positions.real, 0).max()) + 1)
+            index = index.clamp(max=longest - 1)  # of padding, any row
+        rows: Tensor = self.table(index)
         return x + rows
 
     def _check(self, length: int) -> None:
