@@ -154,8 +154,6 @@ def _problems(
         inner = model_at(model, path[:-1])
         known = sorted({*(() if inner is None else keys_of(inner)), *also})
         message = f"unknown key {path[-1]!r}{nearest(str(path[-1]), known)}"
-        if now := getattr(inner, "renamed", {}).get(path[-1]):
-            message = f"unknown key {path[-1]!r}: it is called {now!r} now"
         yield Problem(None, path, message, f"known: {', '.join(known) or 'none'}", at_key=True)
     elif details[0]["loc"][-1] == _KEY:
         yield Problem(None, path, _mismatch(details, path[-1], None, " as the key"), at_key=True)

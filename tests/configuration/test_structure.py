@@ -81,22 +81,6 @@ from plugformer.errors import ConfigurationError, PlugformerError
             "training.not_finite: expected 'stop' or 'skip', found 'skipp' (did you mean 'skip'?)",
         ),
         (
-            "model: {placement: pre}",
-            "model.placement: unknown key 'placement': it is called 'residual' now",
-        ),
-        (
-            "model: {hidden_width: 8}",
-            "model.hidden_width: unknown key 'hidden_width': it is called 'ffn_width' now",
-        ),
-        (
-            "training: {stream: 1}",
-            "training.stream: unknown key 'stream': it is called 'replicate' now",
-        ),
-        (
-            "training: {accumulation: 2}",
-            "training.accumulation: unknown key 'accumulation': it is called 'batches_per_update' now",
-        ),
-        (
             "type: translation",
             "top.yaml:2:7  type: unknown task_type 'translation'\n  known: classification,",
         ),

@@ -131,14 +131,6 @@ def test_a_damaged_candidate(keep):
         candidates.chosen()
 
 
-def test_a_candidate_of_a_version_that_noted_no_loss(tmp_path):
-    (tmp_path / "candidates").mkdir()
-    for step, note in enumerate(["0.5", "0.5 2.0", "0.5"], start=1):
-        write_tensors({}, tmp_path / "candidates" / f"step-{step:08d}.safetensors", note=note)
-    average = Average(checkpoints=2, of="best")
-    assert steps(AveragingCheckpoints(tmp_path / "candidates", average, higher_is_better=True)) == [1, 2]
-
-
 @pytest.mark.parametrize("note", ["half", "", "0.5 x"])
 def test_a_damaged_note(tmp_path, note):
     (tmp_path / "candidates").mkdir()

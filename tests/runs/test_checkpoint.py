@@ -66,18 +66,6 @@ def test_training_goes_on_as_if_nothing_had_happened(state, tmp_path):
     assert [advance(fresh) for _ in range(3)] == expected
 
 
-def test_a_checkpoint_of_a_version_that_kept_no_loss_of_the_best(state, tmp_path):
-    path = tmp_path / "step-00000001"
-    record = json.loads((path / "state.json").read_text())
-    del record["progress"]["best_loss"]
-    (path / "state.json").write_text(json.dumps(record))
-    (path / "checksums.json").unlink()
-    write_checksums(path)
-    fresh = make(2)
-    assert load_checkpoint(tmp_path, fresh, pytest.fail)
-    assert (fresh.progress.best, fresh.progress.best_loss) == (0.5, None)
-
-
 def test_no_checkpoint_yet(tmp_path):
     assert not load_checkpoint(tmp_path, make(1), pytest.fail)
 

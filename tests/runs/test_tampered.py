@@ -7,7 +7,6 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from plugformer.errors import RunError
 from plugformer.runs.directory import RunDirectory
@@ -110,12 +109,9 @@ def test_an_evaluation_of_another_form_is_damaged(run_copy, content):
 
 
 @pytest.mark.parametrize("content", ["5", "[1]", "{}", '["a", null]'])
-@pytest.mark.parametrize("name", ["learned.json", "labels.json"])
-def test_what_was_learned_of_another_form_is_damaged(run_copy, name, content):
-    """Also as earlier versions wrote it."""
-    (run_copy / "learned.json").rename(run_copy / name)
-    (run_copy / name).write_text(content)
-    with pytest.raises(RunError, match=rf"{re.escape(name)} is damaged: "):
+def test_what_was_learned_of_another_form_is_damaged(run_copy, content):
+    (run_copy / "learned.json").write_text(content)
+    with pytest.raises(RunError, match=r"learned\.json is damaged: "):
         load(run_copy)
 
 
@@ -169,14 +165,6 @@ def test_a_flipped_bit_in_the_model_is_noticed(run_copy):
     file.write_bytes(content)
     with pytest.raises(RunError, match=r"model\.safetensors is damaged: its tensors have the SHA-256 \w{12}"):
         load(run_copy)
-
-
-def test_a_model_without_a_checksum_is_used(run_copy, trained):
-    """Older versions wrote none."""
-    file = run_copy / "model.safetensors"
-    save_file(load_file(file), file)
-    texts = ["May 1, 2001"]
-    assert load(run_copy).predict(texts) == load(trained.directory).predict(texts)
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.complex64])

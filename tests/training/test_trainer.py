@@ -295,8 +295,6 @@ def test_of_equal_values_that_with_the_lower_loss_is_the_best():
     assert monitor.improves(evaluation, Progress(best=0.5, best_loss=2.1))
     assert not monitor.improves(evaluation, Progress(best=0.5, best_loss=2.0))
     assert not monitor.improves(evaluation, Progress(best=0.5, best_loss=1.9))
-    older = Progress(best=0.5, best_loss=None)  # of a checkpoint of an older version
-    assert not monitor.improves(evaluation, older)
 
 
 def test_ties_are_broken_as_training_goes_on(trainer):

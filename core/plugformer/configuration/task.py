@@ -5,7 +5,6 @@ elsewhere) and, for some kinds, settings that belong to the core. Reading files,
 user where a mistake stands is the rest of this package.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -28,13 +27,11 @@ class Settings(BaseModel):
 
     Attributes:
         exclusive: Pairs of keys of which at most one may be given; a later layer's key clears the other.
-        renamed: Keys of earlier versions, and what they are called now.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     exclusive: ClassVar[tuple[tuple[str, str], ...]] = ()
-    renamed: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
@@ -224,8 +221,6 @@ class InitializeFrom(Settings):
 class Model(Settings):
     """The model: its sizes, and the names of its parts."""
 
-    renamed = {"placement": "residual", "hidden_width": "ffn_width"}
-
     architecture: Component = Field(
         description="encoder-decoder or decoder-only to generate text, encoder-only to label it."
     )
@@ -279,7 +274,6 @@ class Training(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
-    renamed = {"stream": "replicate", "accumulation": "batches_per_update"}
 
     epochs: Count | None = Field(
         default=None, description=f"Passes over the data; {DEFAULT_EPOCHS} if not given."

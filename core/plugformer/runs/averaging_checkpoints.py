@@ -91,7 +91,7 @@ class AveragingCheckpoints:
 
     def _rank(self, path: Path) -> tuple[bool, float, float]:
         try:
-            value, loss, *_ = (*map(float, load_note(path).split()), math.inf)  # once no loss was noted
+            value, loss = map(float, load_note(path).split())
         except ValueError as error:
             raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
         return rank(value, loss, higher_is_better=self.higher_is_better)

@@ -55,7 +55,7 @@ class Progress:
         epoch: Epoch that the next batch comes from, counted from 0.
         batch: Number of the next batch within its epoch; 0 if data are streamed.
         best: Best value of the monitored figure so far.
-        best_loss: The validation loss beside it, which decides between equals; None from older versions.
+        best_loss: The validation loss beside it, which decides between equals.
         waited: Evaluations since then.
         seconds: Wall time of all updates.
         unlogged: What the next line of the log is made of.
@@ -253,7 +253,7 @@ def _restore(path: Path, state: TrainingState, process: int) -> tuple[int, str]:
         for name, hook in state.hooks.items():
             if name in states:
                 hook.load_state_dict(join_tensors(states[name], kept))
-        if state.scaler is not None and "scaler" in record:  # older versions kept none
+        if state.scaler is not None:
             state.scaler.load_state_dict(_NUMBERS.validate_python(record["scaler"], strict=True))
         saved = int(record["processes"])
         if process < saved:

@@ -81,7 +81,6 @@ class RunDirectory:
         checkpoints: What training resumes from.
         averaging_checkpoints: The parameters that will be averaged; gone when the training has ended.
         learned: What the task's type has learned, such as the names of the classes.
-        labels: The names of the classes in runs of earlier versions.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,7 +92,6 @@ class RunDirectory:
         self.checkpoints = path / "checkpoints"
         self.averaging_checkpoints = path / "candidates"
         self.learned = path / "learned.json"
-        self.labels = path / "labels.json"
 
     @classmethod
     @contextmanager

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -21,7 +20,6 @@ from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
-from plugformer.runs.migration import migrated_task
 
 AFTER_TRAINING = ("data", "decoding", "evaluation")
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
@@ -43,9 +41,6 @@ ANSWERING = frozenset(Kind) - {
 
 EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}
 """Kinds of the components that it is measured with."""
-
-_UNSAID_BATCH_TOKENS = 4096
-"""Positions of a batch in runs that say nothing of them: those that were made while this was the default."""
 
 
 def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
@@ -129,14 +124,14 @@ def resolve_run(
     known = (registry or Registry.discover()).preferring(owners)
     tree = read_file(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
-    layers = Layers((migrated_task(tree),), known)
+    layers = Layers((tree,), known)
     last = read_overrides(overrides)
     try:
         resolved = check_components(resolve_layers(layers, [last] if last.items else [], kinds), kinds)
         found = list(unfit_decoding(resolved.task, known)) if "decoding" in last.items else []
         if "evaluation" in last.items and Kind.METRIC in kinds:
             found += unfit_metrics(resolved.task, known)
-        complete = sized(resolved.raise_for(found), _UNSAID_BATCH_TOKENS)
+        complete = resolved.raise_for(found)
     except ConfigurationError as error:
         if absent := _absent(locked, known, kinds):
             raise RunError(_message(directory, absent)) from None
@@ -145,20 +140,6 @@ def resolve_run(
         raise
     require_installed(directory, complete.task, known, kinds)
     return complete
-
-
-def sized(resolved: ResolvedTask, batch_tokens: int) -> ResolvedTask:
-    """Returns a task that says the size of its batches.
-
-    Args:
-        resolved: A task that may leave it out.
-        batch_tokens: Positions of a batch if it does.
-    """
-    training = resolved.task.training
-    if training.batch_tokens is not None or training.batch_size is not None:
-        return resolved
-    training = training.model_copy(update={"batch_tokens": batch_tokens})
-    return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
 
 
 def require_installed(

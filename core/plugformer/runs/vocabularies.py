@@ -12,8 +12,6 @@ from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json, write_json
 
-_LABELS = TypeAdapter(list[str], config=ConfigDict(strict=True))
-
 
 def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> None:
     """Writes one file for all tokenizers, or one for each side, and what the task's type has learned."""
@@ -32,7 +30,7 @@ def read_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -
 
 
 def read_learned(directory: RunDirectory, task_type: TaskType | None = None) -> Any:
-    """Returns the learned state of a run's task type; earlier versions kept class names only.
+    """Returns the learned state of a run's task type.
 
     Args:
         directory: The run.
@@ -41,8 +39,6 @@ def read_learned(directory: RunDirectory, task_type: TaskType | None = None) -> 
     Raises:
         RunError: The file is missing, or has something else than the type learns.
     """
-    if directory.labels.exists() and not directory.learned.exists():
-        return read_json(directory.labels, _LABELS) or None
     if task_type is None:
         return read_json(directory.learned)
     schema: TypeAdapter[object] = TypeAdapter(task_type.learned_type, config=ConfigDict(strict=True))

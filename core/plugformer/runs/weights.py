@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from plugformer.errors import RunError
 from plugformer.runs.files import RESTORE, replacing, require_file
-from plugformer.runs.migration import migrated_tensors
 
 _NOTE = "note"
 _CHECKSUM = "sha256"
@@ -61,23 +60,22 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     """Reads what `save_tensors` wrote.
 
     Raises:
-        RunError: The file is missing or damaged. Files of older versions have no checksum, so that only
-            damage of their structure is seen.
+        RunError: The file is missing or damaged.
     """
     if not os.path.lexists(path):
         raise RunError(f"{path} is missing: the run has saved no model yet, or is damaged")
     require_file(path)
     try:
         tensors = load_file(path)
-        expected = _about(path).get(_CHECKSUM)
-    except (OSError, SafetensorError) as error:
+        expected = _about(path)[_CHECKSUM]
+    except (OSError, SafetensorError, KeyError) as error:
         raise RunError(f"{path} is damaged: {error}; {RESTORE}") from error
-    if expected is not None and (found := checksum(tensors)) != expected:
+    if (found := checksum(tensors)) != expected:
         raise RunError(
             f"{path} is damaged: its tensors have the SHA-256 {found[:12]}..., expected {expected[:12]}...; "
             f"{RESTORE}"
         )
-    return migrated_tensors(tensors)
+    return tensors
 
 
 def _about(path: Path) -> dict[str, str]:

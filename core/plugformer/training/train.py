@@ -30,8 +30,7 @@ from plugformer.runs.files import refuse_links
 from plugformer.runs.initialization import origin, take_again, take_over
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import environment, make_lock, refuse_changes
-from plugformer.runs.migration import migrated_lock
-from plugformer.runs.requirements import duration, resolve_run, sized
+from plugformer.runs.requirements import duration, resolve_run
 from plugformer.runs.training_lock import one_thread, training_lock
 from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
 from plugformer.runs.weights import save_tensors
@@ -82,7 +81,7 @@ def train(
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
         resolved = validate(resolve(str(task), overrides, registry))
-        resolved = _round_up_batches(sized(resolved, DEFAULT_BATCH_TOKENS), processes, notify)
+        resolved = _round_up_batches(_with_batch_tokens(resolved), processes, notify)
         where = environment(PartialState().device, processes.count, precision(resolved.task.training))
         for notice in resolved.notices:
             notify(notice)
@@ -152,7 +151,7 @@ def resume(
         data = _prepare(resolved, vocabularies, notify, processes)
         with processes.raise_everywhere():
             now = make_lock(resolved.task, resolved.registry, data.hashes)
-            before = migrated_lock(directory.lock(), now)
+            before = directory.lock()
             changed = refuse_changes(before, now, allow=allow_changes)
         if changed:
             notify("\n  ".join(["going on with other components:", *changed]))
@@ -230,6 +229,15 @@ def _record(directory: RunDirectory, task: Task, lock: dict[str, Any], changed: 
     """Writes what a run goes on with."""
     directory.write_lock({**lock, "changes": [*lock.get("changes", []), *changed]})
     directory.write_task(dump(task))
+
+
+def _with_batch_tokens(resolved: ResolvedTask) -> ResolvedTask:
+    """Returns the task with the default size of batches if it gives none, so that the run records it."""
+    training = resolved.task.training
+    if training.batch_tokens is not None or training.batch_size is not None:
+        return resolved
+    training = training.model_copy(update={"batch_tokens": DEFAULT_BATCH_TOKENS})
+    return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
 
 
 def _round_up_batches(resolved: ResolvedTask, processes: Processes, notify: Notify) -> ResolvedTask:

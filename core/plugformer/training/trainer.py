@@ -43,11 +43,10 @@ class Monitor:
 
     def improves(self, evaluation: Evaluation, progress: Progress) -> bool:
         """Returns whether an evaluation beats the best value so far, or equals it at a lower loss."""
-        if progress.best is None:
+        if progress.best is None or progress.best_loss is None:
             return True
-        best_loss = -math.inf if progress.best_loss is None else progress.best_loss  # none is lower
         new = rank(self.value(evaluation), evaluation.loss, higher_is_better=self.higher_is_better)
-        return new < rank(progress.best, best_loss, higher_is_better=self.higher_is_better)
+        return new < rank(progress.best, progress.best_loss, higher_is_better=self.higher_is_better)
 
     def value(self, evaluation: Evaluation) -> float:
         """Returns the monitored figure of an evaluation."""
