@@ -21,7 +21,6 @@ import pytest
 
 PRELOADED = [
     "plugformer.commands.main",
-    "plugformer.commands.trial",
     "plugformer_ablation.training",
     "plugformer_verification.segment",
     "accelerate",

@@ -10,10 +10,8 @@ import typer
 from plugformer.commands import (
     AsJson,
     LocalManifest,
-    import_faults,
     installed,
     print_text,
-    save_check,
 )
 from plugformer.errors import ConfigurationError, RegistryError, nearest
 from plugformer.registry import Entry, Kind, Registry, State
@@ -43,9 +41,6 @@ def command(
         ),
     ] = None,
     settings: Options = None,
-    limit: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long importing a plugin's module may take.")
-    ] = 20.0,
     tracebacks: Annotated[
         bool, typer.Option("--traceback", help="Also print the traceback of what a component raised.")
     ] = False,
@@ -55,17 +50,15 @@ def command(
     """Run the contract tests against components.
 
     Prints for each component how many checks passed, and what is wrong with the smallest case that shows it.
-    PARTIAL means that checks were skipped, for the reasons given. A plugin is first imported in a process of
-    its own, which it may end, or never come back from. The exit status is 1 if a check failed.
+    PARTIAL means that checks were skipped, for the reasons given. The exit status is 1 if a check failed.
     """
     known = installed(ctx, registry)
     entries = _chosen(known, what)
     options = _options(settings or [], entries)
     width = max(len(f"{entry.kind}/{entry.name}") for entry in entries)
     records = []
-    for report in _reports(known, entries, options, limit):
+    for report in _reports(known, entries, options):
         records.append(report.as_json())
-        save_check(records[-1])
         if not as_json:
             _print(report, width, tracebacks=tracebacks)
     if as_json:
@@ -114,19 +107,14 @@ def _options(settings: list[str], entries: list[Entry]) -> dict[str, Any]:
     return options
 
 
-def _reports(
-    registry: Registry, entries: list[Entry], options: dict[str, Any], limit: float
-) -> Iterator["Report"]:
+def _reports(registry: Registry, entries: list[Entry], options: dict[str, Any]) -> Iterator["Report"]:
     """Checks one component after the other; one that cannot be imported does not stop the others."""
     from plugformer_testing.runner import report, unloadable
     from plugformer_testing.subject import Subject
 
-    faults = import_faults(entries, limit)
     for entry in entries:
         path = f"{Kind(entry.kind)}/{entry.distribution}:{entry.name}"
         try:
-            if entry in faults:
-                raise RegistryError(faults[entry])
             subject = Subject.of(path, registry, options=options)
         except RegistryError as error:
             yield unloadable(entry, error)

@@ -1,7 +1,6 @@
-"""`plugformer check`: what it prints, keeps and returns, and what `info` shows of it."""
+"""`plugformer check`: what it prints and returns."""
 
 import json
-import os
 
 import pytest
 
@@ -41,8 +40,7 @@ components:
 
 
 @pytest.fixture
-def local(manifest, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def local(manifest):
     return str(manifest(MANIFEST, local_schedules=SCHEDULES))
 
 
@@ -82,18 +80,6 @@ def test_a_distribution_is_checked_whole_whatever_is_wrong_with_one(run, local):
     assert "5 components, 10 of 21 checks passed; 2 with failures; 2 checked in part only" in outcome.out
 
 
-def test_a_module_that_never_comes_back_is_a_fault_of_its_own_components_only(run, manifest):
-    file = manifest(
-        "components: {schedule: {stuck: {class: 'local_stuck:A'}, sound: {class: 'local_schedules:Sound'}}}",
-        local_stuck="import time; time.sleep(600)",
-        local_schedules=SCHEDULES,
-    )
-    outcome = run("check", "local", "--limit", "4", "--registry", str(file))
-    assert outcome.status == 1
-    assert "schedule/sound  4 of 4 checks passed" in outcome.out
-    assert "failed  loads: loading local_stuck:A did not finish in 4 s" in outcome.out
-
-
 def test_options_are_given_with_set(run, local):
     outcome = run("check", "schedule/powered", "--registry", local, "--set", "power=0.5", "--json")
     assert outcome.status == 0
@@ -130,37 +116,6 @@ def test_mistakes(run, local, arguments, message):
     assert message in outcome.err
 
 
-def test_info_shows_the_last_result_until_the_source_changes(run, local, tmp_path):
-    def shown() -> str:
-        lines = run("info", "schedule/sound", "--registry", local).out.splitlines()
-        return next(line for line in lines if line.startswith("last check"))
-
-    assert shown() == "last check    never; run `plugformer check schedule/sound`"
-    run("check", "schedule/sound", "--registry", local)
-    assert shown().startswith("last check    4 of 4 checks passed, plugformer 0.1.0, 20")
-    assert "stale" not in shown()
-    with (tmp_path / "local_schedules.py").open("a") as file:
-        file.write("# changed\n")
-    assert shown().endswith("; stale: the source has changed since")
-
-
-def test_a_damaged_or_unwritable_result_is_none(run, local, tmp_path):
-    run("check", "schedule/sound", "--registry", local)
-    (kept,) = (tmp_path / "cache").rglob("*.json")
-    assert kept == tmp_path / "cache/plugformer/checks/local/schedule/sound.json"
-    kept.write_text("{")
-    assert "never; run" in run("info", "schedule/sound", "--registry", local).out
-    kept.unlink()
-    kept.parent.rmdir()
-    kept.parent.write_text("in the way")
-    assert run("check", "schedule/sound", "--registry", local).status == 0
-
-
-def test_nothing_is_left_beside_the_result(run, local, tmp_path):
-    run("check", "schedule/sound", "--registry", local)
-    assert [name for _, _, files in os.walk(tmp_path / "cache") for name in files] == ["sound.json"]
-
-
 def test_an_exception_is_shown_with_its_line_and_on_demand_with_its_traceback(run, local, tmp_path):
     arguments = ("check", "schedule/powered", "--set", "power=2", "--registry", local)
     brief = run(*arguments).out
@@ -169,12 +124,3 @@ def test_an_exception_is_shown_with_its_line_and_on_demand_with_its_traceback(ru
     assert f"raised IndexError: list index out of range, in {place}" in brief
     assert "Traceback" not in brief
     assert "        Traceback (most recent call last):\n" in run(*arguments, "--traceback").out
-
-
-def test_a_result_keeps_the_options_that_it_was_had_with(run, local):
-    run("check", "schedule/powered", "--set", "power=0.5", "--registry", local)
-    assert (
-        "4 of 4 checks passed with power=0.5, plugformer"
-        in run("info", "schedule/powered", "--registry", local).out
-    )
-    assert "4 of 4 (power=0.5)" in run("list", "schedule", "--registry", local).out

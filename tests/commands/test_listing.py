@@ -34,7 +34,6 @@ def test_json_is_an_array_of_exactly_these_keys(run):
         "state": "ready",
         "summary": "Grouped-query attention; groups of query heads share one key-value head.",
         "source": "https://arxiv.org/abs/2305.13245",
-        "contract": None,
     }
 
 
@@ -48,7 +47,7 @@ def test_everything_is_listed_by_kind_with_tasks_and_commands(run):
 
 def test_a_pipe_gets_one_unbroken_line_for_each_entry(run, manifest):
     lines = run("list", "attention", "--registry", str(manifest(CONFLICT % LONG))).out.splitlines()
-    assert lines[0].split() == ["kind", "name", "distribution", "version", "state", "contract", "summary"]
+    assert lines[0].split() == ["kind", "name", "distribution", "version", "state", "summary"]
     mine = next(line for line in lines if " mine " in line)
     assert mine.endswith(LONG)
     assert len({line.index(" ready ") for line in lines if " ready " in line}) == 1

@@ -5,8 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from plugformer.commands.main import main
 from plugformer.errors import RegistryError
 from plugformer.interfaces import ModelContext
-from plugformer.registry import Registry, loading
+from plugformer.registry import Registry
 
 MODEL = ModelContext(width=8, heads=2, ffn_width=8)
 _SPEC = importlib.util.spec_from_file_location(
@@ -32,15 +30,16 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture
-def plugformer(site):
+def plugformer(site, monkeypatch):
     """Runs `plugformer` in a process that has the plugins; returns what it prints, and what was imported."""
+
+    monkeypatch.delenv("PLUGFORMER_PLUGINS", raising=False)
 
     def run(*arguments):
         for mark in site.glob("*/imported"):
             mark.unlink()
         path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
         environment = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
-        environment.pop("PLUGFORMER_PLUGINS", None)
         done = subprocess.run(
             [sys.executable, "-m", "plugformer", *arguments],
             env=environment,
@@ -77,7 +76,7 @@ def states(listing):
 
 def test_there_are_a_hundred_and_every_way_of_being_broken(site):
     assert len(list(site.glob("*.dist-info"))) == 100
-    assert len({*many.SHOWN, *many.TRIED}) == 13
+    assert len({*many.SHOWN, *many.TRIED}) == 11
 
 
 def test_the_list_imports_none_and_shows_what_manifests_show(plugformer):
@@ -97,16 +96,18 @@ def test_help_imports_none(plugformer):
     assert "Usage: plugformer" in text
 
 
-def test_trying_shows_every_other_fault_and_no_more(plugformer):
-    listing, _ = plugformer("list", "norm", "--json", "--load", "--limit", "8")
+def test_importing_shows_every_other_fault_and_no_more(plugformer, monkeypatch):
+    monkeypatch.setenv(
+        "PLUGFORMER_PLUGINS", ",".join(["plugin-00", *(f"plugin-{fault}" for fault in many.TRIED)])
+    )
+    listing, _ = plugformer("list", "norm", "--json", "--load")
     broken = {owner: state for owner, (state, *_) in states(listing).items() if state.startswith("broken: ")}
     assert broken.keys() == {f"plugin-{fault}" for fault in many.TRIED}
     for fault, cause in many.TRIED.items():
         assert cause in broken[f"plugin-{fault}"]
-    assert broken["plugin-sleeps"] == "broken: loading plugin_sleeps.part:Plain did not finish in 8 s"
 
 
-@pytest.mark.parametrize("fault", sorted({*many.SHOWN, *many.TRIED} - {"sleeps"}))
+@pytest.mark.parametrize("fault", sorted({*many.SHOWN, *many.TRIED}))
 def test_using_a_broken_one_names_its_distribution(here, fault):
     name = "norm-00" if fault == "name-conflict" else f"norm-{fault}"
     with pytest.raises(RegistryError, match=f"plugin-{fault} 1.0"):
@@ -116,10 +117,10 @@ def test_using_a_broken_one_names_its_distribution(here, fault):
 @pytest.mark.parametrize("fault", sorted(many.TRIED))
 def test_checking_a_broken_one_shows_its_fault(here, capsys, fault):
     with pytest.raises(SystemExit, match="1"):
-        main(["check", f"plugin-{fault}", "--limit", "2" if fault == "sleeps" else "60"])
+        main(["check", f"plugin-{fault}"])
     out = capsys.readouterr().out
     assert f"(plugin-{fault} 1.0)" in out
-    assert many.TRIED[fault].removeprefix("constructing it failed: ") in out
+    assert many.TRIED[fault] in out
 
 
 @pytest.mark.parametrize("fault", ["missing-manifest", "invalid-yaml", "unknown-kind", "wrong-version"])
@@ -127,20 +128,6 @@ def test_checking_a_quarantined_one_shows_why(here, capsys, fault):
     with pytest.raises(SystemExit, match="2"):
         main(["check", f"plugin-{fault}"])
     assert f"plugin-{fault} 1.0 is quarantined: " in capsys.readouterr().err
-
-
-def test_using_one_that_sleeps_says_for_whom_one_waits(here, monkeypatch, capsys):
-    def sleep(seconds):
-        assert seconds == 600
-        threading.Event().wait(0.5)
-        raise KeyboardInterrupt  # of somebody who has read the line
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(loading, "PATIENCE", 0.1)
-    with pytest.raises(SystemExit, match="130"):
-        main(["validate", "dates", "--set", "model.norm=norm-sleeps"])
-    line = "still importing plugin_sleeps.part after 0.1 s, for norm 'norm-sleeps' (plugin-sleeps 1.0)"
-    assert line in capsys.readouterr().err.splitlines()
 
 
 def test_a_task_that_uses_a_broken_one_says_where(here, capsys):

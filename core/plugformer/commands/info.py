@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.commands.listing import as_record, last_check, print_entries
+from plugformer.commands.listing import as_record, print_entries
 from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
 from plugformer.commands.printing import print_table, print_text
 from plugformer.errors import ConfigurationError, RegistryError
@@ -72,9 +72,7 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
     print_text(entry.summary)
     origin = f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}"
-    typer.echo(f"\n{printable(origin)}")
-    never = f"never; run `plugformer check {entry.kind}/{entry.name}`"
-    typer.echo(f"last check    {last_check(entry) or never}\n")
+    typer.echo(f"\n{printable(origin)}\n")
     typer.echo("options:" if options else "no options of its own")
     for option in options:
         default = "required" if option.required else f"default {json.dumps(option.default)}"
