@@ -22,7 +22,7 @@ import pytest
 PRELOADED = [
     "plugformer.commands.main",
     "plugformer_ablation.training",
-    "plugformer_verification.segment",
+    "plugformer_verification.recording",
     "accelerate",
     "datasets",
     "evaluate",

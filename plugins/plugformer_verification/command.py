@@ -1,15 +1,16 @@
-"""`plugformer verify-resume`: whether a task's training, killed and resumed, ends with the same bits."""
+"""`plugformer verify-resume`: trainings of a task, one uninterrupted and one killed and resumed, compared."""
 
 import json
-from functools import partial
-from typing import TYPE_CHECKING, Annotated
+import multiprocessing
+import random
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import typer
 
 from plugformer.commands import AsJson, LocalManifest, Settings, TaskName, installed
-
-if TYPE_CHECKING:
-    from plugformer_verification.resuming import Verification
+from plugformer.errors import ConfigurationError, RunError
 
 EXAMPLES = (
     "plugformer verify-resume dates --set data.size=200 --set model.attention=gqa --steps 8 --kills 1",
@@ -27,58 +28,61 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Prove that resuming this task's training is exact.
+    """Verify that resuming this task's training is exact.
 
-    Trains it shortly and uninterrupted, then again, killed at random updates (SIGKILL) and resumed. After
-    each update the batches, the learning rate, the loss, every parameter, the optimizer's state and the
-    random generators must be the same bits. Prints the first difference and what probably causes it; the exit
-    status is then 1. Nothing is kept.
+    Trains it shortly and uninterrupted, then again, killed at random updates and resumed. The loss and the
+    learning rate of every update must be the same bits, and so must the last checkpoint: parameters, the
+    optimizer's state and the random generators. Prints the first difference; the exit status is then 1.
+    Nothing is kept.
     """
     known = installed(ctx, registry)
-    from plugformer_verification.resuming import verify_resuming
+    from plugformer.configuration import resolve
+    from plugformer.validation import validate
+    from plugformer_verification.recording import EXIT_WHEN_KILLED, first_difference, train_until
 
-    found = verify_resuming(
-        task,
-        overrides=settings or [],
-        steps=steps,
-        kills=kills,
-        registry=known,
-        notify=partial(typer.echo, err=True),
-    )
-    if as_json:
-        typer.echo(json.dumps(found.as_json(), ensure_ascii=False, indent=2))
-    else:
-        _print(found)
-    if found.difference is not None:
-        raise typer.Exit(1)
-
-
-def _print(found: "Verification") -> None:
-    killed = f"killed after updates {', '.join(map(str, found.killed))} of {found.steps}"
-    difference = found.difference
-    if difference is None:
-        typer.echo(f"exact: {killed} and resumed, every update has the same bits as uninterrupted")
-        return
-    others = f" and {difference.others} more" if difference.others else ""
-    typer.echo(f"NOT EXACT: {killed} and resumed, the training differs from the uninterrupted one")
-    typer.echo(f"  first in update {difference.step}, resumed after update {difference.resumed_after}")
-    typer.echo(f"  {difference.part}: {difference.name}{others}")
-    typer.echo(f"    uninterrupted {difference.expected}")
-    typer.echo(f"    resumed       {difference.found}")
-    if difference.output:
-        typer.echo(f"  first module with another output: {difference.output}")
-    for name, expected, value in difference.attributes:
-        typer.echo(f"  kept in Python, not in checkpoints: {name} is {value} instead of {expected}")
-    typer.echo(f"  {_advice(found)}")
-
-
-def _advice(found: "Verification") -> str:
-    if not found.repeatable:
-        return (
-            "Two uninterrupted trainings differ, too: something in it is not a function of the seed, "
-            "such as a kernel without a fixed order of sums"
+    every = max(1, steps // 4)  # four evaluations, each with a checkpoint
+    short = {"training.evaluate_every": every, "evaluation.limit": 8}
+    given = {setting.partition("=")[0] for setting in settings or []}
+    overrides = [*(settings or []), f"training.steps={steps}", "training.log_every=1"]
+    overrides += [f"{key}={value}" for key, value in short.items() if key not in given]
+    every = validate(resolve(task, overrides, known)).task.training.evaluate_every or steps
+    resumable = range(min(every, steps - 1) + 1, steps + 1)  # updates after a checkpoint
+    if kills > len(resumable):
+        raise ConfigurationError(
+            f"--kills {kills}: only {len(resumable)} of {steps} updates come after a checkpoint; "
+            "give more --steps"
         )
-    return (
-        "Two uninterrupted trainings are equal: keep in buffers (register_buffer), or in the optimizer's "
-        "state, whatever must survive"
-    )
+    killed = sorted(random.SystemRandom().sample(resumable, kills))
+    forking = "forkserver" in multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if forking else "spawn")
+    with TemporaryDirectory(prefix="plugformer-") as folder:
+
+        def trained(name: str, *kill_after: int | None) -> Path:
+            run = Path(folder, name)
+            for update in kill_after:
+                arguments = (task, overrides, known.local, run, update)
+                process = context.Process(target=train_until, args=arguments)
+                process.start()
+                process.join()
+                if process.exitcode != (EXIT_WHEN_KILLED if update else 0):
+                    raise RunError("the training failed by itself")
+            return run
+
+        whole = trained("uninterrupted", None)
+        typer.echo(f"training again, killed after updates {', '.join(map(str, killed))}", err=True)
+        difference = first_difference(whole, trained("resumed", *killed, None))
+        repeatable = None if difference is None else first_difference(whole, trained("again", None)) is None
+    found = {"steps": steps, "killed": killed, "difference": difference, "repeatable": repeatable}
+    if as_json:
+        typer.echo(json.dumps({**found, "exact": difference is None}))
+    elif difference is None:
+        typer.echo("exact: losses and the last checkpoint are the same bits as without interruption")
+    else:
+        typer.echo(f"NOT EXACT: {difference} differs\n  {_ADVICE[bool(repeatable)]}")
+    raise typer.Exit(0 if difference is None else 1)
+
+
+_ADVICE = {
+    True: "keep state in buffers (register_buffer) or in the optimizer's state",
+    False: "two uninterrupted trainings differ, too: something in them does not depend on the seed alone",
+}

@@ -106,7 +106,7 @@ def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
 
 def test_no_plugin_takes_the_place_of_a_built_in_one(run, manifest):
     file = manifest('commands: {verify-resume: {function: "local_probe:command"}}', local_probe=PROBE)
-    assert "Prove that resuming" in run("--registry", str(file), "verify-resume", "--help").out
+    assert "Verify that resuming" in run("--registry", str(file), "verify-resume", "--help").out
     assert run("--registry", str(file), "local:verify-resume", "so").out == "so\n"
     states = {
         record["distribution"]: record["state"]

@@ -35,10 +35,8 @@ class Dropout(nn.Module):
 
     def added(self, x: Float[Tensor, "*shape"], y: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Returns `x + self(y)`, in one pass where that is possible."""
-        if not self.training or self.rate == 0:
-            return torch.add(x, y)
-        if _has_fused_kernel(x):
-            return torch.add(x, dropout(y, self.rate))
+        if not self.training or self.rate == 0 or _has_fused_kernel(x):
+            return torch.add(x, self(y) if self.training else y)
         kept, scale = self._kept(y)
         return torch.addcmul(x, y, kept, value=scale)
 
