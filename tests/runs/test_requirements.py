@@ -33,15 +33,14 @@ def lost(run_copy):
 
 
 @pytest.mark.parametrize("use", [load, resume])
-def test_the_locked_distribution_is_named_and_nothing_of_its_name_is_recommended(lost, use):
+def test_the_locked_distribution_is_named(lost, use):
     run = lost()
     with pytest.raises(RunError) as caught:
         use(run)
     assert str(caught.value).splitlines() == [
         f"{run} was made with components that are not installed:",
         "  attention/differential of plugformer-differential 0.1.0",
-        "install what the run was made with, from where you had it: a distribution of that name on a package "
-        "index may be somebody else's",
+        "install what the run was made with, or name its local manifest with --registry FILE",
     ]
 
 
@@ -51,27 +50,8 @@ def test_a_name_with_its_distribution_is_looked_up_by_name(lost):
 
 
 def test_a_local_manifest_is_asked_for(lost):
-    with pytest.raises(RunError, match=r"of a local manifest\nname the local manifest with --registry FILE"):
+    with pytest.raises(RunError, match=r"of local\n.* name its local manifest with --registry FILE"):
         load(lost(distribution="local", version=""))
-
-
-def test_a_distribution_that_is_here_but_does_not_offer_it_shows_its_version(lost):
-    with pytest.raises(RunError, match=r"of plugformer 0\.0\.1, which \S+ does not offer here\n"):
-        load(lost(distribution="plugformer", version="0.0.1"))
-
-
-@pytest.mark.parametrize("name", ["x; touch pwned", "$(touch pwned)", "-r evil.txt", "a b", ""])
-def test_a_lock_cannot_put_other_commands_into_the_advice(lost, name):
-    with pytest.raises(RunError) as caught:
-        load(lost(distribution=name))
-    assert str(caught.value).splitlines()[1:] == ["  attention/differential of unknown"]
-
-
-@pytest.mark.parametrize("version", ["1; touch pwned", "1 --index-url=http://evil", ""])
-def test_nor_can_a_version(lost, version):
-    with pytest.raises(RunError) as caught:
-        load(lost(version=version))
-    assert str(caught.value).splitlines()[1] == "  attention/differential of plugformer-differential"
 
 
 def test_another_mistake_in_the_task_is_reported_as_ever(run_copy):
@@ -131,20 +111,3 @@ def test_what_was_local_may_be_installed_by_now(lost, trained):
     run = lost(distribution="local", version="")
     found = load(run, Registry([discover_built_in(), offering(MHA, "plug-a")]))
     assert found.predict("May 1, 2001") == load(trained.directory).predict("May 1, 2001")
-
-
-def test_an_option_that_another_version_calls_otherwise_is_told_with_both_versions(lost):
-    plugins = [discover_built_in(), offering(MHA, "plugformer-differential")]
-    run = lost(version="0.0.9")
-    load(run, Registry(plugins))
-    task = run / "task.yaml"
-    task.write_text(task.read_text().replace("name: differential", "name: differential\n    lambda: 1"))
-    with pytest.raises(ConfigurationError) as caught:
-        load(run, Registry(plugins))
-    problem, *_, last = str(caught.value).splitlines()
-    assert "unknown key 'lambda'" in problem
-    assert last == "the run was made with plugformer-differential 0.0.9, and 0.1.0 is installed here"
-    task.write_text(task.read_text().replace("    lambda: 1\n", ""))
-    with pytest.raises(ConfigurationError) as caught:
-        load(run, Registry(plugins), overrides=["decoding.max_length=0"])
-    assert "0.0.9" not in str(caught.value)

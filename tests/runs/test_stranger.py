@@ -66,6 +66,6 @@ def test_a_run_with_local_components_needs_their_manifest_again(tmp_path) -> Non
         "training: {steps: 1}\n"
     )
     run = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).run
-    with pytest.raises(RunError, match=r"feed_forward/copied of a local manifest(.|\n)*--registry FILE"):
+    with pytest.raises(RunError, match=r"feed_forward/copied of local(.|\n)*--registry FILE"):
         load(run)
     assert load(run, Registry.discover(manifest)).predict(["1 2"])

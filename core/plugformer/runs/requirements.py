@@ -1,10 +1,6 @@
 """How a run can be used: with what is installed, by its lock, and with settings that may still change."""
 
-import re
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from plugformer.configuration import ResolvedTask, Task, check_components
 from plugformer.configuration.layers import Layers
@@ -23,10 +19,6 @@ from plugformer.runs.lock import components
 
 AFTER_TRAINING = ("data", "decoding", "evaluation")
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
-
-
-_DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_VERSION = re.compile(r"[A-Za-z0-9.!+]+")
 
 
 ANSWERING = frozenset(Kind) - {
@@ -120,26 +112,19 @@ def resolve_run(
             what it answers.
     """
     locked = directory.lock()["components"]
-    owners = {path: _owner(record).distribution for path, record in locked.items()}
-    known = (registry or Registry.discover()).preferring(owners)
+    known = (registry or Registry.discover()).preferring(
+        {path: record["distribution"] for path, record in locked.items()}
+    )
     tree = read_file(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
-    layers = Layers((tree,), known)
     last = read_overrides(overrides)
-    try:
-        resolved = check_components(resolve_layers(layers, [last] if last.items else [], kinds), kinds)
-        found = list(unfit_decoding(resolved.task, known)) if "decoding" in last.items else []
-        if "evaluation" in last.items and Kind.METRIC in kinds:
-            found += unfit_metrics(resolved.task, known)
-        complete = resolved.raise_for(found)
-    except ConfigurationError as error:
-        if absent := _absent(locked, known, kinds):
-            raise RunError(_message(directory, absent)) from None
-        if str(directory.task) in str(error) and (others := _other_versions(locked, known, kinds)):
-            raise ConfigurationError("\n".join([str(error), *others])) from None
-        raise
-    require_installed(directory, complete.task, known, kinds)
-    return complete
+    resolved = resolve_layers(Layers((tree,), known), [last] if last.items else [], kinds=())
+    require_installed(directory, resolved.task, known, kinds)
+    resolved = check_components(resolved, kinds)
+    found = list(unfit_decoding(resolved.task, known)) if "decoding" in last.items else []
+    if "evaluation" in last.items and Kind.METRIC in kinds:
+        found += unfit_metrics(resolved.task, known)
+    return resolved.raise_for(found)
 
 
 def require_installed(
@@ -156,71 +141,29 @@ def require_installed(
     Raises:
         RunError: One is not installed.
     """
-    used = {f"{kind}/{name}" for kind, name in components(task)}
-    absent = _absent(directory.lock()["components"], registry, kinds)
-    if missing := {path: owner for path, owner in absent.items() if path in used}:
-        raise RunError(_message(directory, missing))
+    locked = directory.lock()["components"]
+    missing = [
+        f"  {path} of {Owner(record['distribution'], record['version'])}"
+        for kind, name in sorted(components(task))
+        if kind in kinds
+        and (record := locked.get(path := f"{kind}/{name}"))
+        and not _is_offered(registry, kind, name, record["distribution"])
+    ]
+    if missing:
+        advice = "install what the run was made with, or name its local manifest with --registry FILE"
+        raise RunError(
+            "\n".join(
+                [f"{directory.path} was made with components that are not installed:", *missing, advice]
+            )
+        )
 
 
-def _absent(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind]) -> dict[str, Owner]:
-    """Returns the locked components that nobody offers who may, each with the owner that the lock names.
+def _is_offered(registry: Registry, kind: Kind, name: str, distribution: str) -> bool:
+    """Returns whether the distribution that a lock names offers a component.
 
     What came from a local manifest may be installed by now, and the other way round; but what another
     distribution calls by the same name is another component.
     """
-    offered: dict[str, set[str]] = defaultdict(set)
-    for entry in registry.entries():
-        offered[f"{entry.kind}/{entry.name}"].add(normalized(entry.distribution))
-    absent = {}
-    for path, record in locked.items():
-        kind, _, name = path.partition("/")
-        owner, owners = _owner(record), offered[f"{kind}/{name.rpartition(':')[2]}"]
-        same = owners & {normalized(owner.distribution), LOCAL} or owner.distribution in (LOCAL, "unknown")
-        if kind in kinds and not (owners and same):
-            absent[path] = owner
-    return absent
-
-
-def _other_versions(locked: dict[str, Any], registry: Registry, kinds: Collection[Kind]) -> list[str]:
-    """Returns a line about each distribution that is here in another version than the lock names."""
-    here = {(f"{each.kind}/{each.name}", normalized(each.distribution)): each for each in registry.entries()}
-    lines = set()
-    for path, record in locked.items():
-        kind, _, name = path.partition("/")
-        owner = _owner(record)
-        found = here.get((f"{kind}/{name.rpartition(':')[2]}", normalized(owner.distribution)))
-        if kind in kinds and found is not None and owner.version and found.version != owner.version:
-            lines.add(f"the run was made with {owner}, and {found.version} is installed here")
-    return sorted(lines)
-
-
-def _owner(record: object) -> Owner:
-    """Returns a component's distribution according to a lock, without malformed names and versions."""
-    fields = record if isinstance(record, dict) else {}
-    name, number = str(fields.get("distribution") or ""), str(fields.get("version") or "")
-    if not _DISTRIBUTION.fullmatch(name):
-        return Owner("unknown")
-    return Owner(name, number if _VERSION.fullmatch(number) else "")
-
-
-def _message(directory: RunDirectory, absent: dict[str, Owner]) -> str:
-    lines = [f"{directory.path} was made with components that are not installed:"]
-    lines += [f"  {path} of {_described(owner)}" for path, owner in sorted(absent.items())]
-    if any(owner.distribution not in (LOCAL, "unknown") for owner in absent.values()):
-        lines.append(
-            "install what the run was made with, from where you had it: a distribution of that name on a "
-            "package index may be somebody else's"
-        )
-    if LOCAL in (owner.distribution for owner in absent.values()):
-        lines.append("name the local manifest with --registry FILE or PLUGFORMER_REGISTRY")
-    return "\n".join(lines)
-
-
-def _described(owner: Owner) -> str:
-    """Returns the owner as locked and, where the distribution is here after all, the version that is."""
-    if owner.distribution == LOCAL:
-        return "a local manifest"
-    try:
-        return f"{owner}, which {version(owner.distribution)} does not offer here"
-    except PackageNotFoundError:
-        return str(owner)
+    bare = name.rpartition(":")[2]
+    owners = {normalized(entry.distribution) for entry in registry.entries(kind) if entry.name == bare}
+    return bool(owners if distribution == LOCAL else owners & {normalized(distribution), LOCAL})
