@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 from plugformer_ablation.cells import Cell
@@ -28,23 +27,9 @@ _PRELOADED = [
 """Imports that take seconds are made once, in the process that workers are forked from."""
 
 
-_QUOTAS = (
-    "/sys/fs/cgroup/cpu.max",
-    "/sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us",
-)
-"""Where cgroups of version 2, or else 1, say how many microseconds of processor time there are in a period:
-https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files."""
-
-
 def available_cores() -> int:
-    """Returns the number of cores that this process may use, its container's quota rounded up."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for files in _QUOTAS:
-        with suppress(OSError, ValueError):  # no such file, or `max`: without a limit
-            quota, period = map(int, " ".join(Path(file).read_text() for file in files.split()).split())
-            if quota > 0 < period:
-                return max(1, min(cores, -(-quota // period)))
-    return cores
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def visible_gpus() -> list[str]:

@@ -71,28 +71,6 @@ def test_gpus_are_called_as_the_user_calls_them(monkeypatch):
     assert local_executor.visible_gpus() == ["0", "1"]
 
 
-@pytest.mark.parametrize(
-    ("files", "cores"),
-    [
-        ({}, 8),
-        ({"cpu.max": "max 100000\n"}, 8),
-        ({"cpu.max": "150000 100000\n"}, 2),
-        ({"cpu.max": "1600000 100000\n"}, 8),
-        ({"cpu.max": "damaged"}, 8),
-        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
-    ],
-)
-def test_a_container_has_the_cores_of_its_quota(files, cores, monkeypatch, tmp_path):
-    (tmp_path / "cpu").mkdir()
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
-    moved = [each.replace("/sys/fs/cgroup", str(tmp_path)) for each in local_executor._QUOTAS]
-    monkeypatch.setattr(local_executor, "_QUOTAS", moved)
-    assert local_executor.available_cores() == cores
-
-
 def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):
     waiting = cells(tmp_path, registry)
     ended = [message for _, message in advanced(LocalExecutor(2, 1), waiting) if message.ended]

@@ -48,7 +48,6 @@ class Content(BaseModel):
         task_type: What the task's type has learned.
         notices: What the data component said about the examples, and which splits share some.
         files: A hash of every other file, by name.
-        checksum: A hash of all of the above.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,11 +57,6 @@ class Content(BaseModel):
     task_type: Any
     notices: list[str]
     files: dict[str, str]
-    checksum: str = ""
-
-    def expected_checksum(self) -> str:
-        """Returns the hash of all but itself."""
-        return fingerprint(self.model_dump_json(exclude={"checksum"}))
 
 
 @dataclass(frozen=True)
@@ -126,15 +120,12 @@ class PreparedEntry:
             notices=[each.encode("utf-8", "replace").decode() for each in notices],
             files={file.name: files_version([file]) for file in sorted(folder.iterdir())},
         )
-        content = content.model_copy(update={"checksum": content.expected_checksum()})
         (folder / _LIST).write_text(content.model_dump_json(), encoding="utf-8")
         return cls._from_content(content, _stored(folder, key))
 
     @classmethod
     def _open(cls, folder: Path) -> "PreparedEntry":
         content = Content.model_validate_json((folder / _LIST).read_bytes())
-        if content.checksum != content.expected_checksum():
-            raise ValueError(f"{_LIST} is not what was written")
         for name, expected in content.files.items():
             if files_version([folder / name]) != expected:
                 raise ValueError(f"{name} is not what was written")
