@@ -1,7 +1,7 @@
 """YAML documents as trees whose every node knows where it was written.
 
 Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `no` is text and
-`1e-4` is a number. Tags, merge keys and anything that could execute or grow without bound are refused. Task
+`1e-4` is a number. Tags, merge keys and anything that could execute are refused. Task
 files and manifests are read here; what their keys mean is said elsewhere.
 """
 
@@ -16,15 +16,6 @@ import yaml
 
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, Origin, Problem, report
-from plugformer.terminal import clipped
-
-MAX_NODES = 50_000
-"""Nodes of a document, repeated aliases counted each time: real ones have fewer than a thousand."""
-
-MAX_DEPTH = 40
-
-MAX_BYTES = 1 << 24
-"""Of a document: real ones have a few thousand."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, about ten times as fast, is optional
 
@@ -34,9 +25,6 @@ _DECIMAL = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_MAX_DIGITS = 4000  # Python itself refuses integers of more than 4,300 digits
-_WHOLE = range(-(2**63), 2**63)
-"""Whole numbers that files, arrays and generators can hold, so that no component meets a larger one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +71,7 @@ def resolve_scalar(text: str) -> str | int | float | bool | None:
         return None
     if text in _BOOLEAN:
         return _BOOLEAN[text]
-    if len(text) <= _MAX_DIGITS and _DECIMAL.fullmatch(text):
+    if _DECIMAL.fullmatch(text):
         return int(text)
     if _BASED.fullmatch(text):
         return int(text, base=0)
@@ -103,15 +91,10 @@ def read_file(file: Path, name: str) -> Mapping:
     if os.path.isdir(file):  # noqa: PTH112 (a path that is too long is none)
         raise ConfigurationError(f"{name}: is a folder, expected a file{file_within(file, name)}")
     try:
-        if file.is_fifo() and not str(file.resolve()).startswith(("/dev/", "/proc/")):
-            raise ConfigurationError(f"{name}: is a named pipe, which may never end; give a file")
-        with file.open("rb") as stream:  # also of a shell's <(command); a device may never end
-            content = stream.read(MAX_BYTES + 1)
+        content = file.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(f"{name}: cannot be read: {reason}") from error
-    if len(content) > MAX_BYTES:
-        raise ConfigurationError(f"{name}: has more than {MAX_BYTES:,} bytes, which no task or manifest has")
     return read_mapping(content, name, file.absolute().parent)
 
 
@@ -171,14 +154,13 @@ class _Builder:
     def __init__(self, start: Origin) -> None:
         self.problems: list[Problem] = []
         self._start = start
-        self._anchors: dict[str, tuple[Node, int]] = {}
-        self._count = 0
+        self._anchors: dict[str, Node] = {}
 
     def document(self, events: Iterator[Any]) -> Node | None:
         next(events)  # the start of the stream
         if isinstance(next(events), yaml.StreamEndEvent):
             return None
-        tree = self._node(next(events), events, depth=0)
+        tree = self._node(next(events), events)
         next(events)  # the end of the document
         after = next(events)
         if not isinstance(after, yaml.StreamEndEvent):
@@ -198,60 +180,43 @@ class _Builder:
             return self._start
         return Origin(self._start.document, mark.line + 1, mark.column + 1, self._start.folder)
 
-    def _node(self, event: Any, events: Iterator[Any], depth: int) -> Node:
-        before = self._count
-        self._grow(event, 1)
-        if depth > MAX_DEPTH:
-            self.fail(event.start_mark, f"is nested deeper than {MAX_DEPTH} levels")
+    def _node(self, event: Any, events: Iterator[Any]) -> Node:
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        node = self._fresh(event, events, depth)
+            if event.anchor not in self._anchors:
+                self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
+            return self._anchors[event.anchor]
+        node = self._fresh(event, events)
         if event.anchor is not None:
-            self._anchors[event.anchor] = node, self._count - before
+            self._anchors[event.anchor] = node
         return node
 
-    def _grow(self, event: Any, nodes: int) -> None:
-        self._count += nodes
-        if self._count > MAX_NODES:
-            self.fail(event.start_mark, f"has more than {MAX_NODES} values, aliases counted each time")
-
-    def _alias(self, event: Any) -> Node:
-        if event.anchor not in self._anchors:
-            self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
-        node, size = self._anchors[event.anchor]
-        self._grow(event, size)
-        return node
-
-    def _fresh(self, event: Any, events: Iterator[Any], depth: int) -> Node:
+    def _fresh(self, event: Any, events: Iterator[Any]) -> Node:
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event)
         if event.tag is not None:
             self._problem(event.start_mark, f"the tag {event.tag!r} is not allowed")
         if isinstance(event, yaml.SequenceStartEvent):
-            return self._sequence(event, events, depth)
-        return self._mapping(event, events, depth)
+            return self._sequence(event, events)
+        return self._mapping(event, events)
 
     def _scalar(self, event: Any) -> Scalar:
         quoted = not event.implicit[0]
         if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
             self._problem(event.start_mark, f"the tag {event.tag!r} is not allowed")
         value = event.value if quoted or event.tag else resolve_scalar(event.value)
-        if isinstance(value, int) and value not in _WHOLE:
-            message = f"the whole number {clipped(event.value, 40)} has more than 64 bits; "
-            self._problem(event.start_mark, f"{message}write a smaller one, or text in quotes")
         return Scalar(value, self._origin(event.start_mark))
 
-    def _sequence(self, event: Any, events: Iterator[Any], depth: int) -> Sequence:
+    def _sequence(self, event: Any, events: Iterator[Any]) -> Sequence:
         items: list[Node] = []
         while not isinstance(following := next(events), yaml.SequenceEndEvent):
-            items.append(self._node(following, events, depth + 1))
+            items.append(self._node(following, events))
         return Sequence(tuple(items), self._origin(event.start_mark))
 
-    def _mapping(self, event: Any, events: Iterator[Any], depth: int) -> Mapping:
+    def _mapping(self, event: Any, events: Iterator[Any]) -> Mapping:
         mapping = Mapping({}, {}, self._origin(event.start_mark))
         while not isinstance(following := next(events), yaml.MappingEndEvent):
-            key = self._key(self._node(following, events, depth + 1), following.start_mark)
-            value = self._node(next(events), events, depth + 1)
+            key = self._key(self._node(following, events), following.start_mark)
+            value = self._node(next(events), events)
             if key in mapping.items:
                 first = mapping.keys[key]
                 self._problem(following.start_mark, f"key {key!r} is written twice; first at {first}")

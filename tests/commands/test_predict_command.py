@@ -115,7 +115,7 @@ def test_a_standard_input_that_is_closed_is_no_fault(run, monkeypatch):
 
 
 def test_bytes_that_are_not_utf8_become_surrogates():
-    assert list(predict.lines(io.BytesIO(b"good\nb\xe4d"), "a file")) == [["good"], ["b\udce4d"]]
+    assert list(predict.lines(io.BytesIO(b"good\nb\xe4d"))) == [["good"], ["b\udce4d"]]
 
 
 def test_a_text_without_an_answer_leaves_an_empty_line_and_does_not_end_the_others(run, monkeypatch):
@@ -210,7 +210,7 @@ def test_a_threshold_that_is_no_number_is_refused(run):
 def test_lines_come_as_soon_as_they_are_written():
     reader, writer = os.pipe()
     with open(reader, "rb") as stream, open(writer, "wb", buffering=0) as source:  # noqa: PTH123 (descriptors)
-        portions = predict.lines(stream, "a pipe")
+        portions = predict.lines(stream)
         source.write(b"one\ntwo\nth")
         assert next(portions) == ["one", "two"]
         source.write(b"ree\n")
@@ -222,16 +222,9 @@ def test_lines_come_as_soon_as_they_are_written():
 
 def test_a_long_file_comes_in_portions_and_keeps_every_line():
     expected = [f"line {number}" for number in range(50_000)]
-    portions = list(predict.lines(io.BytesIO("\n".join(expected).encode()), "a file"))
+    portions = list(predict.lines(io.BytesIO("\n".join(expected).encode())))
     assert len(portions) > 1
     assert [line for portion in portions for line in portion] == expected
-
-
-def test_line_numbers_go_on_over_portions(monkeypatch):
-    monkeypatch.setattr(predict, "LONGEST_LINE", 100_000)
-    long = b"x" * 70_000 + b"\n"
-    with pytest.raises(DataError, match=r"^a file:3: longer than 100,000 bytes without a line break"):
-        list(predict.lines(io.BytesIO(long + long + long[:-1] * 2), "a file"))
 
 
 def test_a_long_line_is_put_together_once():
@@ -249,7 +242,7 @@ def test_a_long_line_is_put_together_once():
         def read1(self, size):
             return next(self.portions, b"")
 
-    assert list(predict.lines(Slow(), "a pipe")) == [["x" * 500]]
+    assert list(predict.lines(Slow())) == [["x" * 500]]
     assert not copied
 
 

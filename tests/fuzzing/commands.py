@@ -87,12 +87,11 @@ class Mine(FeedForward):
         return x
 """
 NUMBERS = [
-    "0", "-1", "1e999", ".nan", "-.inf", "0x" + "f" * 4000, "9" * 5000, str(2**31), str(2**63), str(2**64),
-    "1e-320", "1e39", "0.5",
+    "0", "-1", "1e999", ".nan", "-.inf", str(2**31), str(2**63), str(2**64), "1e-320", "1e39", "0.5",
 ]  # fmt: skip
 WORDS = [
     "", "null", "true", "[]", "{}", "[1]", "{a: b}", "'a,b'", "\x1b[2J", "é", "中", "\u202e", "../../x",
-    "/dev/zero", "fifo", "loop", "~nobody/x", "a" * 100_000, "[" * 3000, "{a: " * 3000, "&a [*a]",
+    "loop", "~nobody/x", "a" * 100_000, "&a [*a]",
     "!!python/name:canary.Canary", "{name: canary}", "source+9999999999999", "a{99999999}", "(" * 2000,
 ]  # fmt: skip
 BYTES = [
@@ -138,7 +137,6 @@ def prepare(folder: Path) -> Path:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)  # once, not in every case
     Path("modules").unlink()
-    os.mkfifo("fifo")
     Path("loop").symlink_to("loop")
     plugin = Path("site/evil-1.0.dist-info")
     plugin.mkdir(parents=True)
@@ -222,7 +220,7 @@ def damage(chance: random.Random, content: bytes) -> bytes:
 
 def replaced(chance: random.Random, path: Path) -> str:
     """Puts something else where a file of the case is."""
-    what = chance.choice(["damaged"] * 12 + ["missing", "folder", "fifo", "loop", "device", "outside"])
+    what = chance.choice(["damaged"] * 12 + ["missing", "folder", "loop", "outside"])
     content = path.read_bytes()
     if what == "damaged":
         path.write_bytes(damage(chance, content))
@@ -231,12 +229,8 @@ def replaced(chance: random.Random, path: Path) -> str:
     match what:
         case "folder":
             path.mkdir()
-        case "fifo":
-            os.mkfifo(path)
         case "loop":
             path.symlink_to(path.name)
-        case "device":
-            path.symlink_to(chance.choice(["/dev/zero", "/dev/full", "/dev/null"]))
         case "outside":
             path.symlink_to(Path("..", "outside", "precious").absolute())
     return what
@@ -340,10 +334,6 @@ class Case:
     def plugin(self) -> str:
         path = self.chance.choice(sorted(Path("site").rglob("*.*")))
         what = replaced(self.chance, path) if path.is_file() else "whole"
-        endless = path.is_fifo() or path.is_char_device()
-        if endless and path.parent.suffix == ".dist-info":  # Python's own metadata would read it to its end
-            path.unlink()
-            what = "missing"
         self.site = True
         self.arguments = self.chance.choice(
             [["--help"], ["list"], ["validate", "sums.yaml"], ["predict", "sums", "1+1"], ["list", "plugin"]]
@@ -498,7 +488,7 @@ def main(folder: Path, cases: int, seed: int) -> None:
     for number in range(cases):
         work = folder / "case"
         shutil.rmtree(work, ignore_errors=True)
-        subtree_copy(whole, work)
+        shutil.copytree(whole, work, symlinks=True)
         os.chdir(work)
         case = Case(random.Random(f"{seed} {number}"), paths)  # noqa: S311 (no secret)
         status = forked(partial(inside, case, work), SECONDS * 2)
@@ -546,20 +536,6 @@ def restore(outside: Path) -> None:
     shutil.rmtree(outside, ignore_errors=True)
     outside.mkdir()
     (outside / "precious").write_text("precious")
-
-
-def subtree_copy(source: Path, target: Path) -> None:
-    """Copies a tree without opening what is no file."""
-
-    def copy(one: str, other: str) -> None:
-        if Path(one).is_symlink():
-            Path(other).symlink_to(Path(one).readlink())
-        elif Path(one).is_file():
-            shutil.copyfile(one, other)
-        else:
-            os.mkfifo(other)
-
-    shutil.copytree(source, target, symlinks=True, copy_function=copy)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from tests.fuzzing.mutation import YAML_TOKENS, altered, as_json, damaged, docum
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.overrides import read_overrides
 from plugformer.documents import read_mapping
-from plugformer.errors import ConfigurationError
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.manifest import parse
@@ -148,24 +147,3 @@ def test_manifests_of_familiar_words(fuzz):
         altered(small, words(small)).map(as_json) | documents(words(small)).map(as_json),
         lambda content: parse(content, "registry.yaml"),
     )
-
-
-def laughs(levels: int, width: int) -> bytes:
-    """Returns the well-known bomb: each line repeats the one before (https://en.wikipedia.org/wiki/Billion_laughs_attack)."""
-    lines = [b"a0: &a0 [lol]"]
-    lines += [b"a%d: &a%d [%s]" % (n, n, b", ".join([b"*a%d" % (n - 1)] * width)) for n in range(1, levels)]
-    return b"\n".join(lines)
-
-
-@pytest.mark.parametrize("bomb", [laughs(10, 10), laughs(5, 50), laughs(2000, 2)])
-def test_aliases_are_bounded(bomb, tmp_path, deadline):
-    with pytest.raises(
-        ConfigurationError, match=r"has more than 50000 values, aliases counted each time|nested deeper"
-    ):
-        read_mapping(bomb, "bomb.yaml", tmp_path)
-
-
-@pytest.mark.parametrize("deep", [b"[" * 100_000, b"{a: " * 100_000, b"- " * 100_000, b"? " * 100_000])
-def test_depth_is_bounded(deep, tmp_path, deadline):
-    with pytest.raises(ConfigurationError, match="is nested deeper than 40 levels"):
-        read_mapping(deep, "deep.yaml", tmp_path)

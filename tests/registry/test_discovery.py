@@ -1,6 +1,5 @@
 """Discovery: everything installed is found without an import; what is broken is kept apart."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -97,30 +96,6 @@ def test_metadata_that_is_not_utf_8_is_one_plugins_fault(install, file) -> None:
     found = {normalized(name): plugin for name, plugin in plugins().items()}
     assert (found["plug-one"].owner.version, found["plug-two"].cause) == ("1.0", "")
     assert f"its {file} cannot be read" in found["plug-one"].cause
-
-
-@pytest.mark.parametrize("key", ["plugformer", "summary"])
-def test_a_number_that_python_cannot_write_is_one_plugins_fault(install, key) -> None:
-    number = f"0x{'f' * 4000}"
-    entry = f"components: {{norm: {{mine: {{class: 'a:B', summary: {number}}}}}}}"
-    install("plug-one", entry if key == "summary" else f"plugformer: {number}")
-    assert "plug_one/registry.yaml" in plugins()["plug-one"].cause
-
-
-@pytest.mark.parametrize("made", ["pipe", "device", "large"])
-def test_a_manifest_is_a_small_regular_file(install, tmp_path, monkeypatch, made) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    file = install("plug-one", None) / "plug_one" / "registry.yaml"
-    if made == "pipe":
-        os.mkfifo(file)
-    elif made == "device":
-        file.symlink_to("/dev/zero")
-    else:
-        file.write_bytes(b"#" * 1_000_001)
-    cause = "has 1,000,001 bytes; a manifest has at most" if made == "large" else "is not a regular file"
-    assert cause in plugins()["plug-one"].cause
-    with pytest.raises(RegistryError, match=cause):
-        Registry.discover(file)
 
 
 def test_a_package_in_a_zip_file_is_read_through_its_loader(install, monkeypatch, tmp_path) -> None:

@@ -171,8 +171,6 @@ def damage(checkpoint, how):
     content = file.read_bytes()
     if how == "no checksums":
         (checkpoint / "checksums.json").unlink()
-    elif how == "checksums of nothing":
-        (checkpoint / "checksums.json").write_text("{}")
     elif how == "no file":
         file.unlink()
     elif how == "empty":
@@ -188,7 +186,6 @@ def damage(checkpoint, how):
 
 DAMAGES = {
     "no checksums": r"checksums\.json is missing",
-    "checksums of nothing": r"checksums\.json is damaged: expected the SHA-256 of each file",
     "no file": r"optimizer\.safetensors is missing",
     "empty": r"optimizer\.safetensors is damaged: 0 bytes with SHA-256 e3b0c44298fc\.\.\., expected",
     "truncated": r"optimizer\.safetensors is damaged: [\d,]+ bytes",

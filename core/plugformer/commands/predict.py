@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from plugformer.interfaces import Prediction
     from plugformer.runs.loading import TrainedModel
 
-LONGEST_LINE = 1 << 24
-"""Bytes of a line that are read at most: more is no text, and would fill the memory."""
-
 PORTION = 1000
 """Texts that are answered together at most, so that progress is seen."""
 
@@ -94,9 +91,9 @@ def command(
             return
         else:
             answers.shown = _on_one_line
-            stream, name = source or sys.stdin.buffer, str(file or "standard input")
+            stream = source or sys.stdin.buffer
             advance = stack.enter_context(_progress(answers, stream))
-            for chunk in lines(stream, name):
+            for chunk in lines(stream):
                 for start in range(0, len(chunk), PORTION):
                     answers.print(chunk[start : start + PORTION])
                     advance()
@@ -230,7 +227,7 @@ def _on_one_line(text: str) -> str:
     return re.sub(r"\r\n|\r|\n", " ", text)
 
 
-def lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
+def lines(stream: BinaryIO) -> Iterator[list[str]]:
     """Yields the lines of a stream in the portions in which they come.
 
     A file gives many at a time, which is fast; a slow writer gets an answer to each line at once. Bytes that
@@ -238,26 +235,16 @@ def lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
 
     Args:
         stream: UTF-8 text.
-        name: What messages call it.
-
-    Raises:
-        DataError: A line is too long to be text.
     """
-    count, size = 0, 0
+    count = 0
     parts: list[bytes] = []  # of a line that is not complete
     while portion := stream.read1(1 << 16):  # type: ignore[attr-defined]  # every buffered reader has it
         end, *others = portion.split(b"\n")
         parts.append(end)
-        size += len(end)
         if others:
             complete, rest = [b"".join(parts), *others[:-1]], others[-1]
             yield [_decoded(line, count + number) for number, line in enumerate(complete, start=1)]
-            count, parts, size = count + len(complete), [rest], len(rest)
-        if size > LONGEST_LINE:
-            raise DataError(
-                f"{name}:{count + 1}: longer than {LONGEST_LINE:,} bytes without a line break; expected a "
-                "text on each line"
-            )
+            count, parts = count + len(complete), [rest]
     if rest := b"".join(parts):
         yield [_decoded(rest, count + 1)]
 

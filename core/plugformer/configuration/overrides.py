@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from plugformer.configuration.blocks import block_of
-from plugformer.documents import MAX_DEPTH, Mapping, Node, Scalar, read_text
+from plugformer.documents import Mapping, Node, Scalar, read_text
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, KeyPath, Origin, Problem, dotted, report
 
@@ -47,8 +47,6 @@ def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Node]:
     path = keys(key.strip())
     if not equals or "" in path:
         raise Problem(origin, (), "expected KEY=VALUE with a dotted key, such as model.attention=gqa").error
-    if len(path) > MAX_DEPTH:
-        raise Problem(origin, (), f"is nested deeper than {MAX_DEPTH} levels").error
     node = read_text(text, origin)
     return path, Scalar(None, origin) if node is None else node
 

@@ -150,6 +150,8 @@ def tokenizer_of(run: Path) -> Mapping:
         RunError: It is no run directory.
     """
     file = run / "task.yaml"
+    if not file.is_file():
+        raise RunError(f"{run} is not a run directory: it has no task.yaml")
     try:
         node = read_file(file, str(file)).items.get("tokenizer")
     except PlugformerError as error:

@@ -249,7 +249,7 @@ class RunDirectory:
         for line in lines:
             try:
                 record = json.loads(line)
-            except (ValueError, RecursionError):
+            except ValueError:
                 continue
             if isinstance(record, dict) and isinstance(record.get("step"), int):
                 yield line, record
