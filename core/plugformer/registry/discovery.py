@@ -1,7 +1,6 @@
 """Finding manifests: from installed distributions, from Plugformer itself, from a local file.
 
-Nothing that is found is imported: packages are located by their import specs, manifests are read as files (or
-through the loader, for a package in a zip file).
+Nothing that is found is imported: packages are located by their import specs, manifests are read as files.
 """
 
 import importlib.util
@@ -9,12 +8,12 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, distributions, entry_points
+from importlib.metadata import distributions
 from pathlib import Path
 
 import plugformer
@@ -83,12 +82,10 @@ def discover_installed() -> list[Plugin]:
     wanted = os.environ.get("PLUGFORMER_PLUGINS")
     names = None if wanted is None else {normalized(name) for name in wanted.split(",")}
     plugins: dict[tuple[str, str], Plugin] = {}
-    for distribution, package in _entry_points():
-        owner, cause = _owner(distribution)
-        if normalized(owner.distribution) == BUILT_IN.distribution:
-            continue
-        if names is None or normalized(owner.distribution) in names:
-            plugins.setdefault((owner.distribution, package), _installed(owner, package, cause))
+    for owner, package in _entry_points():
+        name = normalized(owner.distribution)
+        if name != BUILT_IN.distribution and (names is None or name in names):
+            plugins.setdefault((owner.distribution, package), _installed(owner, package))
     return [discover_built_in(), *(plugins[key] for key in sorted(plugins))]
 
 
@@ -99,68 +96,39 @@ def discover_local(file: Path) -> Plugin:
     is not installed, it is the folder that the package lies in.
 
     Raises:
-        RegistryError: The file cannot be read, or Python finds a module of its folder elsewhere first.
+        RegistryError: The file cannot be read.
     """
     file = absolute(file)
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise _unreadable(file, error.strerror) from error
+        raise RegistryError(
+            f"the local manifest {str(file)!r} cannot be read: {error.strerror}\n"
+            "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
+        ) from error
     plugin = replace(_plugin(Owner(LOCAL), (str(file), content)), file=str(file))
     names = sorted({re.split("[.:]", entry.target)[0] for entry in plugin.manifest.entries})
     folders = sorted({str(import_folder(file, name)) for name in names} or {str(file.parent)})
     if new := [folder for folder in folders if folder not in sys.path]:
         sys.path += new
         importlib.invalidate_caches()
-    _refuse_shadowed(file, names)
     return plugin
 
 
 def import_folder(file: Path, name: str) -> Path:
     """Returns the import path for a top-level module or package that a local manifest names."""
-    if name == file.parent.name and not _is_beside(file, name):
-        return file.parent.parent
-    return file.parent
+    inside = name == file.parent.name and not contains(file.parent, name)
+    return file.parent.parent if inside else file.parent
 
 
-def _is_beside(file: Path, name: str) -> bool:
-    return (file.parent / name).is_dir() or (file.parent / f"{name}.py").is_file()
-
-
-def _refuse_shadowed(file: Path, names: Iterable[str]) -> None:
-    """Refuses a local module of whose name Python has another one: its classes would be used in silence."""
-    for name in names:
-        folder = import_folder(file, name)
-        if folder == file.parent and not _is_beside(file, name):
-            continue
-        spec = _spec(name)
-        places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-        found = [Path(place).resolve() for place in places if place is not None]
-        if found and all(folder not in place.parents for place in found):
-            raise RegistryError(
-                f"the local manifest {str(file)!r} names the module {name!r} in {str(folder)!r}, but Python "
-                f"finds {str(found[0])!r} first\n"
-                "rename the module, or uninstall the other: of one name, a process can import only one"
-            )
+def contains(folder: Path, name: str) -> bool:
+    """Returns whether a folder has a module or package of this name."""
+    return (folder / name).is_dir() or (folder / f"{name}.py").is_file()
 
 
 def absolute(file: Path) -> Path:
-    """Returns the place of a local manifest without `~` and symbolic links.
-
-    Raises:
-        RegistryError: There is no such user, or links lead round in a circle.
-    """
-    try:
-        return file.expanduser().resolve()
-    except (OSError, RuntimeError) as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(file: Path, reason: object) -> RegistryError:
-    return RegistryError(
-        f"the local manifest {str(file)!r} cannot be read: {reason}\n"
-        "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
-    )
+    """Returns the place of a local manifest without `~` and symbolic links."""
+    return file.expanduser().resolve()
 
 
 def locate(package: str) -> ModuleSpec:
@@ -205,59 +173,34 @@ def _built_in_manifest() -> tuple[str, bytes]:
     return str(file), file.read_bytes()
 
 
-def _entry_points() -> Iterable[tuple[Distribution | None, str]]:
-    """Returns the distribution and the package of every entry point of the group.
+def _entry_points() -> Iterator[tuple[Owner, str]]:
+    """Yields the distribution and the package of every entry point of the group."""
+    for distribution in distributions():
+        try:
+            points = distribution.entry_points.select(group=GROUP)
+            owner = Owner(distribution.name, distribution.version) if points else BUILT_IN
+        except Exception as error:  # text that is not UTF-8, for example
+            folder = getattr(distribution, "_path", distribution)
+            raise RegistryError(f"the metadata in {folder} cannot be read: {error}; reinstall it") from error
+        yield from ((owner, point.value) for point in points)
 
-    A distribution whose entry points cannot be read has a package without a name.
-    """
+
+def _installed(owner: Owner, package: str) -> Plugin:
     try:
-        return [(each.dist, each.value) for each in entry_points(group=GROUP)]
-    except Exception:  # of one distribution, where all are lost: each has to be asked alone
-        return [pair for each in distributions() for pair in _entry_points_of(each)]
-
-
-def _entry_points_of(distribution: Distribution) -> Iterable[tuple[Distribution, str]]:
-    try:
-        return [(distribution, each.value) for each in distribution.entry_points.select(group=GROUP)]
-    except Exception:  # text that is not UTF-8, a file without the right to read it, and more
-        return [(distribution, "")]
-
-
-def _installed(owner: Owner, package: str, cause: str) -> Plugin:
-    try:
-        return Plugin(owner, Manifest(), cause) if cause else _plugin(owner, _read(package))
+        return _plugin(owner, _read(package))
     except RegistryError as error:
         return Plugin(owner, Manifest(), str(error))
     except Exception as error:  # whatever is wrong with one plugin, the others work
         return Plugin(owner, Manifest(), f"{package}: {type(error).__name__}: {error}")
 
 
-def _owner(distribution: Distribution | None) -> tuple[Owner, str]:
-    """Names a distribution, and says why its metadata cannot be read; damaged, they still give a name."""
-    try:
-        metadata = None if distribution is None else distribution.metadata
-    except Exception as error:
-        # As installers name the folder: https://packaging.python.org/specifications/recording-installed-packages
-        folder = Path(str(getattr(distribution, "_path", ""))).stem
-        name, _, version = folder.partition("-")
-        return Owner(name or "unknown", version), f"its METADATA cannot be read: {error}"
-    if metadata is None:
-        return Owner("unknown"), ""
-    names, versions = metadata.get_all("Name"), metadata.get_all("Version")
-    return Owner(names[0] if names else "unknown", versions[0] if versions else ""), ""
-
-
 def _read(package: str) -> tuple[str, bytes]:
-    if not package:
-        raise RegistryError("its entry_points.txt cannot be read")
     if not package.isidentifier():
         raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
-    spec = locate(package)
-    for folder in spec.submodule_search_locations or ():
-        file = os.path.join(folder, MANIFEST)  # noqa: PTH118 (a zip importer wants its own string form)
-        in_zip = None if Path(folder).is_dir() else getattr(spec.loader, "get_data", None)
+    for folder in locate(package).submodule_search_locations or ():
+        file = Path(folder, MANIFEST)
         with suppress(OSError):
-            return file, in_zip(file) if in_zip else Path(file).read_bytes()
+            return str(file), file.read_bytes()
     raise RegistryError(f"package {package!r} has no {MANIFEST}; a wheel must include it beside __init__.py")
 
 

@@ -6,20 +6,16 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from threading import Timer
 from types import ModuleType
 from typing import Any, ClassVar, get_origin
 
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.kinds import INTERFACES, Kind
-from plugformer.registry.discovery import import_folder
+from plugformer.registry.discovery import contains, import_folder
 from plugformer.registry.manifest import Entry
 
 LOADED: dict[type | str, Entry] = {}
 """The entries of classes of components; and, by their targets, of commands and modules with hooks."""
-
-PATIENCE = 10.0
-"""Seconds before an import that takes long is named, so that who waits knows for whom."""
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
@@ -48,7 +44,7 @@ def load_component(entry: Entry, kind: Kind) -> type:
 def interface_of(kind: Kind) -> type:
     """Returns the interface that the components of a kind implement."""
     module, _, name = INTERFACES[kind].partition(":")
-    interface: type = getattr(_imported(module, f"the interface of {kind}"), name)
+    interface: type = getattr(import_module(module), name)
     return interface
 
 
@@ -81,11 +77,11 @@ def load_module(entry: Entry) -> ModuleType:
     """Imports the module that an entry names.
 
     Raises:
-        RegistryError: Importing fails in any way.
+        RegistryError: Importing fails in any way, or Python has another module of this name.
     """
     name = entry.target.partition(":")[0]
     try:
-        module: ModuleType = guarded(entry, f"importing {name}", lambda: _imported(name, label(entry)))
+        module: ModuleType = guarded(entry, f"importing {name}", lambda: import_module(name))
     except RegistryError:
         raise
     except MemoryError as error:  # a smaller model would not help
@@ -94,27 +90,21 @@ def load_module(entry: Entry) -> ModuleType:
         ) from error
     except PlugformerError as error:  # such as of a column that cannot be
         raise RegistryError(f"{label(entry)}: importing {name} failed: {error}\n{_advice(entry)}") from error
+    if entry.file:
+        _refuse_other(entry, module)
     return module
 
 
-def _imported(name: str, what: str) -> ModuleType:
-    """Imports a module; if that takes long, a line on standard error says for whom one waits.
-
-    Args:
-        name: Its dotted name.
-        what: What needs it, with its distribution.
-    """
-    if isinstance(loaded := sys.modules.get(name), ModuleType):
-        return loaded
-    line = f"still importing {name} after {PATIENCE:g} s, for {what}"
-    timer = Timer(PATIENCE, print, [line], {"file": sys.stderr, "flush": True})
-    timer.daemon = True  # it keeps no process from ending
-    timer.start()
-    try:
-        return import_module(name)
-    finally:
-        timer.cancel()
-        timer.join()  # what comes next may fork, which a thread must not see
+def _refuse_other(entry: Entry, module: ModuleType) -> None:
+    """Refuses a module from elsewhere in place of a local one, such as that of a copied folder."""
+    top = module.__name__.partition(".")[0]
+    folder = import_folder(Path(entry.file), top)
+    place = Path(module.__file__ or "").resolve()
+    if contains(folder, top) and folder not in place.parents:
+        raise RegistryError(
+            f"{label(entry)}: its module {module.__name__!r} is in {str(folder)!r}, but Python has one from "
+            f"{str(place)!r}\nrename the module: a process can import only one of a name"
+        )
 
 
 def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
