@@ -6,9 +6,8 @@ import sys
 import pytest
 import torch
 
-from plugformer import distributed
 from plugformer.configuration import check_components, resolve
-from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.errors import RegistryError
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.interfaces import Batch
@@ -323,20 +322,6 @@ def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(
     HookManager([module], said.append).call("run_ended", run=None)
     assert said[0].endswith("is switched off: its run_ended raised SystemExit: 0")
     assert cause_of(caught(lambda: module.must())).startswith("hooks 'hooks_of_fault_tests' (local) failed")
-
-
-@pytest.mark.parametrize(("variable", "value"), [("WORLD_SIZE", "abc"), ("ACCELERATE_USE_CPU", "maybe")])
-def test_an_environment_that_no_launcher_makes_is_told(monkeypatch, variable, value):
-    monkeypatch.setenv(variable, value)
-    told = f"as the environment says, {variable}={value}: ValueError"
-    with pytest.raises(ConfigurationError, match=told), distributed.launcher_settings():
-        int(value)
-
-
-def test_a_number_of_processes_that_is_none(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "abc")
-    with pytest.raises(ConfigurationError, match="WORLD_SIZE=abc: ValueError: invalid literal"):
-        distributed._joined.__wrapped__()
 
 
 def test_a_stream_that_a_plugin_takes_away_is_given_back(registry, tmp_path):

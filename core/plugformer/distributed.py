@@ -77,21 +77,13 @@ class Processes:
         """Returns the processes that a launcher has started with this one.
 
         Raises:
-            ConfigurationError: The launcher was asked for several, but has started one; or it was asked to
-                shard the model itself.
+            ConfigurationError: The launcher was asked to shard the model itself.
         """
         if os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"):
             raise ConfigurationError(
                 "`accelerate launch` was asked to shard the model (--use_fsdp, or its configuration file), "
                 "which does not know the model's layers\n  launch with --multi_gpu and without --use_fsdp, "
                 "and train with `--set training.shard=true`"
-            )
-        if _one_of_one():
-            raise ConfigurationError(
-                "`accelerate launch --cpu` was asked for several processes and has started one: it needs "
-                "mpirun for more\n  write `torchrun --nproc_per_node 2 -m plugformer train TASK`, or "
-                "`accelerate launch --multi_gpu --num_processes 2 -m plugformer train TASK`; neither needs "
-                "a GPU"
             )
         return _joined()
 
@@ -205,34 +197,10 @@ SINGLE_PROCESS = Processes()
 def _joined() -> Processes:
     from accelerate import PartialState
 
-    with launcher_settings():
-        state = PartialState(cpu=_on_cpu(), timeout=STEP)
+    state = PartialState(cpu=_on_cpu(), timeout=STEP)
     if state.num_processes == 1:
         return SINGLE_PROCESS
     return Processes(state.process_index, state.num_processes, first=state.local_process_index == 0)
-
-
-@contextmanager
-def launcher_settings() -> Iterator[None]:
-    """Inside, libraries read what a launcher has set in the environment.
-
-    Raises:
-        ConfigurationError: They cannot start with it, or a value has no meaning.
-    """
-    try:
-        yield
-    except Exception as error:  # a bad number, an unknown choice, a library that is not installed
-        named = {*_LAUNCHER, *(name for name in os.environ if name.startswith("ACCELERATE_"))}
-        given = [f"{name}={os.environ[name]}" for name in sorted(named) if name in os.environ]
-        if not given:
-            raise
-        raise ConfigurationError(
-            f"training cannot start as the environment says, {', '.join(given)}: {described(error)}\n"
-            "unset these variables, or let `torchrun` or `accelerate launch` set all of them"
-        ) from error
-
-
-_LAUNCHER = ("WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def _message(error: Exception) -> str:
@@ -252,11 +220,3 @@ def _on_cpu() -> bool:
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
     device = torch.accelerator.current_accelerator(check_available=True)  # else that of PyTorch's build
     return asked or (several and (device is None or device.type == "mps"))  # no process group knows mps
-
-
-def _one_of_one() -> bool:
-    """Returns whether this is the only process of an `accelerate launch --cpu` that was asked for several."""
-    asked = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
-    # For several processes that launcher sets the address, and leaves it to mpirun to number them.
-    sizes = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
-    return asked and "MASTER_ADDR" in os.environ and not any(size in os.environ for size in sizes)

@@ -143,18 +143,6 @@ def test_processes_find_each_other_with_a_build_for_gpus(tmp_path):
             assert process.status == 0, process.messages
 
 
-def test_one_process_where_several_were_asked_for(monkeypatch):
-    """What `accelerate launch --cpu --num_processes 2` does without mpirun."""
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    with pytest.raises(
-        ConfigurationError, match=r"started one[\s\S]*torchrun --nproc_per_node 2 -m plugformer"
-    ):
-        Processes.join()
-    monkeypatch.delenv("MASTER_ADDR")
-    assert Processes.join().count == 1
-
-
 def test_sharding_is_a_setting_of_the_task(monkeypatch):
     """What `accelerate launch --use_fsdp` sets."""
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")

@@ -1,12 +1,9 @@
 """A component's options: the keyword-only parameters of its constructor, as a pydantic model."""
 
 import inspect
-import os
 from collections import abc
 from collections.abc import Mapping
 from functools import cache
-from math import inf
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -14,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Strict, ValidationError, create_mode
 from pydantic.fields import FieldInfo
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.explanations import explain, key_of, shown
+from plugformer.explanations import explain
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 _SCALARS = (bool, int, float, str)
@@ -65,60 +62,8 @@ def checked_options(component: type, options: Mapping[str, Any], what: str) -> d
 
 
 def written_options(options: BaseModel) -> dict[str, Any]:
-    """Returns checked options as a task file has them: complete, and read back the same.
-
-    Raises:
-        RegistryError: One that was given would not.
-    """
-    written = _as_json(options)
-    try:
-        again = _as_json(type(options).model_validate(written))
-    except ValidationError:  # of a default that its annotation does not allow: creating the component says so
-        return written
-    for name in options.model_fields_set:
-        key = key_of(name, type(options).model_fields[name])
-        one, other = written.get(key), again.get(key)
-        if one != other and repr(one) != repr(other):  # what is no number does not equal itself
-            raise RegistryError(
-                f"option {key!r} does not read back from a run as it is: {shown(one)} becomes "
-                f"{shown(other)}\nits author must correct its validators, or how it is serialized"
-            )
-    return written
-
-
-def _as_json(options: BaseModel) -> dict[str, Any]:
-    plain: dict[str, Any] = _written(options, options.model_dump(mode="json", by_alias=False, warnings=False))
-    return plain
-
-
-def _written(value: Any, plain: Any) -> Any:
-    """Returns what pydantic makes of a value for JSON, as a task file has it.
-
-    A model's fields stand under the keys by which they are read, keys that are whole numbers stay such, a set
-    has an order, and a path that a default leaves relative is one from the current folder.
-    """
-    if isinstance(value, BaseModel) and isinstance(plain, dict):
-        fields, computed = type(value).model_fields, type(value).model_computed_fields
-        return {
-            key_of(name, fields[name]) if name in fields else name: _written(getattr(value, name), item)
-            for name, item in plain.items()
-            if name not in computed
-        }
-    if isinstance(value, abc.Mapping) and isinstance(plain, dict) and len(value) == len(plain):
-        keys = value if {type(key) for key in value} == {int} else plain
-        pairs = zip(value.values(), plain.values(), strict=True)
-        return dict(zip(keys, (_written(inner, item) for inner, item in pairs), strict=True))
-    if isinstance(value, abc.Collection) and isinstance(plain, list) and len(value) == len(plain):
-        items = [_written(inner, item) for inner, item in zip(value, plain, strict=True)]
-        return sorted(items, key=_rank) if isinstance(value, abc.Set) else items
-    if isinstance(value, Path) and plain == str(value):
-        return os.path.normpath(value.absolute())
-    return plain
-
-
-def _rank(item: object) -> tuple[float, str]:
-    """Returns what items of a set are sorted by: numbers by their size, and then the others as text."""
-    return (item, "") if isinstance(item, int | float) else (inf, str(item))
+    """Returns checked options as a task file has them: complete, with aliases as keys."""
+    return options.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
 
 
 def _fields(component: type, constructor: Any) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 
 from plugformer.configuration.task import Training
-from plugformer.distributed import launcher_settings
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.runs.checkpoint import Stateful
@@ -46,8 +45,7 @@ def accelerator(settings: Training, **options: Any) -> Accelerator:
     # Of both, else that of an earlier training in this process would stay.
     AcceleratorState._reset_state()
     torch.set_float32_matmul_precision(settings.float32_matmul_precision)
-    with launcher_settings():
-        return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
+    return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
 
 
 class Parallel:
