@@ -1,7 +1,6 @@
 """Exceptions of parts at run time: the part, its place in the model and the line in its file are named."""
 
 import os
-import sys
 
 import pytest
 import torch
@@ -322,12 +321,3 @@ def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(
     HookManager([module], said.append).call("run_ended", run=None)
     assert said[0].endswith("is switched off: its run_ended raised SystemExit: 0")
     assert cause_of(caught(lambda: module.must())).startswith("hooks 'hooks_of_fault_tests' (local) failed")
-
-
-def test_a_stream_that_a_plugin_takes_away_is_given_back(registry, tmp_path):
-    (tmp_path / "silencing_part.py").write_text(
-        "import sys\nsys.stdout = None\nfrom plugformer_plugins.norm.rms_norm import RMSNorm\n"
-    )
-    (tmp_path / "registry.yaml").write_text("components: {norm: {quiet: {class: 'silencing_part:RMSNorm'}}}")
-    registry.with_local(tmp_path / "registry.yaml").load(Kind.NORM, "quiet")
-    assert sys.stdout is not None

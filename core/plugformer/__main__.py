@@ -1,10 +1,8 @@
 """The program: `plugformer`, or `python -m plugformer`, as `torchrun -m plugformer` needs it."""
 
-import io
 import os
 import signal
 import sys
-from typing import Any
 
 from plugformer.threads import limit_spinning
 
@@ -12,7 +10,6 @@ from plugformer.threads import limit_spinning
 def main() -> None:
     """Runs a command and exits; Ctrl-C while commands are still being imported ends like any other."""
     try:
-        _settle_streams()
         _settle_signals()
         _settle_imports()
         limit_spinning()
@@ -27,29 +24,6 @@ def main() -> None:
         memory = "there is not enough memory to start" if isinstance(error, MemoryError) else "cannot start"
         sys.stderr.write(f"Error: {memory} ({words})\n")
         sys.exit(2)
-
-
-class _Lossy(io.FileIO):
-    """Drops what cannot be written: no message may change how a command ends, or stop a training."""
-
-    def write(self, data: Any) -> int:
-        try:
-            return super().write(data)
-        except OSError:
-            return len(data)
-
-
-def _settle_streams() -> None:
-    """Gives a closed standard stream somewhere to go, and lets standard error be full or closed."""
-    nowhere = None if sys.stdout and sys.stderr else open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-    sys.stdout = sys.stdout or nowhere
-    if sys.stderr is None:
-        sys.stderr = nowhere
-    elif isinstance(sys.stderr, io.TextIOWrapper):
-        raw: Any = _Lossy(sys.stderr.fileno(), "w", closefd=False)
-        sys.stderr = io.TextIOWrapper(
-            raw, encoding=sys.stderr.encoding, errors=sys.stderr.errors, write_through=True
-        )
 
 
 def _settle_signals() -> None:

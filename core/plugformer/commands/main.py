@@ -6,10 +6,7 @@ Exit status: 0, or 2 for anything that the user or a plugin caused, 130 for Ctrl
 output has gone.
 """
 
-import codecs
-import contextlib
 import errno
-import io
 import json
 import os
 import re
@@ -170,7 +167,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: What follows the program's name; those of this process if None.
     """
-    _prepare_output()
     try:
         app(arguments, prog_name="plugformer")
     except PlugformerError as error:
@@ -187,37 +183,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _leave(2, unexpected(error))
 
 
-def _prepare_output() -> None:
-    """Makes standard output one that any text can be written to."""
-    codecs.register_error("json", _escaped)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="json")
-    if not os.environ.get("COLUMNS", "1").strip("0 "):  # no terminal is so narrow; rich would print nothing
-        del os.environ["COLUMNS"]
-
-
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Returns characters that an encoding lacks as JSON escapes them, which keeps JSON valid."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
-
-
 def _leave(status: str | int | None, message: str = "") -> NoReturn:
     """Flushes standard output, prints an error message and exits."""
-    stdout: Any = sys.stdout or sys.__stdout__  # a plugin may have taken it away
     try:
-        if stdout is not None:
-            stdout.flush()
+        sys.stdout.flush()
     except OSError as error:
         # What is left in the buffer has nowhere to go; Python would try again at exit, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         gone = isinstance(error, BrokenPipeError)
         status, message = (1, message) if gone else (2, message or _format_error(error))
     if message:
         lines = (clipped(line, _LONGEST) for line in printable(message).split("\n"))
-        with contextlib.suppress(OSError):  # the status still tells how it ended
-            typer.echo("\n".join(lines), err=True)
+        typer.echo("\n".join(lines), err=True)
     sys.exit(status)
 
 

@@ -1,7 +1,6 @@
 """What every output must respect, whatever the search: its length, and the pattern of a plugin."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -265,24 +264,6 @@ class Progress:
         if self._length < self._free_to:
             return ending.isnan()
         return ending.isnan() | ((self._most <= self._length) & ending.isneginf())
-
-    def possible(self, row: int, limit: int) -> int:
-        """Returns how many ways a row's output can go on to its end, at most `limit`."""
-        moves, accepting = self._automaton.moves.tolist(), self._automaton.accepting.tolist()
-        sizes = self._automaton.classes.bincount(minlength=len(moves[0])).tolist()
-        least, most = int(self._least[row]) - self._length, int(self._most[row]) - self._length
-        ways, found = Counter({int(self._states[row]): 1}), 0
-        for length in range(most + 1):
-            if length >= least:
-                found += sum(number for state, number in ways.items() if accepting[state])
-            if found >= limit:
-                return limit
-            before, ways = ways, Counter()
-            for state, number in before.items():
-                for size, following in zip(sizes, moves[state], strict=True):
-                    ways[following] += number * size
-            del ways[len(moves) - 1]  # the dead state
-        return found
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row."""

@@ -143,24 +143,15 @@ class Generator(Predictor):
             NotFiniteError: The model's scores are not finite.
         """
         found = [hypotheses[: self.n_best] for hypotheses in self.search(batch, first)]
-        counts = [len(hypotheses) for hypotheses in found]
-        if (fewest := min(counts)) < self.n_best:
-            raise self._too_few(batch, counts.index(fewest), fewest)
+        if (fewest := min(map(len, found))) < self.n_best:
+            raise ConfigurationError(
+                f"{self.n_best} outputs are asked for, but the search found {fewest} for an example; ask for "
+                f"fewer, or decode with decoding.name=beam and decoding.size={self.n_best} or more"
+            )
         best = [hypothesis for hypotheses in found for hypothesis in hypotheses]
         texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in best])
         answers = [Prediction(text, hypothesis.score) for text, hypothesis in zip(texts, best, strict=True)]
         return [Prediction.of(answers[at : at + self.n_best]) for at in range(0, len(answers), self.n_best)]
-
-    def _too_few(self, batch: Batch, row: int, found: int) -> ConfigurationError:
-        """Returns the error for an example of a batch that has fewer outputs than are asked for."""
-        progress = self.constraint.start(self.model.input_lengths(batch), self.model.room(batch))
-        asked = f"{self.n_best} outputs are asked for, but"
-        if (possible := progress.possible(row, self.n_best)) < self.n_best:
-            return ConfigurationError(f"{asked} the settings of decoding allow {possible}; ask for fewer")
-        return ConfigurationError(
-            f"{asked} {type(self.decoding).__name__} found {found}; "
-            f"ask for fewer, or decode with decoding.name=beam and decoding.size={self.n_best} or more"
-        )
 
 
 @dataclass(eq=False)

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -108,7 +107,7 @@ def _refuse_other(entry: Entry, module: ModuleType) -> None:
 
 
 def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
-    """Runs code of what an entry names; a standard stream that it takes away is given back.
+    """Runs code of what an entry names.
 
     Args:
         entry: Whose code it is: messages begin with its name, and end with what to do about it.
@@ -120,7 +119,6 @@ def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
         RegistryError: The code raised anything else, SystemExit included; only Ctrl-C passes, and errors
             about memory.
     """
-    streams = sys.stdout, sys.stderr
     try:
         return action()
     except (KeyboardInterrupt, PlugformerError):
@@ -131,9 +129,6 @@ def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
         raise RegistryError(
             f"{label(entry)}: {doing} failed: {described(error)}\n{_advice(entry)}"
         ) from error
-    finally:
-        if sys.stdout is None or sys.stderr is None:
-            sys.stdout, sys.stderr = streams
 
 
 def _advice(entry: Entry) -> str:
