@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import dataclass
 from types import ModuleType
 
 import pytest
@@ -65,19 +64,6 @@ def test_an_observer_given_twice_is_called_once():
     observer = Observer()
     manager(observer, observer).call("run_ended", run=None)
     assert told == [observer]
-
-
-def test_observers_that_are_equal_are_refused():
-    @dataclass
-    class Counter:
-        count: int = 0
-
-        @hookimpl
-        def run_ended(self):
-            self.count += 1
-
-    with pytest.raises(RegistryError, match=r"Counter 0x\w+ equals another one .*@dataclass\(eq=False\)"):
-        manager(Counter(), Counter())
 
 
 def misspelt_hook():

@@ -9,16 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from traceback import walk_tb
-from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import Any
 
 import pluggy
 import torch
 
 from plugformer.configuration.task import Component
 from plugformer.decoding import OutputPattern
-from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
+from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Hook
@@ -64,8 +63,7 @@ class HookManager:
         components: Those that take part, by unique names, in the order of the task.
 
     Raises:
-        RegistryError: One of them implements a hook that does not exist, or that is not for it; or equals
-            another one.
+        RegistryError: One of them implements a hook that does not exist, or that is not for it.
     """
 
     def __init__(
@@ -101,11 +99,6 @@ class HookManager:
                 f"{name} implements a hook, or an argument of one, that does not exist: {error}. "
                 f"Hooks: {', '.join(known)}"
             ) from error
-        except ValueError as error:  # pluggy tells them apart by ==
-            raise RegistryError(
-                f"{name} equals another one that is called, which cannot be told from it: let an object "
-                "equal itself alone, as @dataclass(eq=False) does"
-            ) from error
 
     def _refuse_taking_part(self, observer: object, name: str) -> None:
         """Observers are told one by one: none can stand around the others, or change what is trained."""
@@ -130,8 +123,8 @@ class HookManager:
             What they returned, None left out.
 
         Raises:
-            RegistryError: A component that takes part raised something.
-            Exception: Whatever an implementation marked `must_not_fail` raised.
+            Exception: Whatever a component that takes part, or an implementation marked `must_not_fail`,
+                raised.
         """
         return list(self._returned(hook, arguments))
 
@@ -141,16 +134,14 @@ class HookManager:
 
     def _returned(self, hook: str, arguments: Mapping[str, Any]) -> Iterator[Any]:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            taking_part = isinstance(implementation.plugin, Hook)
             given = {name: arguments[name] for name in implementation.argnames}
             result = None
             with self._traced(hook, implementation.plugin_name):
                 try:
                     result = implementation.function(**given)
                 except (Exception, SystemExit) as error:  # an observer is a stranger: the run goes on
-                    if taking_part:
-                        self._end(hook, error)
-                    if getattr(implementation.function, "plugformer_must_not_fail", False):
+                    must_not_fail = getattr(implementation.function, "plugformer_must_not_fail", False)
+                    if must_not_fail or isinstance(implementation.plugin, Hook):
                         raise
                     self._manager.unregister(implementation.plugin)
                     self._warn(
@@ -163,13 +154,10 @@ class HookManager:
         """Returns pluggy's result of calling a hook on all components.
 
         Raises:
-            RegistryError: A component raised something, or returned what the hook does not.
+            RegistryError: A component returned what the hook does not.
         """
         with self._traced(hook, "all"):
-            try:
-                result = getattr(self._manager.hook, hook)(**arguments)
-            except (Exception, SystemExit) as error:
-                self._end(hook, error)
+            result = getattr(self._manager.hook, hook)(**arguments)
         expected = _RESULTS.get(hook, object)
         if not isinstance(result, expected):
             raise RegistryError(
@@ -192,24 +180,6 @@ class HookManager:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         return [str(each.plugin_name) for each in implementations if isinstance(each.plugin, Hook)]
 
-    def _end(self, hook: str, error: BaseException) -> NoReturn:
-        """Raises an error again, with the name of the component whose code raised it, if one did."""
-        known = getattr(self._manager.hook, hook).get_hookimpls()
-        frames = list(walk_tb(error.__traceback__))
-        # The innermost of them: what the core or another one raises passes through the wrappers around it.
-        called = [each for frame, _ in frames for each in _called(frame, known)]
-        if not called or not isinstance(called[-1].plugin, Hook) or out_of_memory(error):
-            raise error
-        name = called[-1].plugin_name
-        if isinstance(error, PlugformerError):  # its class may have a constructor of its own
-            error.args = (f"{name}: {error}",)
-            raise error
-        frame, line = frames[-1]
-        raise RegistryError(
-            f"{name}: {hook} raised {described(error)}, in {frame.f_code.co_filename}:{line}\n"
-            "correct it, or take it out of training.hooks"
-        ) from error
-
     @contextmanager
     def _traced(self, hook: str, name: str) -> Iterator[None]:
         if not self._trace:
@@ -219,14 +189,6 @@ class HookManager:
         yield
         milliseconds = (time.perf_counter() - started) * 1000
         print(f"{hook} -> {name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (that is what tracing is)
-
-
-def _called(frame: FrameType, known: Sequence[pluggy.HookImpl]) -> list[pluggy.HookImpl]:
-    """Returns the implementation that a frame is a call of, if any; objects of one class share their code."""
-    same = [each for each in known if getattr(each.function, "__code__", None) is frame.f_code]
-    values = [*frame.f_locals.values()]
-    own = [each for each in same if any(value is each.plugin for value in values)]
-    return (own or same)[-1:]
 
 
 def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:
