@@ -1,9 +1,6 @@
 """Regular expressions as automata over bytes; the syntax is that of Rust's `regex`, by outlines-core."""
 
-import json
 import re
-import subprocess
-import sys
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,32 +26,6 @@ characters keep the expression's own first state clear of that match.
 """
 
 
-_SMALL = 16
-"""Characters of an expression without repetition numbers whose automaton cannot be large."""
-
-_SECONDS, _GIGABYTES, _STATES = 5, 2, 100_000
-"""What building an automaton may take, and how large it may be: most have tens of states."""
-
-_TRIAL = f"""
-import json, sys
-sys.path, expression = json.load(sys.stdin)
-try:
-    import resource
-    for limit, most in ((resource.RLIMIT_CPU, {_SECONDS}), (resource.RLIMIT_AS, {_GIGABYTES} << 30)):
-        hard = resource.getrlimit(limit)[1]
-        resource.setrlimit(limit, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-except ImportError:
-    pass  # Windows has no such limits
-from outlines_core import Index, Vocabulary
-try:
-    index = Index(expression, Vocabulary(256, {{bytes([byte]): [byte] for byte in range(256)}}))
-    sys.exit(2 if len(index.get_transitions()) > {_STATES} else 0)
-except ValueError:
-    pass
-"""
-"""Builds an automaton in a process of its own: the library has no limit, and cannot be interrupted."""
-
-
 @dataclass(frozen=True)
 class Pattern:
     """The texts that match a regular expression as a whole: a deterministic automaton that reads UTF-8.
@@ -76,12 +47,11 @@ def compile_pattern(expression: str) -> Pattern:
 
     Raises:
         ConfigurationError: It is no regular expression, uses what outlines-core lacks (look-around,
-            references to groups, word boundaries), matches no text, or its automaton is too large.
+            references to groups, word boundaries), or matches no text.
     """
     fault = _syntax_error(expression)
     if fault.startswith("unbalanced parenthesis"):  # which the wrapping could balance
         raise ConfigurationError(f"{shown(expression)} is not a regular expression: {fault}")
-    _refuse_large(expression)
     try:
         index = Index(_WRAPPED % expression, _BYTES)
     except ValueError as error:
@@ -101,25 +71,6 @@ def _syntax_error(expression: str) -> str:
     except RecursionError:
         return "it is nested too deeply"
     return ""
-
-
-def _refuse_large(expression: str) -> None:
-    """Refuses an expression whose automaton takes too much time or memory to build."""
-    if (len(expression) <= _SMALL and "{" not in expression) or not sys.executable:
-        return
-    program = [sys.executable, "-I", "-c", _TRIAL]
-    given = json.dumps([sys.path, _WRAPPED % expression])
-    try:
-        status = subprocess.run(  # noqa: S603 (this Python, and code that stands here)
-            program, input=given, text=True, capture_output=True, timeout=10 * _SECONDS, check=False
-        ).returncode
-    except subprocess.TimeoutExpired:
-        status = -1
-    if status not in (0, 1):  # ended by a limit, not by a mistake of its own, which is explained below
-        raise ConfigurationError(
-            f"the automaton of {shown(expression)} has more than {_STATES:,} states, or takes more than "
-            f"{_SECONDS} seconds or {_GIGABYTES} GB to build; repeat less, and nest no repetitions"
-        )
 
 
 def _refusal(expression: str, fault: str, reason: str) -> str:
