@@ -64,7 +64,6 @@ def refusal(registry: Registry, *settings: str, task: str = "copying") -> str:
             ["decoding.pattern=" + "(" * 2000 + "a" + ")" * 2000],
             "((... is not a regular expression: it is nested too deeply",
         ),
-        (["decoding.pattern='[ab]*a[ab]{17}'"], "the automaton of '[ab]*a[ab]{17}' has more than 100,000"),
     ],
 )
 def test_what_training_could_not_do_is_refused_before(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import AliasChoices, BaseModel, Field, ValidationError, computed_field
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError, computed_field
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.registry.options import checked_options, options_model, written_options
@@ -232,3 +232,14 @@ def test_keys_that_are_numbers_may_be_text_and_values_may_not() -> None:
 def test_a_wrong_key_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         checked_options(Keyed, options, "sample")
+
+
+def test_an_option_that_would_be_read_as_another_is_refused() -> None:
+    class Twice:
+        def __init__(
+            self, *, rate: Annotated[float, AfterValidator(lambda rate: 2 * rate)] = 1.0
+        ) -> None: ...
+
+    model = options_model(Twice)
+    with pytest.raises(RegistryError, match="Twice"):
+        written_options(model.model_validate({"rate": 3.0}))

@@ -62,8 +62,17 @@ def checked_options(component: type, options: Mapping[str, Any], what: str) -> d
 
 
 def written_options(options: BaseModel) -> dict[str, Any]:
-    """Returns checked options as a task file has them: complete, with aliases as keys."""
-    return options.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
+    """Returns checked options as a task file has them: complete, with aliases as keys.
+
+    Raises:
+        RegistryError: Read back, they would be others, as by a validator that doubles a number.
+    """
+    written: dict[str, Any] = options.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
+    if type(options).model_validate(written) != options:
+        raise RegistryError(
+            f"{type(options).__name__}: options {written} become others when they are read back"
+        )
+    return written
 
 
 def _fields(component: type, constructor: Any) -> dict[str, Any]:
