@@ -44,9 +44,9 @@ def test_a_shared_parameter_is_known_by_each_of_its_names(tiny_model):
     [
         (
             "[encodr]",
-            "training.hooks.1: hook 'freeze': no parameter matches 'encodr' .did you mean 'encoder'",
+            "training.hooks.1: no parameter matches 'encodr' .did you mean 'encoder'",
         ),
-        ('["*"]', "training.hooks.1: hook 'freeze': every parameter is frozen"),
+        ('["*"]', "training.hooks.1: every parameter is frozen"),
     ],
 )
 def test_mistakes_are_found_before_data_are_read(patterns, words):
