@@ -1,6 +1,7 @@
 """The bases of tokenizers built on Hugging Face `tokenizers`."""
 
 import itertools
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,15 @@ from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
+
+_MOST_GROWTH = 10_000
+"""Characters that the rules of a tokenizer.json may make of one; real ones make three."""
+
+_MOST_GAPS = 1_000_000
+"""Numbers that a tokenizer.json may leave out: a model has parameters for them, too."""
+
+_NEVER_SEEN = "\U0010ffff"
+"""A character that Unicode will never assign: whether unknown ones have a token is seen only as one comes."""
 
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 
@@ -146,6 +156,8 @@ class FastTokenizer(PipelineTokenizer):
                 f"{file}: the vocabulary starts with {list(first)}, expected {list(SPECIAL_TOKENS)}; "
                 "the file was not saved by Plugformer: restore it, or train again"
             )
+        if sorted(tokenizer.get_vocab().values()) != list(range(tokenizer.get_vocab_size())):
+            raise _no_tokenizer(f"{file}: its tokens are not numbered from 0 without gaps, each once")
         self._tokenizer = tokenizer
         self._protect()
 
@@ -168,12 +180,45 @@ def read_pipeline(file: Path) -> tokenizers.Tokenizer:
     Raises:
         RunError: The file is missing or damaged.
     """
+    if not file.is_file():  # a pipe would be waited for
+        raise _no_tokenizer(f"no such file: {file}")
     try:
-        return tokenizers.Tokenizer.from_file(str(file))
+        description = json.loads(file.read_text(encoding="utf-8"))
+        # Lengths and padding are the core's matter, and absurd ones end the library.
+        description |= {"truncation": None, "padding": None}
+        _refuse_growth(description)
+        pipeline = tokenizers.Tokenizer.from_str(json.dumps(description))
+        pipeline.encode_batch_fast([_NEVER_SEEN], add_special_tokens=False)
+        numbers = pipeline.get_vocab().values()
+        if max(numbers, default=0) > len(numbers) + _MOST_GAPS:
+            raise ValueError(f"a token has the number {max(numbers):,}, of {len(numbers):,} tokens")
+        return pipeline
     except Exception as error:  # the library raises plain Exception for every kind of damage
-        raise RunError(
-            f"{file}: {error}; expected a trained tokenizer's tokenizer.json; restore it, or train again"
-        ) from error
+        raise _no_tokenizer(f"{file}: {error}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, which is no Exception
+            raise
+        raise _no_tokenizer(f"{file}: {error}") from None
+
+
+def _no_tokenizer(reason: str) -> RunError:
+    return RunError(f"{reason}; expected a trained tokenizer's tokenizer.json; restore it, or train again")
+
+
+def _refuse_growth(part: object) -> None:
+    """Refuses rules that make thousands of characters of one: each multiplies what the others make."""
+    growth, waiting = 1, [part]
+    while waiting:
+        match waiting.pop():
+            case dict() as mapping:
+                if mapping.get("type") in ("Replace", "Prepend"):
+                    text = mapping.get("content", mapping.get("prepend", ""))
+                    growth *= max(len(text), 1) if isinstance(text, str) else 1
+                waiting += mapping.values() if "vocab" not in mapping else []
+            case list() as items:
+                waiting += items
+    if growth > _MOST_GROWTH:
+        raise ValueError(f"its rules make {growth:,} characters of one, more than {_MOST_GROWTH:,}")
 
 
 def _without_special(ids: list[int]) -> list[int]:
