@@ -457,7 +457,7 @@ MUTANTS = [
     (MisspeltArgument, "takes_part", "that does not exist"),
     (Stops, "a_model_trains_with_it", "no parameter moves"),
     (Explodes, "a_model_trains_with_it", "the loss of update 1 is inf"),
-    (LooksAtValues, "a_model_without_values_will_do", "model_built raised"),
+    (LooksAtValues, "a_model_without_values_will_do", "raised RuntimeError"),
     (Counts, "resuming_changes_nothing", r"is another .*smallest case: 1"),
     (CountsToTen, "resuming_changes_nothing", "is another"),
     (KeepsASet, "resuming_changes_nothing", "is a set, which a checkpoint cannot hold"),
