@@ -22,7 +22,7 @@ import pytest
 PRELOADED = [
     "plugformer.commands.main",
     "plugformer_ablation.training",
-    "plugformer_verification.recording",
+    "plugformer_verification.training",
     "accelerate",
     "datasets",
     "evaluate",

@@ -1,8 +1,8 @@
 """YAML documents as trees whose every node knows where it was written.
 
 Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `no` is text and
-`1e-4` is a number. Tags, merge keys and anything that could execute are refused. Task
-files and manifests are read here; what their keys mean is said elsewhere.
+`1e-4` is a number. Tags, merge keys and anything that could execute are refused. Task files and manifests are
+read here; what their keys mean is said elsewhere.
 """
 
 import os

@@ -53,10 +53,9 @@ class Sharded(Parallel):
         mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
         layers = [each for each in self.model.modules() if isinstance(each, Layer)]
         for unit in [*layers, self.model]:
-            # Gloo of PyTorch 2.8 returns sums where averages are asked for; so sums are, and divided.
-            fully_shard(unit, mesh=mesh).set_force_sum_reduction_for_comms(
-                self.accelerator.device.type == "cpu"
-            )
+            part = fully_shard(unit, mesh=mesh)
+            # PyTorch 2.8's Gloo returns a sum when asked for an average: let torch divide a sum itself.
+            part.set_force_sum_reduction_for_comms(self.accelerator.device.type == "cpu")
         for layer in layers:  # after torch's own hooks
             layer.register_forward_pre_hook(_leaving_no_gradient_out)
         self.model.register_forward_pre_hook(_agreeing_on_buffers)

@@ -38,7 +38,7 @@ def command(
     known = installed(ctx, registry)
     from plugformer.configuration import resolve
     from plugformer.validation import validate
-    from plugformer_verification.recording import EXIT_WHEN_KILLED, first_difference, train_until
+    from plugformer_verification.training import EXIT_WHEN_KILLED, first_difference, train_until
 
     every = max(1, steps // 4)  # four evaluations, each with a checkpoint
     short = {"training.evaluate_every": every, "evaluation.limit": 8}

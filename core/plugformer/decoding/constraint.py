@@ -234,7 +234,7 @@ class Progress:
         distance = (least[:, None] - lengths).clamp(min=0) + (lengths - most[:, None]).clamp(min=0)
         gap, nearest = distance.min(dim=1)
         self._least, self._most = (torch.where(gap > 0, lengths[nearest], bound) for bound in (least, most))
-        # On the host: between these numbers of tokens, every row may have one more, and may end.
+        # Kept on the host: from the first of these lengths to the second, every row may end or be extended.
         self._free_from, self._free_to = torch.stack([self._least.max(), self._most.min()]).tolist()
         self._length = 0
 
