@@ -21,9 +21,9 @@ import torch
 from machine import peak_memory
 from torch import Tensor, nn
 
-from plugformer.configuration import resolve
-from plugformer.interfaces import Padding, Tokens
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.configuration import model_spec, resolve
+from plugformer.interfaces import Padding, Sizes, Tokens
+from plugformer.model import build
 from plugformer.validation import validate
 
 HEADS, VOCABULARY = 4, 8000
@@ -55,7 +55,7 @@ def plugformer(position: str, size: Size) -> tuple[nn.Module, Step]:
         "model.dropout=0.1",
     ]
     task = validate(resolve("dates", [*settings, *size.settings]))
-    encoder = assemble(task.task, Sizes(VOCABULARY, VOCABULARY), task.registry).train().encoder
+    encoder = build(model_spec(task.task, task.registry), Sizes(VOCABULARY, VOCABULARY)).train().encoder
     ids = torch.randint(4, VOCABULARY, (1, size.length))
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)
     return encoder, lambda: encoder(tokens).hidden.square().mean()

@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.configuration import resolve
+from plugformer.configuration import model_spec, resolve
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, CONTEXT, BATCH = 69, 128, 4, 4, 512, 64, 12
 
@@ -72,7 +72,7 @@ def hand_written() -> System:
 def plugformer() -> System:
     """Returns the model assembled from components and its mean loss."""
     resolved = resolve("shakespeare", ["model.position=learned"])
-    model = assemble(resolved.task, Sizes(VOCABULARY, VOCABULARY), resolved.registry).train()
+    model = build(model_spec(resolved.task, resolved.registry), Sizes(VOCABULARY, VOCABULARY)).train()
 
     def loss(ids: Ids) -> Tensor:
         real = torch.ones_like(ids, dtype=torch.bool)

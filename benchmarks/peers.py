@@ -12,9 +12,9 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.configuration import resolve
-from plugformer.interfaces import PADDING, Batch, Padding, Tokens
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.configuration import model_spec, resolve
+from plugformer.interfaces import PADDING, Batch, Padding, Sizes, Tokens
+from plugformer.model import build
 from plugformer.validation import validate
 
 VOCABULARY, WIDTH, LAYERS, HEADS, HIDDEN, DROPOUT, LONGEST = 8000, 256, 3, 4, 1024, 0.1, 128
@@ -53,7 +53,7 @@ def plugformer() -> nn.Module:
         "model.residual=post",
     ]
     task = validate(resolve("dates", settings))
-    return assemble(task.task, Sizes(VOCABULARY, VOCABULARY), task.registry).train()
+    return build(model_spec(task.task, task.registry), Sizes(VOCABULARY, VOCABULARY)).train()
 
 
 def plugformer_loss(model: nn.Module, source: Ids, target: Ids) -> Tensor:

@@ -14,6 +14,7 @@ from torch.func import functional_call, stack_module_state
 from torch.nn.functional import cross_entropy
 from torch.nn.functional import pad as padded
 
+from plugformer.configuration import model_spec
 from plugformer.configuration.task import Task
 from plugformer.interfaces import (
     IGNORED,
@@ -27,7 +28,7 @@ from plugformer.interfaces import (
     unpad,
 )
 from plugformer.kinds import Kind
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 from plugformer.registry import Registry
 
 State = tuple[dict[str, Tensor], dict[str, Tensor]]
@@ -46,7 +47,9 @@ class Seed:
 
     def __init__(self, task: Task, seed: int, sizes: Sizes, registry: Registry) -> None:
         self.settings = task.training.model_copy(update={"seed": seed})
-        self.model = assemble(task.model_copy(update={"training": self.settings}), sizes, registry).train()
+        self.model = build(
+            model_spec(task.model_copy(update={"training": self.settings}), registry), sizes
+        ).train()
         component = self.settings.optimizer
         builder = registry.create(Kind.OPTIMIZER, component.name, **component.options)
         self.optimizer: torch.optim.Optimizer = builder.build(self.model.named_parameters())

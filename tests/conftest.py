@@ -38,13 +38,13 @@ def annotated_modules() -> Iterator[str]:
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import check_components, model_spec, resolve
 from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
 from plugformer.hooks import hookimpl
-from plugformer.interfaces import Model, Ragged, Tokens
+from plugformer.interfaces import Model, Ragged, Sizes, Tokens
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.training.train import Notify, train
 from plugformer_blocks import pad
@@ -201,7 +201,7 @@ def tiny_model(tiny_task: MakeTask, registry: Registry) -> MakeModel:
     """Makes the model of a tiny task, for twelve tokens on either side."""
 
     def make(*overrides: str, task: str = "dates") -> Model:
-        return assemble(tiny_task(*overrides, task=task), Sizes(VOCABULARY, VOCABULARY), registry)
+        return build(model_spec(tiny_task(*overrides, task=task), registry), Sizes(VOCABULARY, VOCABULARY))
 
     return make
 

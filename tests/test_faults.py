@@ -5,13 +5,13 @@ import os
 import pytest
 import torch
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import check_components, model_spec, resolve
 from plugformer.errors import RegistryError
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
-from plugformer.interfaces import Batch
+from plugformer.interfaces import Batch, Sizes
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.model import build
 
 PARTS = """
 import sys
@@ -194,7 +194,7 @@ def fault(parts, sentences, short_settings):
 
     def fault(*overrides: str) -> str:
         task = check_components(resolve("dates", short_settings(*overrides), parts)).task
-        model = assemble(task, Sizes(12, 12), parts)
+        model = build(model_spec(task, parts), Sizes(12, 12))
         batch = Batch(sentences(), target=sentences(begin=True))
         return str(cause_of(caught(lambda: model(batch))))
 

@@ -7,13 +7,13 @@ import pytest
 import torch
 from tests.batches import split_of
 
-from plugformer.configuration import resolve
+from plugformer.configuration import model_spec, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
-from plugformer.interfaces import IGNORED, Batch
+from plugformer.interfaces import IGNORED, Batch, Sizes
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.training.parallel import Parallel
@@ -44,7 +44,7 @@ def losses(registry, tmp_path):
     """Trains a task's model on one batch, again and again, and returns the loss at each update."""
 
     def train(task, batch, outputs=12):
-        model = assemble(task, Sizes(12, outputs), registry)
+        model = build(model_spec(task, registry), Sizes(12, outputs))
         optimizer, schedule = task.training.optimizer, task.training.schedule
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         seen = Losses()

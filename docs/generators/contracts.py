@@ -33,7 +33,16 @@ from plugformer.registry import interface_of
 
 _TOPICS = {
     "Task types and heads": ("prediction", "task_type", "batch", "model", "head"),
-    "Models": ("architecture", "context", "position", "scope", "attention", "residual", "initialization"),
+    "Models": (
+        "architecture",
+        "spec",
+        "context",
+        "position",
+        "scope",
+        "attention",
+        "residual",
+        "initialization",
+    ),
     "Data, metrics and decoding": ("data", "metric", "decoding", "tokenizer"),
 }
 """The modules of `plugformer.interfaces` in the order of the page."""

@@ -18,13 +18,14 @@ from plugformer.configuration import (
     as_dict,
     dump,
     merge_layers,
+    model_spec,
     nested,
     plain,
     report,
     resolve_changed,
 )
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, nearest
-from plugformer.model import assemble
+from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.training import ASSUMED
 from plugformer.validation import validate
@@ -259,7 +260,7 @@ def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> Res
     resolved = validate(merged)
     try:
         with torch.device("meta"):
-            assemble(resolved.task, ASSUMED, resolved.registry)
+            build(model_spec(resolved.task, resolved.registry), ASSUMED)
     except PlugformerError as error:
         raise _located(error, resolved, "model") from error
     return resolved

@@ -8,11 +8,11 @@ from functools import cache
 
 import torch
 
-from plugformer.configuration import ResolvedTask, Task, report
+from plugformer.configuration import ResolvedTask, Task, model_spec, report
 from plugformer.data import PreparedData, fingerprint, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.interfaces import Batch, Sizes
-from plugformer.model import assemble, summarize
+from plugformer.model import build, summarize
 from plugformer.registry import Registry
 from plugformer.training import median_example
 from plugformer_ablation.arms import Arm
@@ -118,7 +118,7 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
 def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
     """Returns the number of a model's parameters; nothing is allocated for them."""
     with torch.device("meta"):
-        model = assemble(task, sizes, registry)
+        model = build(model_spec(task, registry), sizes)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -127,7 +127,7 @@ def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str,
 
     def count(device: str) -> dict[str, float]:
         with torch.device(device):
-            model = assemble(task, facts.sizes, registry)
+            model = build(model_spec(task, registry), facts.sizes)
         whole = summarize(model, facts.example.to(device))[0]
         return {"parameters": whole.parameters, "flops": whole.flops / facts.example.tokens}
 

@@ -7,15 +7,27 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from plugformer.configuration import Task
-from plugformer.interfaces import IGNORED, Architecture, Encoded, Level, Model, Ragged, Sizes
-from plugformer.model import Builder, initialize
+from plugformer.interfaces import (
+    IGNORED,
+    Architecture,
+    Encoded,
+    LayerSpec,
+    Level,
+    Model,
+    ModelSpec,
+    PartSpec,
+    Ragged,
+    Sizes,
+    StackSpec,
+)
+from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer_testing.probes import perturbed
 from plugformer_testing.subject import MODEL, OUTPUTS
 
 VOCABULARY = 13
 MAX_LENGTH = MODEL.max_length
+LAYERS = 2
 
 HEADS = {Level.NEXT_TOKEN: "language_model", Level.TOKEN: "token_classifier", Level.SEQUENCE: "classifier"}
 """A built-in head for each level."""
@@ -42,15 +54,37 @@ def small_model(
         max_length: Of the model.
         registry: Has the parts; what is installed if None.
     """
-    block = {"name": "-"}
-    sizes_of_parts = {name: value for name, value in vars(MODEL).items() if name != "place"}
-    parts = {"architecture": block, "head": head or HEADS[level], "position": position, "layers": 2}
-    settings = {**sizes_of_parts, **parts, "max_length": max_length}
-    task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": settings})
     registry = registry or Registry.discover()
-    model = architecture.build(Builder(task, architecture, registry), sizes, level)
-    initialize(model, 1, registry.create(Kind.INITIALIZATION, task.model.initialization.name))
-    return perturbed(model)
+
+    def part(kind: Kind, name: str) -> PartSpec:
+        return PartSpec(registry.load(kind, name), label=f"{kind} {name!r}")
+
+    attention, norm = part(Kind.ATTENTION, "mha"), part(Kind.NORM, "layer_norm")
+    residual, feed_forward = part(Kind.RESIDUAL, "pre"), part(Kind.FEED_FORWARD, "gelu")
+    stacks: dict[str, StackSpec] = {}
+    for stack in architecture.stacks:
+        crossing = {"cross_attention": attention} if stack.cross else {}
+        sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
+        readers = 0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks)
+        stacks[stack.name] = StackSpec(
+            name=stack.name,
+            causal=stack.causal,
+            layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
+            position=part(Kind.POSITION, position),
+            norm=norm,
+            read_by=readers,
+        )
+    shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
+    spec = ModelSpec(
+        architecture=architecture,
+        level=level,
+        stacks=stacks,
+        head=part(Kind.HEAD, head or HEADS[level]),
+        initialization=part(Kind.INITIALIZATION, "default"),
+        max_length=max_length,
+        **shared,
+    )
+    return perturbed(build(spec, sizes))
 
 
 @dataclass(frozen=True)

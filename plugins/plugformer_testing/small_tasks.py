@@ -22,8 +22,8 @@ from plugformer.interfaces import (
     Tokenizer,
     evaluating,
 )
-from plugformer.model import reads, serves
 from plugformer.registry import Kind, Registry
+from plugformer.validation import reads, serves
 from plugformer_testing.check import Violation, fail
 from plugformer_testing.small_models import small_model
 

@@ -2,9 +2,9 @@
 
 import torch
 
-from plugformer.configuration import resolve
+from plugformer.configuration import model_spec, resolve
 from plugformer.interfaces import IGNORED, Batch, Level, Padding, Sizes, Tokens
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 
 LENGTH = 5
 
@@ -16,7 +16,7 @@ def model(level):
     }[level]
     small = ["model.architecture=encoder-only", "model.width=8", "model.heads=2", "model.layers=1"]
     resolved = resolve("ag-news", [*small, *settings])
-    return assemble(resolved.task, Sizes(source=9, outputs=LENGTH), resolved.registry)
+    return build(model_spec(resolved.task, resolved.registry), Sizes(source=9, outputs=LENGTH))
 
 
 def batch(targets):

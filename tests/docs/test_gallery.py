@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from plugformer.configuration import resolve
-from plugformer.interfaces import Batch, Tokens
+from plugformer.configuration import model_spec, resolve
+from plugformer.interfaces import Batch, Sizes, Tokens
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.training.train import train
 from plugformer_testing.runner import checks_of, report
@@ -221,7 +221,7 @@ def test_gradient_checkpointing_changes_nothing(
     for checkpointing in ("false", "true"):
         overrides = [*settings, f"training.gradient_checkpointing={checkpointing}"]
         torch.manual_seed(0)  # of dropout
-        model = assemble(resolve("dates", overrides, installed).task, Sizes(12, 12), installed)
+        model = build(model_spec(resolve("dates", overrides, installed).task, installed), Sizes(12, 12))
         model(batch).total.backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     torch.testing.assert_close(gradients[0], gradients[1])

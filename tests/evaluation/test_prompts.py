@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.recomputing import RecomputingSession
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import check_components, model_spec, resolve
 from plugformer.configuration.task import DecodingBlock
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
@@ -16,7 +16,7 @@ from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.predictor import Generator
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 from plugformer_plugins.tokenizer.characters import Characters
 
 PROMPTS = ["a", "", "ab ba", "b", "abababab", "bab"]
@@ -63,7 +63,7 @@ def vocabularies(task, registry):
 @pytest.fixture
 def model(task, vocabularies, registry):
     """Untrained, with outputs that end at different times."""
-    model = assemble(task, vocabularies.sizes, registry).eval()
+    model = build(model_spec(task, registry), vocabularies.sizes).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -2,10 +2,10 @@
 
 import pytest
 
-from plugformer.configuration import resolve
+from plugformer.configuration import model_spec, resolve
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Place
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.interfaces import Place, Sizes
+from plugformer.model import build
 from plugformer.validation import validate
 
 PARTS = '''
@@ -88,7 +88,7 @@ def check(parts):
 
 
 def places(task, registry) -> dict[str, Place]:
-    model = assemble(task, Sizes(9, 9), registry)
+    model = build(model_spec(task, registry), Sizes(9, 9))
     return {name: module.place for name, module in model.named_modules() if hasattr(module, "place")}
 
 

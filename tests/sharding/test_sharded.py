@@ -88,7 +88,9 @@ from plugformer.configuration import resolve
 from plugformer.validation import validate
 from plugformer.interfaces import Encoded, Level, Ragged
 from plugformer.distributed import Processes
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.configuration import model_spec
+from plugformer.interfaces import Sizes
+from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer_sharding.sharded import Sharded
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
@@ -109,7 +111,7 @@ class Choosy(nn.Module):
 
 
 task = validate(resolve("dates", ["model.width=16", "model.layers=1", "model.dropout=0"])).task
-model = assemble(task, Sizes(12, 12), Registry.discover()).double()
+model = build(model_spec(task, Registry.discover()), Sizes(12, 12)).double()
 torch.manual_seed(1)
 for layer in (*model.encoder.layers, *model.decoder.layers):
     layer.feed_forward = Choosy().double()

@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.pieces import Pieces
 
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import check_components, model_spec, resolve
 from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
@@ -13,7 +13,7 @@ from plugformer.errors import DataError, ExampleError
 from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_plugins.tokenizer.words import Words
 
@@ -101,7 +101,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
-    model = assemble(truncating, data.vocabularies.sizes, registry)
+    model = build(model_spec(truncating, registry), data.vocabularies.sizes)
     reader = Reader(model, data.vocabularies, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     architecture = create_architecture(truncating, registry)

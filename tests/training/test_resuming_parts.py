@@ -7,13 +7,13 @@ import pytest
 from tests import batches
 from tests.batches import split_of
 
-from plugformer.configuration import resolve
+from plugformer.configuration import model_spec, resolve
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run
-from plugformer.interfaces import Batch
+from plugformer.interfaces import Batch, Sizes
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.model import build
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.training.parallel import Parallel
 from plugformer.training.stream import PreparedBatches
@@ -51,7 +51,7 @@ def assert_exact(registry, tmp_path):
 
     def trainer(folder, task, batches, seed):
         seed_generators(seed)
-        model = assemble(task, Sizes(12, 12), registry)
+        model = build(model_spec(task, registry), Sizes(12, 12))
         optimizer, schedule = task.training.optimizer, task.training.schedule
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         return Trainer(

@@ -9,12 +9,13 @@ import pytest
 import torch
 from tests.batches import pairs, split_of
 
+from plugformer.configuration import model_spec
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
-from plugformer.interfaces import Batch, Padding, Tokens
+from plugformer.interfaces import Batch, Padding, Sizes, Tokens
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Sizes, assemble
+from plugformer.model import build
 from plugformer.runs.checkpoint import Progress, TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.weights import load_tensors
@@ -64,7 +65,7 @@ def trainer(registry, tiny_task, tmp_path):
         directory = RunDirectory(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
         directory.checkpoints.mkdir(parents=True)
         task = tiny_task("model.embeddings.shared=false", *overrides)
-        model = assemble(task, Sizes(12, 12), registry).double()
+        model = build(model_spec(task, registry), Sizes(12, 12)).double()
         schedule = task.training.schedule
         seen = Rates()
         evaluations = iter(values)

@@ -31,6 +31,7 @@ from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, a
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.scope import Observer, Scope
+from plugformer.interfaces.spec import EmbeddingSpec, LayerSpec, ModelSpec, PartSpec, StackSpec
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
@@ -51,6 +52,7 @@ __all__ = [
     "Column",
     "Data",
     "Decoding",
+    "EmbeddingSpec",
     "Encoded",
     "Example",
     "Examples",
@@ -62,6 +64,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "LayerSpec",
     "Level",
     "LikelihoodMetric",
     "Likelihoods",
@@ -70,6 +73,7 @@ __all__ = [
     "Metric",
     "Model",
     "ModelContext",
+    "ModelSpec",
     "NoPositions",
     "Norm",
     "Observer",
@@ -77,6 +81,7 @@ __all__ = [
     "OutputMetric",
     "Padding",
     "ParameterContext",
+    "PartSpec",
     "Past",
     "Place",
     "PositionalEncoding",
@@ -92,6 +97,7 @@ __all__ = [
     "Sizes",
     "SourceMetric",
     "Stack",
+    "StackSpec",
     "State",
     "Sublayer",
     "Table",

@@ -1,12 +1,11 @@
-"""Models: stacks of layers, assembled from components.
+"""Models: stacks of layers, built from a specification.
 
-Reading order: layer, encoder, decoder, assembly. What an architecture is made of is offered here.
+Reading order: layer, encoder, decoder, build. What an architecture is made of is offered here.
 """
 
 from plugformer.generators import random_stream
-from plugformer.model.assembly import Builder, assemble
+from plugformer.model.build import Builder, build
 from plugformer.model.cache import Cache
-from plugformer.model.compatibility import fitting, measures, reads, serves
 from plugformer.model.decoder import Decoder
 from plugformer.model.encoder import Encoder
 from plugformer.model.initialization import draw_own_values, initialize, refuse_hidden_values
@@ -19,14 +18,10 @@ __all__ = [
     "Decoder",
     "Encoder",
     "Layer",
-    "assemble",
+    "build",
     "draw_own_values",
-    "fitting",
     "initialize",
-    "measures",
     "random_stream",
-    "reads",
     "refuse_hidden_values",
-    "serves",
     "summarize",
 ]

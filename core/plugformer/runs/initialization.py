@@ -10,6 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from plugformer.configuration import model_spec
 from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.resolving import ResolvedTask
 from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
@@ -18,7 +19,7 @@ from plugformer.data.vocabularies import Vocabularies, learned_by
 from plugformer.documents import plain
 from plugformer.errors import PlugformerError, nearest
 from plugformer.interfaces import SPECIAL_TOKENS, Model, Sizes, Tokenizer
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 from plugformer.problems import Finding
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
@@ -53,7 +54,7 @@ def misfits(task: Task, registry: Registry) -> list[Finding]:
     except PlugformerError as error:
         return [*found, ((*_HERE, "run"), str(error))]
     with torch.device("meta"):
-        model = assemble(task, Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)), registry)
+        model = build(model_spec(task, registry), Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)))
     return [*found, *_unfit_parts(own_tensors(model), theirs, settings, uncompared=(EMBEDDING, HEAD))]
 
 

@@ -7,6 +7,7 @@ from typing import cast, overload
 
 import torch
 
+from plugformer.configuration import model_spec
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
 from plugformer.data.encoding import EncodedSplit
@@ -23,7 +24,7 @@ from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
 from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
 from plugformer.kinds import Kind
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.requirements import AFTER_TRAINING, ANSWERING, changeable, require_installed, resolve_run
@@ -293,7 +294,7 @@ def load(
     directory = RunDirectory.open(Path(run))
     resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
     vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
-    model = assemble(resolved.task, vocabularies.sizes, resolved.registry, fresh=False)
+    model = build(model_spec(resolved.task, resolved.registry, fresh=False), vocabularies.sizes)
     restore(model, load_tensors(directory.model), directory.model)
     model = model.to(place).eval()
     return TrainedModel(directory.path, resolved.task, model, vocabularies, resolved.registry)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import ResolvedTask, Task, check_components
 from plugformer.configuration.layers import Layers
 from plugformer.configuration.overrides import read_overrides
@@ -10,7 +11,6 @@ from plugformer.configuration.trust import refuse_references
 from plugformer.documents import Mapping, Node, read_file
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.kinds import Kind
-from plugformer.model.compatibility import unfit_decoding, unfit_metrics
 from plugformer.problems import Key, Origin, Problem, dotted, report
 from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL, normalized

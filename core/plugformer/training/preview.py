@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from plugformer.configuration import ResolvedTask
+from plugformer.configuration import ResolvedTask, model_spec
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
 from plugformer.interfaces import UNKNOWN, Batch, Encoded, Level, Ragged, Sizes
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 from plugformer.model.summary import Row, summarize
 
 ASSUMED = Sizes(source=8000, outputs=8000)
@@ -52,7 +52,7 @@ def _assumed_preview(resolved: ResolvedTask, origin: str) -> tuple[list[Row], st
 
 
 def _summarized(resolved: ResolvedTask, sizes: Sizes, batch: Batch, origin: str) -> tuple[list[Row], str]:
-    model = assemble(resolved.task, sizes, resolved.registry)
+    model = build(model_spec(resolved.task, resolved.registry), sizes)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
     words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
     return summarize(model, batch), words

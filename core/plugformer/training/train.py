@@ -12,7 +12,7 @@ from typing import Any, Literal
 from accelerate import PartialState
 from torch import Tensor
 
-from plugformer.configuration import ResolvedTask, Task, dump, resolve
+from plugformer.configuration import ResolvedTask, Task, dump, model_spec, resolve
 from plugformer.configuration.layers import short_name
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Training
 from plugformer.data.preparation import PreparedData, prepare
@@ -22,7 +22,7 @@ from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.evaluation.validation import unscored
 from plugformer.kinds import Kind
-from plugformer.model.assembly import assemble
+from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory
@@ -89,7 +89,7 @@ def train(
     data = _prepare(resolved, None, notify, processes)
     with processes.raise_everywhere():
         resolved.raise_for(unscored(resolved.task, resolved.registry, data.splits["validation"]))
-    model = assemble(resolved.task, data.vocabularies.sizes, resolved.registry)
+    model = build(model_spec(resolved.task, resolved.registry), data.vocabularies.sizes)
     with processes.raise_everywhere():
         taken = take_over(resolved, model, data.vocabularies)
     trained = TrainedModel(path, resolved.task, model, data.vocabularies, resolved.registry)
@@ -159,7 +159,7 @@ def resume(
             changed += _other_duration(directory, resolved, data, notify) if overrides else []
         if changed:
             processes.on_main(lambda: _record(directory, resolved.task, {**before, **now}, changed))
-        model = assemble(resolved.task, vocabularies.sizes, resolved.registry)
+        model = build(model_spec(resolved.task, resolved.registry), vocabularies.sizes)
         take_again(directory, model)
         trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
         report = _finish(trained, data, observers, notify, processes, final)

@@ -3,6 +3,7 @@
 Reading order: task, trial, pairs.
 """
 
+from plugformer.compatibility import fitting, measures, reads, serves
 from plugformer.validation.task import validate, validate_model
 
-__all__ = ["validate", "validate_model"]
+__all__ = ["fitting", "measures", "reads", "serves", "validate", "validate_model"]

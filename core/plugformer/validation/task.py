@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from plugformer.configuration import ResolvedTask, check_components
+from plugformer.compatibility import incompatibilities
+from plugformer.configuration import ResolvedTask, check_components, model_spec
 from plugformer.configuration.plan import Choice, StackPlan, context, plan_stacks
 from plugformer.configuration.task import Component, Task
 from plugformer.creation import create_architecture, create_task_type
@@ -16,8 +17,7 @@ from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import SPECIAL_TOKENS, Data, HeadContext, ModelContext, Place, Sizes
 from plugformer.kinds import Kind
-from plugformer.model.assembly import Builder, assemble
-from plugformer.model.compatibility import incompatibilities
+from plugformer.model.build import Builder, build
 from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded
@@ -167,17 +167,16 @@ def _try_places(registry: Registry, choices: list[tuple[Choice, ModelContext]]) 
 
 def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Finding]:
     """Lets the architecture build its model, without memory for parameters; yields what it refuses."""
-    architecture = create_architecture(task, registry)
     entry = registry.find(Kind.ARCHITECTURE, task.model.architecture.name)
-    level = create_task_type(task, registry).level
+    spec = model_spec(task, registry)
 
-    def build() -> None:
+    def build_stacks() -> None:
         with torch.device("meta"):
-            architecture.build(Builder(task, architecture, registry), _SIZES, level)
+            spec.architecture.build(Builder(spec), _SIZES, spec.level)
 
     def attempt() -> None:
         try:
-            guarded(entry, "building the model", build)
+            guarded(entry, "building the model", build_stacks)
         except RegistryError as error:
             if not needs_values(error.__cause__):
                 raise
@@ -190,7 +189,7 @@ def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Finding]:
     if not task.training.hooks:
         return
     with torch.device("meta"):
-        model = assemble(task, _SIZES, registry)
+        model = build(model_spec(task, registry), _SIZES)
     run = Run(Path(), task, model, steps=1, epoch_steps=1)
 
     def show(block: Component) -> None:

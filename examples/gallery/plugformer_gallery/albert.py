@@ -47,8 +47,8 @@ class ALBERT(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head; the first layer of a group stands in the place of all of it."""
-        embedding = builder.embedding(sizes.source, tied=builder.settings.embeddings.tied)
-        layers = len(builder.plans["encoder"].layers)
+        embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
+        layers = len(builder.spec.stacks["encoder"].layers)
         group = [number * self._groups // layers for number in range(layers)]
         encoder = builder.encoder(embedding, order=[group.index(each) for each in group])
         return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)

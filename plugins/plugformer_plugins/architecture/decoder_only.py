@@ -69,9 +69,9 @@ class DecoderOnly(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
         """Returns a decoder and a head."""
-        embedding = builder.embedding(sizes.source, tied=builder.settings.embeddings.tied)
+        embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
         head = builder.head(sizes.outputs, embedding)
-        return DecoderModel(builder.decoder(embedding), head, level, builder.settings.max_length)
+        return DecoderModel(builder.decoder(embedding), head, level, builder.spec.max_length)
 
 
 class DecoderModel(Generative):

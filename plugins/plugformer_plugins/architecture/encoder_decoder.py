@@ -66,7 +66,7 @@ class EncoderDecoder(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
         """Returns both stacks and a head."""
-        settings = builder.settings.embeddings
+        settings = builder.spec.embeddings
         source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
         outputs = sizes.outputs if level is Level.NEXT_TOKEN else sizes.source
         target = source if settings.shared else builder.embedding(outputs, tied=settings.tied)
@@ -75,7 +75,7 @@ class EncoderDecoder(Architecture):
             builder.decoder(target),
             builder.head(sizes.outputs, target),
             level,
-            builder.settings.max_length,
+            builder.spec.max_length,
         )
 
 

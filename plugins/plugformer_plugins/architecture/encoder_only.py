@@ -55,7 +55,7 @@ class EncoderOnly(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Model:
         """Returns an encoder and a head."""
-        embedding = builder.embedding(sizes.source, tied=builder.settings.embeddings.tied)
+        embedding = builder.embedding(sizes.source, tied=builder.spec.embeddings.tied)
         return EncoderModel(builder.encoder(embedding), builder.head(sizes.outputs, embedding), level)
 
 

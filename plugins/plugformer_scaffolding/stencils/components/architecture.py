@@ -60,14 +60,14 @@ class NewComponent(Architecture):
 
     def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:  # noqa: ARG002
         """Returns both stacks and a head."""
-        settings = builder.settings.embeddings
+        settings = builder.spec.embeddings
         source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
         target = source if settings.shared else builder.embedding(sizes.outputs, tied=settings.tied)
         return NewComponentModel(
             builder.encoder(source),
             builder.decoder(target),
             builder.head(sizes.outputs, target),
-            builder.settings.max_length,
+            builder.spec.max_length,
         )
 
 

@@ -1,0 +1,166 @@
+"""What a model consists of: every part with its options and its place, as plain data without tensors.
+
+A specification is made from a task file (`plugformer.configuration.model_spec`) or by hand, and
+`plugformer.model.build` makes a model from it. It can be compared, printed and changed by
+`dataclasses.replace`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plugformer.errors import ConfigurationError
+from plugformer.interfaces.architecture import Architecture
+from plugformer.interfaces.context import ModelContext, Place
+from plugformer.interfaces.prediction import Level
+
+Origin = tuple[str | int, ...]
+"""The keys that lead to a part's settings in a task; building a model only hands them back."""
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """One component, which may be used at many places.
+
+    Two are equal if they make the same component with the same options.
+
+    Attributes:
+        make: The component's class, or a function: `make(context, **options)` returns the component.
+        options: The component's own options, checked, with all defaults.
+        label: The component's name for messages, such as `attention 'gqa' (plugformer 0.1.0)`.
+        origin: The keys of its settings; empty if it comes from no task.
+    """
+
+    make: Callable[..., Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    label: str = field(default="", compare=False)
+    origin: Origin = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class LayerSpec:
+    """One layer.
+
+    Attributes:
+        sublayers: The parts by name, from below: `attention`, `cross_attention` if the layer reads another
+            stack, `feed_forward`. The names are part of every parameter's path.
+        norm: The norm of the sublayers.
+        residual: The residual connection that joins the sublayers.
+        origin: The keys of the settings that this layer alone has; empty if it has none.
+    """
+
+    sublayers: Mapping[str, PartSpec]
+    norm: PartSpec
+    residual: PartSpec
+    origin: Origin = ()
+
+
+@dataclass(frozen=True)
+class StackSpec:
+    """A stack of layers above token embeddings.
+
+    Attributes:
+        name: The stack's name.
+        causal: Whether a token reads only itself and the tokens before it.
+        layers: The layers from first to last, at least one.
+        position: The positional encoding of self-attention.
+        cross_position: The encoding that cross-attention is given; None if the stack reads no other one.
+        norm: The final norm.
+        read_by: Number of layers of other stacks that read this stack's output.
+    """
+
+    name: str
+    causal: bool
+    layers: tuple[LayerSpec, ...]
+    position: PartSpec
+    norm: PartSpec
+    cross_position: PartSpec | None = None
+    read_by: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise ConfigurationError(f"the stack {self.name!r} has no layers; give it at least one")
+
+    def place(self, layer: int = 0, *, cross: bool = False) -> Place:
+        """Returns the place of a part.
+
+        Args:
+            layer: Number of its layer from 0; the number of layers for parts above the last one.
+            cross: Whether the part reads another stack.
+        """
+        return Place(
+            stack=self.name,
+            layer=layer,
+            layers=len(self.layers),
+            causal=self.causal and not cross,
+            cross=cross,
+            read_by=self.read_by,
+        )
+
+
+@dataclass(frozen=True)
+class EmbeddingSpec:
+    """How tokens become vectors.
+
+    Attributes:
+        shared: Whether source and target have one embedding.
+        tied: Whether the output projection is the target embedding.
+        scaled: Whether embeddings are multiplied by the square root of the width.
+    """
+
+    shared: bool = False
+    tied: bool = False
+    scaled: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A model without tensors; the data add the sizes of the vocabularies later.
+
+    Attributes:
+        architecture: Puts stacks and head together.
+        level: What the head predicts from, one of the architecture's levels.
+        stacks: The stacks by name, in the order of computation.
+        head: Predicts from the last stack.
+        width: D, the size of the residual stream.
+        heads: Number of attention heads.
+        ffn_width: Size of the hidden layer of a feed-forward network.
+        max_length: Longest sequence, in tokens.
+        dropout: Rate on embeddings and on each sublayer's output.
+        attention_dropout: Rate on attention weights.
+        embeddings: How tokens become vectors.
+        final_norm: Whether stacks end with a norm; None leaves it to the last residual connection.
+        label_smoothing: Share of probability that the training loss spreads over all outputs.
+        recompute: Whether training keeps only the inputs of layers and computes each layer twice.
+        initialization: Draws the initial values; None if others take their place anyway.
+        seed: Seed of the initial values.
+    """
+
+    architecture: Architecture
+    level: Level
+    stacks: Mapping[str, StackSpec]
+    head: PartSpec
+    width: int
+    heads: int
+    ffn_width: int
+    max_length: int = 512
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    embeddings: EmbeddingSpec = EmbeddingSpec()
+    final_norm: bool | None = None
+    label_smoothing: float = 0.0
+    recompute: bool = False
+    initialization: PartSpec | None = None
+    seed: int = 1
+
+    def context(self, place: Place) -> ModelContext:
+        """Returns what the component at a place learns about the model."""
+        return ModelContext(
+            width=self.width,
+            heads=self.heads,
+            ffn_width=self.ffn_width,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            max_length=self.max_length,
+            place=place,
+        )

@@ -1,0 +1,216 @@
+"""From a model's specification to a model with initial values."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described, out_of_memory
+from plugformer.generators import random_stream
+from plugformer.interfaces import (
+    Head,
+    HeadContext,
+    LayerSpec,
+    Model,
+    ModelContext,
+    ModelSpec,
+    NoPositions,
+    PartSpec,
+    Place,
+    ResidualContext,
+    Sizes,
+    StackSpec,
+)
+from plugformer.model.decoder import Decoder
+from plugformer.model.encoder import Encoder, TokenEmbedding
+from plugformer.model.initialization import draw_own_values, initialize
+from plugformer.model.layer import Layer
+from plugformer.threads import warm_up_mkl
+
+
+def build(spec: ModelSpec, sizes: Sizes) -> Model:
+    """Returns the model of a specification, with initial values that depend on its seed alone.
+
+    Args:
+        spec: What the model consists of. Without an initialization, modules draw their own values only.
+        sizes: Sizes of the vocabulary and of the head.
+
+    Raises:
+        ConfigurationError: A component refuses its options or the model's sizes.
+        RegistryError: A component's constructor fails.
+    """
+    warm_up_mkl()
+    with _float32():
+        with random_stream(spec.seed, "constructors"):  # constructors draw values that are replaced below
+            model = spec.architecture.build(Builder(spec), sizes, spec.level)
+        if spec.initialization is None:
+            draw_own_values(model, spec.seed)
+        else:
+            initialize(model, spec.seed, make(spec.initialization))
+    return model
+
+
+def make(part: PartSpec, *context: ModelContext) -> Any:
+    """Returns a component.
+
+    Raises:
+        PlugformerError: The component's constructor raises it.
+        RegistryError: The constructor raises anything else.
+    """
+    try:
+        return part.make(*context, **part.options)
+    except (KeyboardInterrupt, PlugformerError):
+        raise
+    except BaseException as error:
+        if out_of_memory(error):
+            raise
+        raise RegistryError(f"{part.label}: constructing it failed: {described(error)}") from error
+
+
+@contextmanager
+def _float32() -> Iterator[None]:
+    """Makes float32 the default, whatever the program has chosen, so that all parameters have it."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+class Builder:
+    """Makes the embeddings, stacks and head that an architecture puts together.
+
+    Attributes:
+        spec: What the model consists of.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+
+    def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
+        """Returns a token embedding.
+
+        Args:
+            vocabulary: Number of tokens.
+            tied: Whether the output projection shares its weight.
+        """
+        return TokenEmbedding(vocabulary, self.spec.width, scaled=self.spec.embeddings.scaled, tied=tied)
+
+    def encoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Encoder:
+        """Returns the encoder.
+
+        Args:
+            embedding: Embedding of its tokens.
+            order: Numbers of layers in the order of computation. A number that occurs again means the same
+                layer with the same parameters. If None, each layer computes once.
+        """
+        return Encoder(**self._stack("encoder", embedding, order))
+
+    def decoder(self, embedding: TokenEmbedding, order: Sequence[int] | None = None) -> Decoder:
+        """Returns the decoder; for the arguments see `encoder`."""
+        stack = self.spec.stacks["decoder"]
+        part = stack.cross_position
+        position = NoPositions() if part is None else self._part(part, stack.place(cross=True))
+        return Decoder(cross_position=position, **self._stack("decoder", embedding, order))
+
+    def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
+        """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
+        *_, last = self.spec.stacks.values()
+        context = HeadContext(
+            **vars(self.spec.context(last.place(len(last.layers)))),
+            outputs=outputs,
+            tied=embedding.weight if self.spec.embeddings.tied else None,
+            label_smoothing=self.spec.label_smoothing,
+        )
+        head: Head = make(self.spec.head, context)
+        return head
+
+    def _part(self, part: PartSpec, place: Place) -> Any:
+        return make(part, self.spec.context(place))
+
+    def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:
+        """Returns the arguments that encoders and decoders share."""
+        stack, has_norm = self.spec.stacks[name], self.spec.final_norm
+        position = self._part(stack.position, stack.place())
+        layers = self._layers(stack, range(len(stack.layers)) if order is None else order)
+        has_norm = layers[-1].residual.final_norm if has_norm is None else has_norm
+        top = stack.place(len(stack.layers))
+        return {
+            "embedding": embedding,
+            "position": position,
+            "layers": layers,
+            "final_norm": self._part(stack.norm, top) if has_norm else nn.Identity(),
+            "dropout": self.spec.dropout,
+            "recompute": self.spec.recompute,
+        }
+
+    def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:
+        """Returns the layers of a stack in the order of computation.
+
+        Raises:
+            ConfigurationError: A layer with settings of its own takes no part, or an attention reads the
+                state of a layer that has none for it.
+        """
+        for number, layer in enumerate(stack.layers):
+            if layer.origin and number not in order:
+                keys = ".".join(map(str, layer.origin))
+                raise ConfigurationError(
+                    f"layer {number} of the {stack.name} is no layer of its own in this architecture; "
+                    f"take {keys} out"
+                )
+        layers = {number: self._layer(stack, number) for number in sorted(set(order))}
+        for place, number in enumerate(order):
+            for name, read in layers[number].reads_layers.items():
+                refuse_missing_state(stack, name, number, read)
+                if read not in order[:place] or order[read] != read:
+                    raise ConfigurationError(
+                        f"{_described(stack, name, number)} reads the state of {stack.place(read)}, "
+                        "which this architecture has at another place\n"
+                        "choose another attention or architecture"
+                    )
+        return [layers[number] for number in order]
+
+    def _layer(self, stack: StackSpec, number: int) -> Layer:
+        layer: LayerSpec = stack.layers[number]
+        place = stack.place(number)
+        parts = {
+            name: self._part(part, stack.place(number, cross=name == "cross_attention"))
+            for name, part in layer.sublayers.items()
+        }
+        context = ResidualContext(
+            **vars(self.spec.context(place)),
+            sublayers=tuple(layer.sublayers),
+            norm=partial(self._part, layer.norm, place),
+        )
+        return Layer(**parts, residual=make(layer.residual, context), dropout=self.spec.dropout)
+
+
+def refuse_missing_state(stack: StackSpec, name: str, number: int, read: int) -> None:
+    """Raises ConfigurationError unless a layer below has the state that an attention reads.
+
+    Args:
+        stack: The stack.
+        name: The attention's name in its layer.
+        number: Number of its layer.
+        read: Number of the layer whose state it reads.
+    """
+    what = _described(stack, name, number)
+    if not 0 <= read < number:
+        raise ConfigurationError(
+            f"{what} reads the state of layer {read}, expected a layer below\n"
+            "its author must correct `reads_layer`"
+        )
+    if stack.layers[read].sublayers[name] != stack.layers[number].sublayers[name]:
+        raise ConfigurationError(
+            f"{what} reads the state of {stack.place(read, cross=name == 'cross_attention')}, "
+            "which has another attention or other options; give both layers the same attention"
+        )
+
+
+def _described(stack: StackSpec, name: str, number: int) -> str:
+    place = stack.place(number, cross=name == "cross_attention")
+    return f"{stack.layers[number].sublayers[name].label} in {place}"
