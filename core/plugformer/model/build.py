@@ -13,7 +13,6 @@ from plugformer.generators import random_stream
 from plugformer.interfaces import (
     Head,
     HeadContext,
-    LayerSpec,
     Model,
     ModelContext,
     ModelSpec,
@@ -35,7 +34,7 @@ def build(spec: ModelSpec, sizes: Sizes) -> Model:
     """Returns the model of a specification, with initial values that depend on its seed alone.
 
     Args:
-        spec: What the model consists of. Without an initialization, modules draw their own values only.
+        spec: What the model consists of; without an initialization, modules only draw their own values.
         sizes: Sizes of the vocabulary and of the head.
 
     Raises:
@@ -105,8 +104,8 @@ class Builder:
 
         Args:
             embedding: Embedding of its tokens.
-            order: Numbers of layers in the order of computation. A number that occurs again means the same
-                layer with the same parameters. If None, each layer computes once.
+            order: Numbers of layers in the order of computation; if None, each computes once. A number
+                that occurs again means the same layer with the same parameters.
         """
         return Encoder(**self._stack("encoder", embedding, order))
 
@@ -138,45 +137,43 @@ class Builder:
         position = self._part(stack.position, stack.place())
         layers = self._layers(stack, range(len(stack.layers)) if order is None else order)
         has_norm = layers[-1].residual.final_norm if has_norm is None else has_norm
-        top = stack.place(len(stack.layers))
         return {
             "embedding": embedding,
             "position": position,
             "layers": layers,
-            "final_norm": self._part(stack.norm, top) if has_norm else nn.Identity(),
+            "final_norm": self._part(stack.norm, stack.place(len(stack.layers)))
+            if has_norm
+            else nn.Identity(),
             "dropout": self.spec.dropout,
             "recompute": self.spec.recompute,
         }
 
     def _layers(self, stack: StackSpec, order: Sequence[int]) -> list[Layer]:
-        """Returns the layers of a stack in the order of computation.
-
-        Raises:
-            ConfigurationError: A layer with settings of its own takes no part, or an attention reads the
-                state of a layer that has none for it.
-        """
+        """Returns the layers in the order of computation; raises ConfigurationError if they do not fit it."""
         for number, layer in enumerate(stack.layers):
             if layer.origin and number not in order:
-                keys = ".".join(map(str, layer.origin))
                 raise ConfigurationError(
                     f"layer {number} of the {stack.name} is no layer of its own in this architecture; "
-                    f"take {keys} out"
+                    f"take {'.'.join(map(str, layer.origin))} out"
                 )
         layers = {number: self._layer(stack, number) for number in sorted(set(order))}
         for place, number in enumerate(order):
             for name, read in layers[number].reads_layers.items():
-                refuse_missing_state(stack, name, number, read)
+                part = stack.layers[number].sublayers[name]
+                what = f"{part.label} in {stack.place(number)} reads the state of"
+                if not 0 <= read < number or stack.layers[read].sublayers[name] != part:
+                    raise ConfigurationError(
+                        f"{what} layer {read}, which is no layer below with the same attention and options"
+                    )
                 if read not in order[:place] or order[read] != read:
                     raise ConfigurationError(
-                        f"{_described(stack, name, number)} reads the state of {stack.place(read)}, "
-                        "which this architecture has at another place\n"
+                        f"{what} {stack.place(read)}, which this architecture has at another place\n"
                         "choose another attention or architecture"
                     )
         return [layers[number] for number in order]
 
     def _layer(self, stack: StackSpec, number: int) -> Layer:
-        layer: LayerSpec = stack.layers[number]
-        place = stack.place(number)
+        layer, place = stack.layers[number], stack.place(number)
         parts = {
             name: self._part(part, stack.place(number, cross=name == "cross_attention"))
             for name, part in layer.sublayers.items()
@@ -187,30 +184,3 @@ class Builder:
             norm=partial(self._part, layer.norm, place),
         )
         return Layer(**parts, residual=make(layer.residual, context), dropout=self.spec.dropout)
-
-
-def refuse_missing_state(stack: StackSpec, name: str, number: int, read: int) -> None:
-    """Raises ConfigurationError unless a layer below has the state that an attention reads.
-
-    Args:
-        stack: The stack.
-        name: The attention's name in its layer.
-        number: Number of its layer.
-        read: Number of the layer whose state it reads.
-    """
-    what = _described(stack, name, number)
-    if not 0 <= read < number:
-        raise ConfigurationError(
-            f"{what} reads the state of layer {read}, expected a layer below\n"
-            "its author must correct `reads_layer`"
-        )
-    if stack.layers[read].sublayers[name] != stack.layers[number].sublayers[name]:
-        raise ConfigurationError(
-            f"{what} reads the state of {stack.place(read, cross=name == 'cross_attention')}, "
-            "which has another attention or other options; give both layers the same attention"
-        )
-
-
-def _described(stack: StackSpec, name: str, number: int) -> str:
-    place = stack.place(number, cross=name == "cross_attention")
-    return f"{stack.layers[number].sublayers[name].label} in {place}"
