@@ -21,7 +21,8 @@ import torch
 from machine import peak_memory
 from torch import Tensor, nn
 
-from plugformer.configuration import model_spec, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.interfaces import Padding, Sizes, Tokens
 from plugformer.model import build
 from plugformer.validation import validate

@@ -12,7 +12,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.configuration import model_spec, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.interfaces import PADDING, Batch, Padding, Sizes, Tokens
 from plugformer.model import build
 from plugformer.validation import validate

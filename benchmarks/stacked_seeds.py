@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state
 from torch.nn.functional import cross_entropy
 from torch.nn.functional import pad as padded
 
-from plugformer.configuration import model_spec
+from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.task import Task
 from plugformer.interfaces import (
     IGNORED,

@@ -5,7 +5,8 @@ import os
 import pytest
 import torch
 
-from plugformer.configuration import check_components, model_spec, resolve
+from plugformer.configuration import check_components, resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.errors import RegistryError
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers

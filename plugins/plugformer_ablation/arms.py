@@ -18,7 +18,6 @@ from plugformer.configuration import (
     as_dict,
     dump,
     merge_layers,
-    model_spec,
     nested,
     plain,
     report,
@@ -28,7 +27,7 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.training import ASSUMED
-from plugformer.validation import validate
+from plugformer.validation import model_spec, validate
 from plugformer_ablation.study import Study
 
 BASELINE = "baseline"

@@ -5,7 +5,7 @@ from tests.ablation.studies import declared
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.configuration import model_spec
+from plugformer.configuration.model_spec import model_spec
 from plugformer.model import build
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.matching import (

@@ -2,7 +2,8 @@
 
 import torch
 
-from plugformer.configuration import model_spec, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.interfaces import IGNORED, Batch, Level, Padding, Sizes, Tokens
 from plugformer.model import build
 

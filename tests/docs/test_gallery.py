@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from plugformer.configuration import model_spec, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.interfaces import Batch, Sizes, Tokens
 from plugformer.kinds import Kind
 from plugformer.model import build

@@ -6,7 +6,8 @@ import pytest
 import torch
 from tests.recomputing import RecomputingSession
 
-from plugformer.configuration import check_components, model_spec, resolve
+from plugformer.configuration import check_components, resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.task import DecodingBlock
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs

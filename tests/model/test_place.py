@@ -2,7 +2,8 @@
 
 import pytest
 
-from plugformer.configuration import model_spec, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Place, Sizes
 from plugformer.model import build

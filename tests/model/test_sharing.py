@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from plugformer.configuration import model_spec, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens, evaluating
 from plugformer.model import build

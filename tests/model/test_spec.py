@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from plugformer.configuration import model_spec, resolve
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import EmbeddingSpec, LayerSpec, Level, ModelSpec, PartSpec, Sizes, StackSpec
 from plugformer.model import build

@@ -88,7 +88,7 @@ from plugformer.configuration import resolve
 from plugformer.validation import validate
 from plugformer.interfaces import Encoded, Level, Ragged
 from plugformer.distributed import Processes
-from plugformer.configuration import model_spec
+from plugformer.configuration.model_spec import model_spec
 from plugformer.interfaces import Sizes
 from plugformer.model import build
 from plugformer.registry import Registry

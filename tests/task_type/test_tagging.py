@@ -5,7 +5,8 @@ import json
 import pytest
 from tests.pieces import Pieces
 
-from plugformer.configuration import check_components, model_spec, resolve
+from plugformer.configuration import check_components, resolve
+from plugformer.configuration.model_spec import model_spec
 from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare

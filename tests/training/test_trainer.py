@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.batches import pairs, split_of
 
-from plugformer.configuration import model_spec
+from plugformer.configuration.model_spec import model_spec
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl

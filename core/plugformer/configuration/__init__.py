@@ -5,7 +5,6 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 """
 
 from plugformer.configuration.layers import is_file, merge_layers, short_name
-from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.overrides import nested, read_overrides, read_setting
 from plugformer.configuration.paths import expand
 from plugformer.configuration.resolving import ResolvedTask, check_components, resolve, resolve_changed
@@ -38,7 +37,6 @@ __all__ = [
     "expand",
     "is_file",
     "merge_layers",
-    "model_spec",
     "nested",
     "origin_of",
     "plain",

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from plugformer.configuration import model_spec
+from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.resolving import ResolvedTask
 from plugformer.configuration.task import InitializeFrom, Task, Tokenizers

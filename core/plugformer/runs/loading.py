@@ -7,7 +7,7 @@ from typing import cast, overload
 
 import torch
 
-from plugformer.configuration import model_spec
+from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
 from plugformer.data.encoding import EncodedSplit

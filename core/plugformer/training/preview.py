@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from plugformer.configuration import ResolvedTask, model_spec
+from plugformer.configuration import ResolvedTask
+from plugformer.configuration.model_spec import model_spec
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError

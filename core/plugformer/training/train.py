@@ -12,8 +12,9 @@ from typing import Any, Literal
 from accelerate import PartialState
 from torch import Tensor
 
-from plugformer.configuration import ResolvedTask, Task, dump, model_spec, resolve
+from plugformer.configuration import ResolvedTask, Task, dump, resolve
 from plugformer.configuration.layers import short_name
+from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Training
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from plugformer.compatibility import incompatibilities
-from plugformer.configuration import ResolvedTask, check_components, model_spec
+from plugformer.configuration import ResolvedTask, check_components
+from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.plan import Choice, StackPlan, context, plan_stacks
 from plugformer.configuration.task import Component, Task
 from plugformer.creation import create_architecture, create_task_type
