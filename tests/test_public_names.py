@@ -14,7 +14,9 @@ PACKAGES = {
     for name in (
         *(
             "commands",
+            "compatibility",
             "configuration",
+            "configuration.model_spec",  # not a name of its package, which is imported without torch
             "data",
             "decoding",
             "distributed",

@@ -12,6 +12,8 @@ from plugformer.problems import Finding
 from plugformer.registry import Registry, State
 from plugformer.registry.discovery import BUILT_IN
 
+__all__ = ["fitting", "measures", "reads", "serves"]
+
 
 def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
     """Yields every component or setting that does not fit the others, with what would."""

@@ -11,6 +11,8 @@ PACKAGES = (
     "plugformer.errors",
     "plugformer.registry",
     "plugformer.configuration",
+    "plugformer.configuration.model_spec",
+    "plugformer.compatibility",
     "plugformer.data",
     "plugformer.model",
     "plugformer.decoding",
@@ -24,7 +26,7 @@ PACKAGES = (
     "plugformer.lazy",
     "plugformer_blocks",
 )
-"""What may be imported, without the modules inside."""
+"""What may be imported. Other modules inside of these are private."""
 
 
 def public_names() -> str:

@@ -23,11 +23,12 @@ from plugformer.configuration import (
     report,
     resolve_changed,
 )
+from plugformer.configuration.model_spec import model_spec
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, nearest
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.training import ASSUMED
-from plugformer.validation import model_spec, validate
+from plugformer.validation import validate
 from plugformer_ablation.study import Study
 
 BASELINE = "baseline"

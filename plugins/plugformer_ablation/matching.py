@@ -9,13 +9,13 @@ from functools import cache
 import torch
 
 from plugformer.configuration import ResolvedTask, Task, report
+from plugformer.configuration.model_spec import model_spec
 from plugformer.data import PreparedData, fingerprint, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.interfaces import Batch, Sizes
 from plugformer.model import build, summarize
 from plugformer.registry import Registry
 from plugformer.training import median_example
-from plugformer.validation import model_spec
 from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study
 

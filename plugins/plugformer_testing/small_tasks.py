@@ -10,6 +10,7 @@ import pyarrow as pa
 import torch
 from datasets import ClassLabel, Dataset
 
+from plugformer.compatibility import reads, serves
 from plugformer.data import EncodedSplit, Vocabularies, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import (
@@ -23,7 +24,6 @@ from plugformer.interfaces import (
     evaluating,
 )
 from plugformer.registry import Kind, Registry
-from plugformer.validation import reads, serves
 from plugformer_testing.check import Violation, fail
 from plugformer_testing.small_models import small_model
 

@@ -7,7 +7,7 @@ import torch
 
 from plugformer.configuration import resolve
 from plugformer.configuration.model_spec import model_spec
-from plugformer.errors import ConfigurationError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import EmbeddingSpec, LayerSpec, Level, ModelSpec, PartSpec, Sizes, StackSpec
 from plugformer.model import build
 from plugformer.validation import validate
@@ -97,6 +97,18 @@ def test_a_function_may_make_a_part(registry, task):
         ("encoder", 0, False),
         ("encoder", 1, False),
     ]
+
+
+def test_a_function_that_fails_is_named(registry, task):
+    def attention(context):
+        raise KeyError(context.width)
+
+    spec = model_spec(task, registry)
+    first, *others = spec.stacks["encoder"].layers
+    first = replace(first, sublayers={**first.sublayers, "attention": PartSpec(attention)})
+    encoder = replace(spec.stacks["encoder"], layers=(first, *others))
+    with pytest.raises(RegistryError, match=r"locals>\.attention: .*KeyError: 16"):
+        build(replace(spec, stacks={**spec.stacks, "encoder": encoder}), Sizes(12, 12))
 
 
 def test_parts_are_compared_by_what_they_make(registry, task):

@@ -1,6 +1,6 @@
 """The plan of a model: for every place in it the component chosen, and where the settings say so."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plugformer.configuration.task import Component, CrossAttention, LayerOverrides, Model, StackOverrides
@@ -88,16 +88,6 @@ def state_owner(own: Choice, reads_layer: int, layers: Sequence[Choice]) -> Choi
             "stands or its options differ; give both layers the same attention"
         )
     return found
-
-
-def refuse_unused(settings: Model, stack: str, numbers: Iterable[int]) -> None:
-    """Raises ConfigurationError if there are settings for a layer that is not among these of a stack."""
-    overrides: StackOverrides = getattr(settings, stack)
-    if unused := sorted(set(overrides.per_layer) - set(numbers)):
-        raise ConfigurationError(
-            f"layer {unused[0]} of the {stack} is no layer of its own in this architecture; "
-            f"take model.{stack}.per_layer.{unused[0]} out"
-        )
 
 
 def context(settings: Model, place: Place) -> ModelContext:

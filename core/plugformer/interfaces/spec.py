@@ -14,9 +14,6 @@ from plugformer.interfaces.architecture import Architecture
 from plugformer.interfaces.context import ModelContext, Place
 from plugformer.interfaces.prediction import Level
 
-Origin = tuple[str | int, ...]
-"""The keys that lead to a part's settings in a task; building a model only hands them back."""
-
 
 @dataclass(frozen=True)
 class PartSpec:
@@ -27,14 +24,19 @@ class PartSpec:
     Attributes:
         make: The component's class, or a function: `make(context, **options)` returns the component.
         options: The component's own options, checked, with all defaults.
-        label: The component's name for messages, such as `attention 'gqa' (plugformer 0.1.0)`.
-        origin: The keys of its settings; empty if it comes from no task.
+        label: The component's name for messages, such as `attention 'gqa' (plugformer 0.1.0)`; by default
+            that of the class or function.
+        origin: The keys that lead to its settings in a task; empty if it comes from no task.
     """
 
     make: Callable[..., Any]
     options: Mapping[str, Any] = field(default_factory=dict)
     label: str = field(default="", compare=False)
-    origin: Origin = field(default=(), compare=False)
+    origin: tuple[str | int, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", getattr(self.make, "__qualname__", repr(self.make)))
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,13 @@ class LayerSpec:
             stack, `feed_forward`. The names are part of every parameter's path.
         norm: The norm of the sublayers.
         residual: The residual connection that joins the sublayers.
-        origin: The keys of the settings that this layer alone has; empty if it has none.
+        origin: The keys that lead to settings of this layer alone; empty if it has none.
     """
 
     sublayers: Mapping[str, PartSpec]
     norm: PartSpec
     residual: PartSpec
-    origin: Origin = ()
+    origin: tuple[str | int, ...] = ()
 
 
 @dataclass(frozen=True)
