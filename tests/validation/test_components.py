@@ -242,16 +242,19 @@ def refused(check, *arguments, **options) -> str:
 def test_a_bias_that_attention_never_reads(check, position):
     message = refused(check, "attention: linear", f"model.position={position}")
     assert (
-        f"--set model.position={position}  model.position: position '{position}' works through `bias`"
-        in message
+        f"--set model.position={position}  model.position: position '{position}' (plugformer 0.1.0) works "
+        "through `bias`" in message
     )
-    assert "which attention 'linear' never reads here" in message
+    assert "which attention 'linear' (local) never reads here" in message
     assert message.count("\n") == 0, "said once, though it holds in every layer of both stacks"
 
 
 def test_a_bias_from_content_that_attention_never_reads(check):
     message = refused(check, "attention: linear", "model.position=answering")
-    assert "position 'answering' works through `content_bias`, which attention 'linear' never" in message
+    assert (
+        "position 'answering' (local) works through `content_bias`, which attention 'linear' (local) never"
+        in message
+    )
 
 
 @pytest.mark.parametrize("attention", ["mha", "gqa", "mqa", "mla"])
@@ -271,7 +274,10 @@ def test_the_place_is_the_line_that_wrote_the_position(check):
 
 def test_a_single_layer_is_found(check):
     message = refused(check, "encoder: {per_layer: {1: {attention: linear}}}", "model.position=alibi")
-    assert "position 'alibi' works through `bias`, which attention 'linear' never reads" in message
+    assert (
+        "position 'alibi' (plugformer 0.1.0) works through `bias`, which attention 'linear' (local) never "
+        "reads" in message
+    )
     check("decoder: {cross_attention: {attention: linear}}", "model.position=alibi")
 
 
@@ -279,7 +285,7 @@ def test_a_single_layer_is_found(check):
 def test_embedded_positions_in_cross_attention(check, position):
     message = refused(check, f"decoder: {{cross_attention: {{position: {position}}}}}")
     assert message.startswith("task.yaml:9:41  model.decoder.cross_attention.position: ")
-    assert f"position '{position}' works through `embed`" in message
+    assert f"position '{position}' (plugformer 0.1.0) works through `embed`" in message
 
 
 @pytest.mark.parametrize("position", ["rope", "alibi", "t5", "none"])
@@ -364,26 +370,26 @@ def test_nothing_is_read(check, monkeypatch):
             "model.feed_forward: feed_forward 'raises' (local) failed: KeyError: 'missing'",
         ),
         ("feed_forward: {name: raises, leave: true}", "feed_forward 'raises' (local) failed: SystemExit: 0"),
-        ("feed_forward: wide", "it returns the shape (6, 32), expected (6, 16)"),
+        ("feed_forward: wide", "it returns the shape (7, 32), expected (7, 16)"),
         ("feed_forward: doubled", "it returns the dtype torch.float64, expected torch.float32"),
         (
             "feed_forward: lazy",
             "model.feed_forward: feed_forward 'lazy' (local) makes the parameters map.bias, ",
         ),
-        ("feed_forward: evil", "feed_forward 'evil' (local): "),
+        ("feed_forward: evil", "feed_forward 'evil' (local) failed: ValueError: not mine"),
         (
             "norm: scalar",
-            "model.norm: parts_of_tests:Scalar: it returns the shape (2, 3, 1), expected",
+            "model.norm: parts_of_tests:Scalar: it returns the shape (2, 4, 1), expected",
         ),
         (
             "residual: shrinking",
-            "model.residual: parts_of_tests:Shrinking: it returns the shape (2, 3, 1), expected",
+            "model.residual: parts_of_tests:Shrinking: it returns the shape (2, 4, 1), expected",
         ),
         (
             "initialization: clumsy",
             "model.initialization: initialization 'clumsy' (local) failed: AttributeError",
         ),
-        ("position: turned", "parts_of_tests:Turned: `rotate`: it returns the shape (2, 2, 3, 1)"),
+        ("position: turned", "parts_of_tests:Turned: it returns the shape (2, 2, 4, 1)"),
         ("head: pooled", "model.head: head 'pooled' (local) failed: ZeroDivisionError: division by zero"),
     ],
 )
@@ -420,8 +426,10 @@ class Largest(TorchDispatchMode):
 
 def test_initial_values_that_cannot_be_scaled(check):
     message = refused(check, "feed_forward: unnamed", "model.residual=deepnorm")
-    assert message.startswith("--set model.residual=deepnorm  model.residual: residual 'deepnorm' scales ")
-    assert "but feed_forward 'unnamed' has no matrix called 'down'\n  its author must name" in message
+    assert message.startswith(
+        "--set model.residual=deepnorm  model.residual: residual 'deepnorm' (plugformer"
+    )
+    assert "but feed_forward 'unnamed' (local) has no matrix called 'down'\n  its author must name" in message
     check("feed_forward: unnamed")
     check("feed_forward: moe", "model.residual=deepnorm", "model.attention=mla")
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plugformer.configuration.task import Component, CrossAttention, LayerOverrides, Model, StackOverrides
-from plugformer.errors import ConfigurationError
-from plugformer.interfaces import ModelContext, Place, Stack
+from plugformer.interfaces import Place, Stack
 from plugformer.kinds import Kind
 from plugformer.problems import KeyPath
 
@@ -62,45 +61,6 @@ class StackPlan:
 
 
 NO_POSITION = Component(name="none")
-
-
-def state_owner(own: Choice, reads_layer: int, layers: Sequence[Choice]) -> Choice:
-    """Returns the attention whose state another one reads.
-
-    Args:
-        own: The attention that reads it.
-        reads_layer: Of that attention.
-        layers: The same attention of every layer of the stack.
-
-    Raises:
-        ConfigurationError: It is not a layer below, or another component stands there.
-    """
-    name, place = own.block.name, own.place
-    if not 0 <= reads_layer < place.layer:
-        raise ConfigurationError(
-            f"attention {name!r} reads the state of layer {reads_layer} in {place}, expected a layer below\n"
-            "its author must correct `reads_layer`"
-        )
-    found = layers[reads_layer]
-    if found.block != own.block:
-        raise ConfigurationError(
-            f"attention {name!r} in {place} reads the state of {found.place}, where {found.block.name!r} "
-            "stands or its options differ; give both layers the same attention"
-        )
-    return found
-
-
-def context(settings: Model, place: Place) -> ModelContext:
-    """Returns the context of the component at a place."""
-    return ModelContext(
-        width=settings.width,
-        heads=settings.heads,
-        ffn_width=settings.ffn_width,
-        dropout=settings.dropout,
-        attention_dropout=settings.attention_dropout,
-        max_length=settings.max_length,
-        place=place,
-    )
 
 
 def plan_stacks(settings: Model, stacks: Sequence[Stack]) -> dict[str, StackPlan]:

@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import nn
+
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.architecture import Architecture
-from plugformer.interfaces.context import ModelContext, Place
+from plugformer.interfaces.context import HeadContext, ModelContext, Place
 from plugformer.interfaces.prediction import Level
+from plugformer.interfaces.residual import ResidualContext
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,32 @@ class StackSpec:
             read_by=self.read_by,
         )
 
+    def reading(self, name: str, number: int, read: int) -> str:
+        """Returns for messages which attention reads which state.
+
+        Args:
+            name: The attention's name in its layer.
+            number: Number of its layer.
+            read: Number of the layer whose state it reads.
+
+        Raises:
+            ConfigurationError: No layer below has that state.
+        """
+        cross = name == "cross_attention"
+        part = self.layers[number].sublayers[name]
+        reading = f"{part.label} in {self.place(number, cross=cross)} reads the state of"
+        if not 0 <= read < number:
+            raise ConfigurationError(
+                f"{reading} layer {read}, expected a layer below\nits author must correct `reads_layer`"
+            )
+        owner = self.place(read, cross=cross)
+        if self.layers[read].sublayers[name] != part:
+            raise ConfigurationError(
+                f"{reading} {owner}, which has another attention or other options; "
+                "give both layers the same attention"
+            )
+        return f"{reading} {owner}"
+
 
 @dataclass(frozen=True)
 class EmbeddingSpec:
@@ -166,3 +195,16 @@ class ModelSpec:
             max_length=self.max_length,
             place=place,
         )
+
+    def head_context(self, outputs: int, tied: nn.Parameter | None) -> HeadContext:
+        """Returns what the head learns about the model."""
+        *_, last = self.stacks.values()
+        shared = vars(self.context(last.place(len(last.layers))))
+        return HeadContext(**shared, outputs=outputs, tied=tied, label_smoothing=self.label_smoothing)
+
+    def residual_context(
+        self, stack: StackSpec, number: int, norm: Callable[[], nn.Module]
+    ) -> ResidualContext:
+        """Returns what the residual connection of a layer learns about the model."""
+        shared = vars(self.context(stack.place(number)))
+        return ResidualContext(**shared, sublayers=tuple(stack.layers[number].sublayers), norm=norm)

@@ -12,14 +12,12 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
     Head,
-    HeadContext,
     Model,
     ModelContext,
     ModelSpec,
     NoPositions,
     PartSpec,
     Place,
-    ResidualContext,
     Sizes,
     StackSpec,
 )
@@ -42,7 +40,7 @@ def build(spec: ModelSpec, sizes: Sizes) -> Model:
         RegistryError: A component's constructor fails.
     """
     warm_up_mkl()
-    with _float32():
+    with float32_default():
         with random_stream(spec.seed, "constructors"):  # constructors draw values that are replaced below
             model = spec.architecture.build(Builder(spec), sizes, spec.level)
         if spec.initialization is None:
@@ -70,7 +68,7 @@ def make(part: PartSpec, *context: ModelContext) -> Any:
 
 
 @contextmanager
-def _float32() -> Iterator[None]:
+def float32_default() -> Iterator[None]:
     """Makes float32 the default, whatever the program has chosen, so that all parameters have it."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
@@ -85,10 +83,12 @@ class Builder:
 
     Attributes:
         spec: What the model consists of.
+        parts: The components made so far, each with its part of the specification.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
+        self.parts: list[tuple[nn.Module, PartSpec]] = []
 
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
         """Returns a token embedding.
@@ -118,18 +118,18 @@ class Builder:
 
     def head(self, outputs: int, embedding: TokenEmbedding) -> Head:
         """Returns the head above the last stack; it shares the embedding's weight if they are tied."""
-        *_, last = self.spec.stacks.values()
-        context = HeadContext(
-            **vars(self.spec.context(last.place(len(last.layers)))),
-            outputs=outputs,
-            tied=embedding.weight if self.spec.embeddings.tied else None,
-            label_smoothing=self.spec.label_smoothing,
-        )
-        head: Head = make(self.spec.head, context)
+        tied = embedding.weight if self.spec.embeddings.tied else None
+        head: Head = self.make(self.spec.head, self.spec.head_context(outputs, tied))
         return head
 
+    def make(self, part: PartSpec, context: ModelContext) -> Any:
+        """Returns a component, and records which part it is."""
+        component = make(part, context)
+        self.parts.append((component, part))
+        return component
+
     def _part(self, part: PartSpec, place: Place) -> Any:
-        return make(part, self.spec.context(place))
+        return self.make(part, self.spec.context(place))
 
     def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:
         """Returns the arguments that encoders and decoders share."""
@@ -159,15 +159,10 @@ class Builder:
         layers = {number: self._layer(stack, number) for number in sorted(set(order))}
         for place, number in enumerate(order):
             for name, read in layers[number].reads_layers.items():
-                part = stack.layers[number].sublayers[name]
-                what = f"{part.label} in {stack.place(number)} reads the state of"
-                if not 0 <= read < number or stack.layers[read].sublayers[name] != part:
-                    raise ConfigurationError(
-                        f"{what} layer {read}, which is no layer below with the same attention and options"
-                    )
+                what = stack.reading(name, number, read)
                 if read not in order[:place] or order[read] != read:
                     raise ConfigurationError(
-                        f"{what} {stack.place(read)}, which this architecture has at another place\n"
+                        f"{what}, which this architecture has at another place\n"
                         "choose another attention or architecture"
                     )
         return [layers[number] for number in order]
@@ -178,9 +173,5 @@ class Builder:
             name: self._part(part, stack.place(number, cross=name == "cross_attention"))
             for name, part in layer.sublayers.items()
         }
-        context = ResidualContext(
-            **vars(self.spec.context(place)),
-            sublayers=tuple(layer.sublayers),
-            norm=partial(self._part, layer.norm, place),
-        )
-        return Layer(**parts, residual=make(layer.residual, context), dropout=self.spec.dropout)
+        context = self.spec.residual_context(stack, number, partial(self._part, layer.norm, place))
+        return Layer(**parts, residual=self.make(layer.residual, context), dropout=self.spec.dropout)

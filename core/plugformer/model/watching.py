@@ -23,7 +23,7 @@ _CONTRACTS: dict[type[nn.Module], tuple[str, ...]] = {
 }
 """Methods that compute what other modules compute in `forward`."""
 
-_LIKE_INPUT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
+LIKE_INPUT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
 """Components whose outputs are like their first input: shape, device, layout and number format."""
 
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Any]] = {
@@ -66,7 +66,7 @@ def first_wrong(model: Model, batch: Batch) -> tuple[nn.Module, str] | None:
         return None
 
     def look(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
-        if isinstance(module, _LIKE_INPUT) and (problem := unlike(output, arguments[0]) or _changed()):
+        if isinstance(module, LIKE_INPUT) and (problem := unlike(output, arguments[0]) or _changed()):
             raise _Found(module, problem)
 
     for training in (False, True):

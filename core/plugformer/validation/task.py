@@ -9,22 +9,21 @@ import torch
 from plugformer.compatibility import incompatibilities
 from plugformer.configuration import ResolvedTask, check_components
 from plugformer.configuration.model_spec import model_spec
-from plugformer.configuration.plan import Choice, StackPlan, context, plan_stacks
 from plugformer.configuration.task import Component, Task
 from plugformer.creation import create_architecture, create_task_type
-from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
+from plugformer.errors import PlugformerError
 from plugformer.generators import random_stream
 from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
 from plugformer.hooks.specification import Run
-from plugformer.interfaces import SPECIAL_TOKENS, Data, HeadContext, ModelContext, Place, Sizes
+from plugformer.interfaces import SPECIAL_TOKENS, Data, Sizes
 from plugformer.kinds import Kind
-from plugformer.model.build import Builder, build
+from plugformer.model.build import build
+from plugformer.model.dry_run import PartFailure, dry_run, sample_batch
 from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
 from plugformer.registry.loading import guarded
 from plugformer.runs.initialization import misfits
-from plugformer.validation.pairs import choices_of, mismatches, ownerless, without_a_path
-from plugformer.validation.trial import Trial, needs_values, problems_of
+from plugformer.validation.trial import problems_of, try_component
 
 _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """Of a model that is built to see whether it can be."""
@@ -56,34 +55,47 @@ def validate_model(resolved: ResolvedTask) -> ResolvedTask:
 
 
 def check(task: Task, registry: Registry) -> list[Finding]:
-    """Builds and runs each component that a task names, then each attention with the encoding beside it.
+    """Compares what components declare, creates each, and runs the model once on a few tokens.
 
     Returns:
         Every problem found: components that do not fit what the task is, that refuse their options or the
-        model's sizes, that raise something, or return another shape than they should; if there are none,
-        encodings and attentions that do not fit each other.
+        model's sizes, that raise something, or return another shape than they should.
     """
     problems = [
         problem
         for path, create in ((("type",), create_task_type), (("model", "architecture"), create_architecture))
         for problem in problems_of(path, partial(create, task, registry))
     ]
-    if problems:  # of all else one depends on these two
+    if problems:  # everything else depends on these two
         return problems
     problems += incompatibilities(task, registry)
     unfit = {path for path, _ in problems}
-    plans = list(plan_stacks(task.model, create_architecture(task, registry).stacks).values())
-    builds = [*_builds(task, registry), *_neural_builds(task, plans, registry)]
-    if task.decoding.pattern:  # its parser needs no tokens
-        builds.append((("decoding", "pattern"), partial(output_pattern, task.decoding.pattern, registry)))
     with random_stream(0, "trial"):
-        for path, build in builds:
+        for path, build_component in _builds(task, registry):
             if path not in unfit:
-                problems += problems_of(path, build)
-        for compared in (ownerless, mismatches, without_a_path):
-            problems = problems or [each for plan in plans for each in compared(task.model, plan, registry)]
-        problems = problems or list(_refused_by_architecture(task, registry))
+                problems += problems_of(path, build_component)
+        if ("model", "architecture") not in unfit:
+            problems += [finding for finding in _model_problems(task, registry) if finding[0] not in unfit]
         return problems or list(_refused_by_hooks(task, registry))
+
+
+def _model_problems(task: Task, registry: Registry) -> list[Finding]:
+    """Returns what is wrong with the parts of a task's model."""
+    spec, task_type = model_spec(task, registry), create_task_type(task, registry)
+    entry = registry.find(Kind.ARCHITECTURE, task.model.architecture.name)
+    batch, targets = sample_batch(spec.architecture, task_type)
+
+    def found() -> list[PartFailure]:
+        return dry_run(spec, _SIZES, batch, targets=targets)
+
+    try:
+        failures: list[PartFailure] = guarded(entry, "building the model", found)
+    except PlugformerError as error:
+        return [(("model", "architecture"), str(error))]
+    return [
+        (("model", "architecture") if failure.part is None else failure.part.origin, failure.message)
+        for failure in failures
+    ]
 
 
 def data_problems(task: Task, registry: Registry) -> list[Finding]:
@@ -121,68 +133,9 @@ def _builds(task: Task, registry: Registry) -> Iterator[tuple[KeyPath, Callable[
         (Kind.HOOK, ("training", "hooks", index), block) for index, block in enumerate(task.training.hooks)
     ]
     for kind, path, block in blocks:
-        yield path, partial(Trial(registry, kind, block).made, task.model.width)
-
-
-def _neural_builds(
-    task: Task, plans: list[StackPlan], registry: Registry
-) -> Iterator[tuple[KeyPath, Callable[[], object]]]:
-    """Yields, by place, a trial of each component of the model."""
-    chosen: dict[KeyPath, list[tuple[Choice, ModelContext]]] = {}
-    for plan in plans:
-        for choice, told in choices_of(task.model, plan):
-            chosen.setdefault(choice.path, []).append((choice, told))
-    for path, choices in chosen.items():
-        yield path, partial(_try_places, registry, choices)
-    model = HeadContext(**vars(context(task.model, plans[-1].top)), outputs=2)
-    head = Trial(registry, Kind.HEAD, task.model.head, model)
-    yield ("model", "head"), partial(head.run, create_task_type(task, registry))
-
-
-def _try_places(registry: Registry, choices: list[tuple[Choice, ModelContext]]) -> None:
-    """Builds a component for each place that it is chosen for, and runs it once for each role in a stack.
-
-    Raises:
-        PlugformerError: It cannot serve a place, which the message names if it can serve others.
-    """
-    refused: dict[Place, PlugformerError] = {}
-    roles: set[tuple[str, bool]] = set()
-    for choice, told in choices:
-        place = told.place
-        trial = Trial(registry, choice.kind, choice.block, told)
-        try:
-            if (place.stack, place.cross) in roles:
-                trial.shaped()
-            else:
-                trial.run()
-        except PlugformerError as error:
-            refused[place] = error
-        else:
-            roles.add((place.stack, place.cross))
-    for place, refusal in refused.items():
-        if len(refused) == len(choices):
-            raise refusal
-        sentence, newline, hint = str(refusal).partition("\n")
-        raise ConfigurationError(f"{sentence} ({place})" + newline + hint) from refusal
-
-
-def _refused_by_architecture(task: Task, registry: Registry) -> Iterator[Finding]:
-    """Lets the architecture build its model, without memory for parameters; yields what it refuses."""
-    entry = registry.find(Kind.ARCHITECTURE, task.model.architecture.name)
-    spec = model_spec(task, registry)
-
-    def build_stacks() -> None:
-        with torch.device("meta"):
-            spec.architecture.build(Builder(spec), _SIZES, spec.level)
-
-    def attempt() -> None:
-        try:
-            guarded(entry, "building the model", build_stacks)
-        except RegistryError as error:
-            if not needs_values(error.__cause__):
-                raise
-
-    yield from problems_of(("model", "architecture"), attempt)
+        yield path, partial(try_component, registry, kind, block, task.model.width)
+    if task.decoding.pattern:  # its parser needs no tokens
+        yield ("decoding", "pattern"), partial(output_pattern, task.decoding.pattern, registry)
 
 
 def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Finding]:

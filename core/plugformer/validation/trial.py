@@ -1,168 +1,51 @@
-"""One component of a task, built and run once, before any data is read.
-
-A part of the model is built without memory for its parameters. One of moderate size is then built again and
-run on a few tokens; of a larger one only the shapes are computed.
-"""
+"""One component that is no part of the model, created and used once, before any data is read."""
 
 from collections.abc import Callable
-from functools import partial
 from math import isfinite
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.explanations import keys_of
 from plugformer.faults import cause_of
-from plugformer.interfaces import (
-    Answer,
-    FeedForward,
-    Head,
-    Initialization,
-    Level,
-    ModelContext,
-    Norm,
-    Optimizer,
-    ParameterContext,
-    ResidualContext,
-    Schedule,
-    TaskType,
-)
+from plugformer.interfaces import Initialization, Optimizer, ParameterContext, Schedule
 from plugformer.kinds import Kind
-from plugformer.model.dropout import Dropout
-from plugformer.model.initialization import refuse_hidden_values
-from plugformer.model.layer import WithDropout
-from plugformer.model.watching import unlike
 from plugformer.problems import Finding, KeyPath
 from plugformer.registry import Registry
-from plugformer.registry.loading import guarded, label
+from plugformer.registry.loading import guarded
 from plugformer.registry.options import options_model
 
-_NUMBERED = {Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS}
-"""Answers whose targets are numbers of outputs."""
 
-MODERATE = 2**22
-"""Numbers in a part, 16 MB of them, up to which it is built with memory."""
-
-
-class Trial:
-    """One component, which is built and run.
+def try_component(registry: Registry, kind: Kind, block: Component, width: int) -> None:
+    """Creates a component, and uses it if it needs nothing else.
 
     Args:
-        registry: Creates it.
+        registry: Has the component.
         kind: Its kind.
         block: Its name and options.
-        model: What it is told about the model, if it is a part of one.
-    """
-
-    def __init__(self, registry: Registry, kind: Kind, block: Component, *model: ModelContext) -> None:
-        self.entry = registry.find(kind, block.name)
-        self.create = partial(registry.create, kind, block.name, *model, **block.options)
-        self.kind = kind
-        self.model = model
-
-    def made(self, width: int) -> None:
-        """Builds a component that is not part of the model; runs one that needs nothing else."""
-        component = self.create()
-        if self.kind is Kind.OPTIMIZER:
-            self.attempt(lambda: _make_an_update(component, type(component)))
-        elif self.kind is Kind.INITIALIZATION:
-            self.attempt(lambda: _draw_values(component))
-        elif self.kind is Kind.SCHEDULE:
-            self.attempt(lambda: _require_factor(component, width))
-
-    def run(self, task_type: TaskType | None = None) -> Any:
-        """Builds a part of the model and, unless it needs others beside it, runs it on six tokens.
-
-        Args:
-            task_type: Says what a head is to predict.
-        """
-        component = self.built()
-        names = {name for name, _ in component.named_parameters()}
-        scores = self.attempt(lambda: _run(component, self.model[0], task_type), component)
-        if made := {name for name, _ in component.named_parameters()} - names:
-            raise RegistryError(
-                f"{label(self.entry)} makes the parameters {', '.join(sorted(made))} while it computes, when "
-                "the optimizer has been made without them: make them in the constructor"
-            )
-        return scores
-
-    def shaped(self) -> Any:
-        """Returns a part of the model without memory for its parameters."""
-        with torch.device("meta"):
-            component: nn.Module = self.create()
-        guarded(self.entry, "listing its parameters", lambda: refuse_hidden_values(component))
-        return component
-
-    def built(self) -> Any:
-        """Returns a part of the model, with memory for its parameters if they are not too many."""
-        component = self.shaped()
-        return self.create() if size_of(component) <= MODERATE else component
-
-    def attempt(self, action: Callable[[], Any], *modules: nn.Module) -> Any:
-        """Lets a component do something; where only shapes exist, its result may be None.
-
-        Raises:
-            PlugformerError: It fails; the message names the innermost part that did.
-        """
-        shapes_only = any(each.is_meta for module in modules for each in module.parameters())
-        try:
-            with torch.device("meta" if shapes_only else "cpu"), torch.no_grad():
-                return guarded(self.entry, "trying it", action)
-        except RegistryError as error:
-            cause = error.__cause__
-            if shapes_only and needs_values(cause):
-                return None
-            if cause is None or (explanation := cause_of(cause)) is None:
-                raise
-            raise RegistryError(explanation) from error
-
-
-def size_of(module: nn.Module) -> int:
-    """Returns the number of a module's numbers, learned and other."""
-    return sum(each.numel() for each in (*module.parameters(), *module.buffers()))
-
-
-def needs_values(error: BaseException | None) -> bool:
-    """Returns whether an operation failed because tensors have no values, only shapes."""
-    return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
-
-
-def _run(component: nn.Module, model: ModelContext, task_type: TaskType | None) -> Any:
-    """Runs a part of the model; positions and attention are run together, later.
+        width: Width of the model.
 
     Raises:
-        RegistryError: It does not return what its contract says.
+        PlugformerError: It fails.
     """
-    x, real = torch.ones(2, 3, model.width), torch.ones(2, 3, dtype=torch.bool)
-    if isinstance(component, Head):
-        scores = component.logits(x, real)
-        if task_type is not None and task_type.answer_type in _NUMBERED:
-            shape = (2,) if task_type.level is Level.SEQUENCE else (2, 3)
-            component.loss(x, torch.zeros(shape, dtype=torch.int64), real)
-        return scores
-    if isinstance(model, ResidualContext):
-        unchanged = WithDropout(nn.Identity(), Dropout(0.0))
-        require_like(component(x, dict.fromkeys(model.sublayers, unchanged)), x, component)
-    if isinstance(component, FeedForward):
-        x = x.flatten(0, 1)
-    if isinstance(component, FeedForward | Norm):
-        require_like(component(x), x, component)
-    return None
-
-
-def require_like(output: object, given: Tensor, component: nn.Module, method: str = "") -> Any:
-    """Returns an output that has the shape of an input.
-
-    Raises:
-        RegistryError: It has not.
-    """
-    if problem := unlike(output, given):
-        where = f"{type(component).__module__}:{type(component).__qualname__}"
-        raise RegistryError(f"{where}: {f'`{method}`: ' * bool(method)}{problem}")
-    return output
+    component: Any = registry.create(kind, block.name, **block.options)
+    uses: dict[Kind, Callable[[], None]] = {
+        Kind.OPTIMIZER: lambda: _make_an_update(component, type(component)),
+        Kind.INITIALIZATION: lambda: _draw_values(component),
+        Kind.SCHEDULE: lambda: _require_factor(component, width),
+    }
+    if kind not in uses:
+        return
+    try:
+        with torch.no_grad():
+            guarded(registry.find(kind, block.name), "trying it", uses[kind])
+    except RegistryError as error:
+        if error.__cause__ is None or (explanation := cause_of(error.__cause__)) is None:
+            raise
+        raise RegistryError(explanation) from error
 
 
 def _make_an_update(component: Optimizer, kind: type) -> None:
