@@ -209,7 +209,7 @@ components:
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def parts(registry, tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     (folder / "parts_of_tests.py").write_text(PARTS)
