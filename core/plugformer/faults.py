@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -51,8 +51,7 @@ def unexpected(error: BaseException) -> str:
 def cause_of(error: BaseException) -> str | None:
     """Returns the name of the part that an exception comes from; None if it comes from no part.
 
-    The part is the innermost one in the traceback, unless an output of another shape than its contract has
-    is what led to the exception.
+    The part is the innermost one in the traceback.
     """
     if out_of_memory(error) or isinstance(error, KeyboardInterrupt | PlugformerError):
         return None
@@ -61,10 +60,6 @@ def cause_of(error: BaseException) -> str | None:
         return None  # standard output cannot be written
     if isinstance(error, BrokenPipeError) and _reader_has_gone():
         return None
-    model = _model(steps)
-    if model is not None and (found := _first_wrong(model, steps)) is not None:
-        owner, problem = found
-        return f"{_name(owner, model)}: {problem}"
     packages = {_top(entry) for entry in LOADED.values()}
     package = next((_package(frame) for frame, _ in steps if _package(frame) in packages), None)
     if package is None:
@@ -78,7 +73,7 @@ def cause_of(error: BaseException) -> str | None:
     ):
         return None
     what = f"a part of {entries[0].owner}" if entry is None else label(entry)
-    what = _name(owner, model) if owner is not None else what
+    what = _name(owner, _model(steps)) if owner is not None else what
     return f"{what} failed: {described(error)}\nraised in {raised_in(error, package)}"
 
 
@@ -136,23 +131,8 @@ def _name(owner: object, model: Any) -> str:
 def _model(steps: Steps) -> Any:
     """Returns the model that was at work, if one was."""
     module = sys.modules.get("plugformer.interfaces.model")
-    return None if module is None else next(_instances(steps, module.Model), None)
-
-
-def _first_wrong(model: Any, steps: Steps) -> tuple[Any, str] | None:
-    """Runs the batch that was at work again; returns the first part with an output of the wrong shape."""
-    from plugformer.interfaces.batch import Batch
-    from plugformer.model.watching import first_wrong
-
-    batch = next(_instances(steps, Batch), None)
-    return None if batch is None else first_wrong(model, batch)
-
-
-def _instances(steps: Steps, wanted: type) -> Iterator[Any]:
-    for frame, _ in steps:
-        for value in frame.f_locals.values():
-            if wanted in type(value).__mro__:
-                yield value
+    values = (value for frame, _ in steps for value in frame.f_locals.values())
+    return module and next((value for value in values if module.Model in type(value).__mro__), None)
 
 
 def _package(frame: FrameType) -> str:

@@ -1,17 +1,14 @@
 """Looking at what the modules of a model put out, in the order of computation."""
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding, Residual
-from plugformer.interfaces.batch import Batch
-from plugformer.interfaces.model import Model
 
 Look = Callable[[str, nn.Module, tuple[Any, ...], object], None]
 """Receives a module's path in the model, the module, the arguments of its call, and what it returned."""
@@ -25,17 +22,6 @@ _CONTRACTS: dict[type[nn.Module], tuple[str, ...]] = {
 
 LIKE_INPUT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
 """Components whose outputs are like their first input: shape, device, layout and number format."""
-
-_SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Any]] = {
-    "torch.set_grad_enabled": (torch.is_grad_enabled, torch.set_grad_enabled, True),
-    "torch.set_default_dtype": (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
-    "sys.setrecursionlimit": (sys.getrecursionlimit, sys.setrecursionlimit, sys.getrecursionlimit()),
-}
-"""Settings of the process that a component must leave alone: how to read and write each, its usual value."""
-
-
-class _Found(Exception):  # noqa: N818 (it ends a computation, and is caught here)
-    """Carries a module, and what is wrong with its output."""
 
 
 @contextmanager
@@ -51,36 +37,6 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
                 for method in methods if isinstance(module, interface) else ():
                     undo.enter_context(watched_method(module, method, name, look))
         yield
-
-
-def first_wrong(model: Model, batch: Batch) -> tuple[nn.Module, str] | None:
-    """Computes a batch again and returns the first component that breaks its contract, and how.
-
-    A component breaks it by an output unlike its input, or by changing a setting of the whole process.
-
-    Args:
-        model: Its parameters do not change.
-        batch: With targets or, as for predictions, without.
-    """
-    if distributed.is_initialized():  # other processes would have to compute with this one
-        return None
-
-    def look(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
-        if isinstance(module, LIKE_INPUT) and (problem := unlike(output, arguments[0]) or _changed()):
-            raise _Found(module, problem)
-
-    for training in (False, True):
-        for _, write, usual in _SETTINGS.values():
-            write(usual)
-        model.train(training)
-        # What else it raises, SystemExit included, is the same as before: until then all outputs were right.
-        with suppress(Exception, SystemExit), torch.compiler.set_stance("force_eager"), watched(model, look):
-            try:
-                model(batch)
-            except _Found as found:
-                module, problem = found.args
-                return module, problem
-    return None
 
 
 def unlike(output: object, given: Tensor) -> str:
@@ -101,14 +57,6 @@ def _precisions(given: Tensor) -> tuple[torch.dtype, ...]:
     device = given.device.type
     enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
     return (torch.float32, torch.get_autocast_dtype(device)) if enabled else ()
-
-
-def _changed() -> str:
-    """Returns which setting of the process is not the usual one, or an empty string."""
-    for name, (read, _, usual) in _SETTINGS.items():
-        if read() != usual:
-            return f"it leaves {name} changed for the whole process: {read()} instead of {usual}"
-    return ""
 
 
 @contextmanager
