@@ -374,7 +374,7 @@ def test_nothing_is_read(check, monkeypatch):
         ("feed_forward: doubled", "it returns the dtype torch.float64, expected torch.float32"),
         (
             "feed_forward: lazy",
-            "model.feed_forward: feed_forward 'lazy' (local) makes the parameters map.bias, ",
+            "feed_forward 'lazy' (local) makes the parameter encoder.layers.0.feed_forward.map.",
         ),
         ("feed_forward: evil", "feed_forward 'evil' (local) failed: ValueError: not mine"),
         (

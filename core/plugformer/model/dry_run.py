@@ -1,7 +1,6 @@
 """Trying a model before any data is read: one build without memory, and one pass over a few tokens.
 
-Each exception is attributed to the part that it comes from. A part that fails is replaced by one that does
-nothing, and the pass is repeated, so that one run finds all problems.
+Each exception is attributed to the part that it comes from.
 """
 
 import traceback
@@ -29,14 +28,12 @@ from plugformer.interfaces import (
     Model,
     ModelContext,
     ModelSpec,
-    NoPositions,
     PartSpec,
     Place,
     PositionalEncoding,
     Ragged,
     Scope,
     Sizes,
-    State,
     TaskType,
 )
 from plugformer.model.build import Builder, float32_default, make
@@ -84,8 +81,8 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
         targets: Whether the batch has targets, so that the head's loss is computed, too.
 
     Returns:
-        Every problem found, once for each part's settings: what constructors refuse; or else what the pass
-        shows; or else which parts do not fit each other.
+        Every problem found, once for each part's settings: what constructors refuse; or else the first
+        failure of the pass; or else which parts do not fit each other.
 
     Raises:
         Exception: The architecture raises it while it builds the model.
@@ -114,7 +111,7 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
         _give_values(model)
     before = {name for name, _ in model.named_parameters(remove_duplicate=False)}
     with _one_thread(), torch.no_grad(), torch.device("meta" if shapes_only else "cpu"):
-        failures += run.passes(batch.to("meta") if shapes_only else batch, targets=targets)
+        failures += run.one_pass(batch.to("meta") if shapes_only else batch, targets=targets)
     failures += run.late_parameters(before)
     if failures:
         return failures
@@ -211,27 +208,6 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _neutralize(module: nn.Module, undo: ExitStack) -> None:
-    """Lets a part return what it is given."""
-    methods: dict[str, Callable[..., Any]] = {"forward": lambda x, *_: x}
-    if isinstance(module, Attention):
-        methods = {"project": lambda *_: _Nothing(), "attend": lambda query, *_: query}
-    elif isinstance(module, PositionalEncoding):
-        methods = {name: getattr(NoPositions(), name) for name in SLOTS}
-    for name, function in methods.items():
-        undo.enter_context(replaced(module, name, function))
-
-
-class _Nothing(State):
-    """The state of an attention that does nothing."""
-
-    def append(self, new: "_Nothing") -> "_Nothing":
-        return new
-
-    def select(self, rows: Tensor) -> "_Nothing":  # noqa: ARG002
-        return self
-
-
 def _filled(encoding: nn.Module) -> set[str]:
     """Returns the slots that an encoding overrides."""
     return {slot for slot in SLOTS if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)}
@@ -251,19 +227,6 @@ class _Run:
         """Returns the part that a module belongs to."""
         return self.owners.get(id(module))
 
-    def _part_at(self, path: str) -> tuple[str, PartSpec] | None:
-        """Returns the innermost part that contains a path, with the part's own path."""
-        modules = dict(self.model.named_modules(remove_duplicate=False))
-        while path:
-            if (part := self.owner(modules[path])) is not None and self.is_part(modules[path]):
-                return path, part
-            path = path.rpartition(".")[0]
-        return None
-
-    def is_part(self, module: nn.Module) -> bool:
-        """Returns whether a module is a part, and not within one."""
-        return any(module is made for made, _ in self.parts)
-
     def hidden_values(self) -> Iterator[PartFailure]:
         """Yields parts with parameters that nobody would draw."""
         seen: list[PartSpec] = []
@@ -278,21 +241,8 @@ class _Run:
             except Exception as error:  # an attribute may raise anything
                 yield PartFailure(part, f"{part.label}: listing its parameters failed: {described(error)}")
 
-    def passes(self, batch: Batch, *, targets: bool) -> Iterator[PartFailure]:
-        """Yields what passes show; each repeats the one before without the part that failed."""
-        with ExitStack() as undo:
-            for _ in range(len({id(part) for _, part in self.parts})):
-                failure = self._one_pass(batch, targets=targets)
-                if failure is None:
-                    return
-                yield failure
-                if failure.part is None or failure.part.origin == ("model", "head"):
-                    return
-                for module, part in self.parts:
-                    if part is failure.part:
-                        _neutralize(module, undo)
-
-    def _one_pass(self, batch: Batch, *, targets: bool) -> PartFailure | None:
+    def one_pass(self, batch: Batch, *, targets: bool) -> Iterator[PartFailure]:
+        """Yields what the first failure of a pass shows."""
         shapes_only = next(self.model.parameters()).is_meta
 
         def look(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
@@ -307,35 +257,34 @@ class _Run:
                     self.model.logits(batch)
         except _Misshapen as misshapen:
             name = f"{type(misshapen.module).__module__}:{type(misshapen.module).__qualname__}"
-            return PartFailure(self.owner(misshapen.module), f"{name}: {misshapen.message}")
+            yield PartFailure(self.owner(misshapen.module), f"{name}: {misshapen.message}")
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) or out_of_memory(error):
                 raise
             part = _blamed(error, self.owners)
             if shapes_only and _needs_values(error):
-                self.complete = False  # it needs values
-                return None
-            if isinstance(error, PlugformerError):
-                return PartFailure(part, str(error))
-            if part is None:
+                self.complete = False
+            elif isinstance(error, PlugformerError):
+                yield PartFailure(part, str(error))
+            elif part is None:
                 raise
-            return _failed(part, error)
-        return None
+            else:
+                yield _failed(part, error)
 
     def late_parameters(self, before: set[str]) -> Iterator[PartFailure]:
         """Yields parts that have made parameters while they computed."""
-        late: dict[int, tuple[PartSpec, list[str]]] = {}
+        modules = dict(self.model.named_modules(remove_duplicate=False))
         for path, _ in self.model.named_parameters(remove_duplicate=False):
-            if path in before or (found := self._part_at(path.rpartition(".")[0])) is None:
-                continue
-            place, part = found
-            late.setdefault(id(part), (part, []))[1].append(path.removeprefix(f"{place}."))
-        for part, names in late.values():
-            yield PartFailure(
-                part,
-                f"{part.label} makes the parameters {', '.join(sorted(set(names)))} while it computes, when "
-                "the optimizer has been made without them: make them in the constructor",
-            )
+            holder = path.rpartition(".")[0]
+            while path not in before and holder and self.owner(modules[holder]) is None:
+                holder = holder.rpartition(".")[0]  # a module that has been made with the parameter
+            if path not in before and (part := self.owner(modules[holder])) is not None:
+                yield PartFailure(
+                    part,
+                    f"{part.label} makes the parameter {path} while it computes, when the optimizer has been "
+                    "made without it: make it in the constructor",
+                )
+                return
 
     @contextmanager
     def _readers(self) -> Iterator[None]:
