@@ -116,6 +116,31 @@ class Routed(Raises):
         return x * x.sum().item()
 
 
+class Summed(Raises):
+    """Needs values while it is constructed."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        if torch.arange(model.width).sum().item() == 0:
+            raise ValueError("a width of 1")
+
+    def forward(self, x):
+        return x
+
+
+class Increasing(Raises):
+    """Needs the values that it has been constructed with."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.register_buffer("table", torch.arange(model.width))
+
+    def forward(self, x):
+        if not (self.table.diff() > 0).all():
+            raise ValueError("not increasing")
+        return x
+
+
 class Scalar(Norm):
     def __init__(self, model):
         super().__init__()
@@ -193,6 +218,8 @@ components:
     raises: {class: "parts_of_tests:Raises"}
     wide: {class: "parts_of_tests:Wide"}
     routed: {class: "parts_of_tests:Routed"}
+    summed: {class: "parts_of_tests:Summed"}
+    increasing: {class: "parts_of_tests:Increasing"}
     doubled: {class: "parts_of_tests:Doubled"}
     lazy: {class: "parts_of_tests:Lazy"}
     evil: {class: "parts_of_tests:Evil"}
@@ -450,3 +477,14 @@ def test_random_numbers_are_left_as_they_were(check):
     before = torch.get_rng_state()
     check("position: t5")
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", ["summed", "increasing"])
+def test_a_part_may_need_values(check, name):
+    check(f"feed_forward: {name}")
+
+
+def test_a_part_that_needs_values_is_still_tried(check):
+    assert "'raises' (local) failed" in refused(
+        check, "feed_forward: summed", "model.decoder.feed_forward=raises"
+    )

@@ -102,16 +102,16 @@ class StackSpec:
             read_by=self.read_by,
         )
 
-    def reading(self, name: str, number: int, read: int) -> str:
-        """Returns for messages which attention reads which state.
+    def state_owner(self, name: str, number: int, read: int) -> Place:
+        """Returns the place of the attention whose state another one reads.
 
         Args:
-            name: The attention's name in its layer.
-            number: Number of its layer.
+            name: The name of both attentions in their layers.
+            number: Number of the layer of the one that reads.
             read: Number of the layer whose state it reads.
 
         Raises:
-            ConfigurationError: No layer below has that state.
+            ConfigurationError: That is no layer below, or it has another attention or other options.
         """
         cross = name == "cross_attention"
         part = self.layers[number].sublayers[name]
@@ -126,7 +126,7 @@ class StackSpec:
                 f"{reading} {owner}, which has another attention or other options; "
                 "give both layers the same attention"
             )
-        return f"{reading} {owner}"
+        return owner
 
 
 @dataclass(frozen=True)

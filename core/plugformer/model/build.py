@@ -159,10 +159,11 @@ class Builder:
         layers = {number: self._layer(stack, number) for number in sorted(set(order))}
         for place, number in enumerate(order):
             for name, read in layers[number].reads_layers.items():
-                what = stack.reading(name, number, read)
+                owner = stack.state_owner(name, number, read)
                 if read not in order[:place] or order[read] != read:
                     raise ConfigurationError(
-                        f"{what}, which this architecture has at another place\n"
+                        f"{stack.layers[number].sublayers[name].label} in {stack.place(number)} reads the "
+                        f"state of {owner}, which this architecture has at another place\n"
                         "choose another attention or architecture"
                     )
         return [layers[number] for number in order]

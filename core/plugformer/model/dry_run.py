@@ -6,7 +6,7 @@ Each exception is attributed to the part that it comes from.
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -41,13 +41,13 @@ from plugformer.model.initialization import refuse_hidden_values, residual_matri
 from plugformer.model.layer import Layer
 from plugformer.model.watching import LIKE_INPUT, replaced, unlike, watched
 
-SLOTS = ("embed", "rotate", "bias", "content_bias")
+_SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
 
-NUMBERED = frozenset({Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS})
+_NUMBERED = frozenset({Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS})
 """Answers whose targets are numbers of outputs."""
 
-MODERATE = 2**26
+_MODERATE = 2**26
 """Numbers in a model up to which the pass computes values; in a larger one it computes shapes alone."""
 
 
@@ -88,39 +88,46 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
         Exception: The architecture raises it while it builds the model.
     """
     builder = Builder(spec)
-    with torch.device("meta"), random_stream(spec.seed, "constructors"), float32_default():
+    with random_stream(spec.seed, "constructors"), float32_default():
         try:
-            model = spec.architecture.build(builder, sizes, spec.level)
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) or out_of_memory(error):
+            with torch.device("meta"):
+                model = spec.architecture.build(builder, sizes, spec.level)
+        except Exception as error:
+            if out_of_memory(error):
                 raise
             if failures := list(_refused(spec)):
                 return failures
-            if isinstance(error, PlugformerError):
+            if isinstance(error, PlugformerError) and error.__cause__ is None:
                 return [PartFailure(None, str(error))]
-            if _needs_values(error):
-                return []
-            if (part := _blamed(error, _owners(builder.parts))) is None:
-                raise
-            return [_failed(part, error)]
+            return _tried_for_real(spec, sizes, batch, targets=targets)
     run = _Run(model, builder)
     if failures := list(run.hidden_values()):
         return failures
-    shapes_only = sum(tensor.numel() for tensor in _tensors(model)) > MODERATE
-    if not shapes_only:
-        _give_values(model)
-    before = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    with _one_thread(), torch.no_grad(), torch.device("meta" if shapes_only else "cpu"):
-        failures += run.one_pass(batch.to("meta") if shapes_only else batch, targets=targets)
-    failures += run.late_parameters(before)
-    if failures:
-        return failures
-    return [*(run.unread_slots() if run.complete else ()), *run.without_a_path()]
+    if sum(tensor.numel() for tensor in _tensors(model)) > _MODERATE:
+        with torch.device("meta"):
+            return run.findings(batch.to("meta"), targets=targets)
+    _give_values(model)
+    failures = run.findings(batch, targets=targets)
+    return failures and _tried_for_real(spec, sizes, batch, targets=targets)
+
+
+def _tried_for_real(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> list[PartFailure]:
+    """Does what `dry_run` does, with the values that constructors give: a part may need them."""
+    builder = Builder(spec)
+    with random_stream(spec.seed, "constructors"), float32_default():
+        try:
+            model = spec.architecture.build(builder, sizes, spec.level)
+        except Exception as error:
+            if out_of_memory(error) or (part := _blamed(error, _owners(builder.parts))) is None:
+                raise
+            return [_failed(part, error)]
+    run = _Run(model, builder)
+    return list(run.hidden_values()) or run.findings(batch, targets=targets)
 
 
 def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch, bool]:
     """Returns two examples of three and two unknown tokens, and whether they have targets."""
-    level, numbered = task_type.level, task_type.answer_type in NUMBERED
+    level, numbered = task_type.level, task_type.answer_type in _NUMBERED
     tokens = Ragged.of([[UNKNOWN] * 3, [UNKNOWN] * 2])
     targets = {
         Level.NEXT_TOKEN: None,
@@ -140,30 +147,31 @@ def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
 
     def attempt(part: PartSpec, context: ModelContext) -> Any:
         uses[id(part)] += 1
-        try:
+        with suppress(PlugformerError), torch.device("meta"):
             return make(part, context)
+        try:
+            return make(part, context)  # it may need values
         except PlugformerError as error:
             failed.setdefault(id(part), (part, []))[1].append((context.place, str(error)))
             return nn.Identity()
 
-    with torch.device("meta"):
-        for stack in spec.stacks.values():
-            attempt(stack.position, spec.context(stack.place()))
-            if stack.cross_position is not None:
-                attempt(stack.cross_position, spec.context(stack.place(cross=True)))
-            for number, layer in enumerate(stack.layers):
-                for name, part in layer.sublayers.items():
-                    place = stack.place(number, cross=name == "cross_attention")
-                    component = attempt(part, spec.context(place))
-                    read = component.reads_layer if isinstance(component, Attention) else None
-                    if read is not None:
-                        try:
-                            stack.reading(name, number, read)
-                        except PlugformerError as error:
-                            failed.setdefault(id(part), (part, []))[1].append((place, str(error)))
-                norm = attempt(layer.norm, spec.context(stack.place(number)))
-                attempt(layer.residual, spec.residual_context(stack, number, partial(_same, norm)))
-        attempt(spec.head, spec.head_context(2, None))
+    for stack in spec.stacks.values():
+        attempt(stack.position, spec.context(stack.place()))
+        if stack.cross_position is not None:
+            attempt(stack.cross_position, spec.context(stack.place(cross=True)))
+        for number, layer in enumerate(stack.layers):
+            for name, part in layer.sublayers.items():
+                place = stack.place(number, cross=name == "cross_attention")
+                component = attempt(part, spec.context(place))
+                read = component.reads_layer if isinstance(component, Attention) else None
+                if read is not None:
+                    try:
+                        stack.state_owner(name, number, read)
+                    except PlugformerError as error:
+                        failed.setdefault(id(part), (part, []))[1].append((place, str(error)))
+            norm = attempt(layer.norm, spec.context(stack.place(number)))
+            attempt(layer.residual, spec.residual_context(stack, number, partial(_same, norm)))
+    attempt(spec.head, spec.head_context(2, None))
     for part, refusals in failed.values():
         place, message = refusals[0]
         sentence, newline, hint = message.partition("\n")
@@ -210,7 +218,7 @@ def _one_thread() -> Iterator[None]:
 
 def _filled(encoding: nn.Module) -> set[str]:
     """Returns the slots that an encoding overrides."""
-    return {slot for slot in SLOTS if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)}
+    return {slot for slot in _SLOTS if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)}
 
 
 class _Run:
@@ -229,11 +237,7 @@ class _Run:
 
     def hidden_values(self) -> Iterator[PartFailure]:
         """Yields parts with parameters that nobody would draw."""
-        seen: list[PartSpec] = []
-        for module, part in self.parts:
-            if any(part is other for other in seen):
-                continue
-            seen.append(part)
+        for module, part in {id(part): (module, part) for module, part in self.parts}.values():
             try:
                 refuse_hidden_values(module)
             except PlugformerError as error:
@@ -241,10 +245,15 @@ class _Run:
             except Exception as error:  # an attribute may raise anything
                 yield PartFailure(part, f"{part.label}: listing its parameters failed: {described(error)}")
 
-    def one_pass(self, batch: Batch, *, targets: bool) -> Iterator[PartFailure]:
-        """Yields what the first failure of a pass shows."""
-        shapes_only = next(self.model.parameters()).is_meta
+    def findings(self, batch: Batch, *, targets: bool) -> list[PartFailure]:
+        """Returns the first failure of a pass; or else which parts do not fit each other."""
+        before = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+        with _one_thread(), torch.no_grad():
+            failure = self._pass(batch, targets=targets)
+        failures = [*([failure] if failure else ()), *self.late_parameters(before)]
+        return failures or [*(self.unread_slots() if self.complete else ()), *self.without_a_path()]
 
+    def _pass(self, batch: Batch, *, targets: bool) -> PartFailure | None:
         def look(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
             if isinstance(module, LIKE_INPUT) and (problem := unlike(output, arguments[0])):
                 raise _Misshapen(module, problem)
@@ -257,19 +266,20 @@ class _Run:
                     self.model.logits(batch)
         except _Misshapen as misshapen:
             name = f"{type(misshapen.module).__module__}:{type(misshapen.module).__qualname__}"
-            yield PartFailure(self.owner(misshapen.module), f"{name}: {misshapen.message}")
+            return PartFailure(self.owner(misshapen.module), f"{name}: {misshapen.message}")
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) or out_of_memory(error):
                 raise
-            part = _blamed(error, self.owners)
-            if shapes_only and _needs_values(error):
+            if next(self.model.parameters()).is_meta and _needs_values(error):
                 self.complete = False
-            elif isinstance(error, PlugformerError):
-                yield PartFailure(part, str(error))
-            elif part is None:
+                return None
+            part = _blamed(error, self.owners)
+            if isinstance(error, PlugformerError):
+                return PartFailure(part, str(error))
+            if part is None:
                 raise
-            else:
-                yield _failed(part, error)
+            return _failed(part, error)
+        return None
 
     def late_parameters(self, before: set[str]) -> Iterator[PartFailure]:
         """Yields parts that have made parameters while they computed."""
@@ -319,7 +329,7 @@ class _Run:
                     for name in ("project", "attend"):
                         undo.enter_context(replaced(module, name, wrapped(module, getattr(module, name))))
                 elif isinstance(module, PositionalEncoding):
-                    for name in SLOTS:
+                    for name in _SLOTS:
                         undo.enter_context(replaced(module, name, slot(name, module, getattr(module, name))))
             yield
 

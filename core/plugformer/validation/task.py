@@ -85,11 +85,10 @@ def _model_problems(task: Task, registry: Registry) -> list[Finding]:
     entry = registry.find(Kind.ARCHITECTURE, task.model.architecture.name)
     batch, targets = sample_batch(spec.architecture, task_type)
 
-    def found() -> list[PartFailure]:
-        return dry_run(spec, _SIZES, batch, targets=targets)
-
     try:
-        failures: list[PartFailure] = guarded(entry, "building the model", found)
+        failures: list[PartFailure] = guarded(
+            entry, "building the model", lambda: dry_run(spec, _SIZES, batch, targets=targets)
+        )
     except PlugformerError as error:
         return [(("model", "architecture"), str(error))]
     return [
