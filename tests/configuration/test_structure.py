@@ -77,8 +77,8 @@ from plugformer.errors import ConfigurationError, PlugformerError
         ("data: {split: {test: 0}}", "data.split.test: expected more than 0 or at least 1, found 0"),
         # Closed choices, and what may be one of two things.
         (
-            "training: {not_finite: skipp}",
-            "training.not_finite: expected 'stop' or 'skip', found 'skipp' (did you mean 'skip'?)",
+            "training: {on_nonfinite: skipp}",
+            "training.on_nonfinite: expected 'raise' or 'skip', found 'skipp' (did you mean 'skip'?)",
         ),
         (
             "type: translation",

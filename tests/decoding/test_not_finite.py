@@ -15,7 +15,7 @@ from plugformer.evaluation.predictor import Reader
 from plugformer.interfaces import END, Prediction
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer.runs.store import load_tensors, save_tensors
 from plugformer_inspection import inspect_attention
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.characters import Characters

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from plugformer.runs import weights
+from plugformer.runs import store as weights
 from plugformer.training.train import resume, train
 
 SETTINGS = (

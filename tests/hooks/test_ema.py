@@ -8,7 +8,7 @@ from torch import nn
 
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HookManager
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer_plugins.hook.ema import ExponentialMovingAverage
 
 

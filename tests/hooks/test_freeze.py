@@ -8,7 +8,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Run
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.validation import validate
 from plugformer_plugins.hook.freeze import Freeze
 

@@ -13,7 +13,7 @@ from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, InterruptedRunError, RegistryError, RunError
 from plugformer.faults import cause_of
 from plugformer.hooks import hookimpl
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume, train
 from plugformer.validation import validate
 

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 from plugformer.configuration.task import Average
 from plugformer.errors import RunError
 from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, step_of
-from plugformer.runs.weights import load_note, mean_tensors, restore, save_tensors, write_tensors
+from plugformer.runs.store import load_note, mean_tensors, restore, save_tensors, write_tensors
 
 
 class Counting(torch.nn.Module):
@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_the_others(keep, monkeypatch):
         raise OSError(28, "No space left on device")
 
     candidates = keep([1.0, 2.0])
-    monkeypatch.setattr("plugformer.runs.weights.save_file", full)
+    monkeypatch.setattr("plugformer.runs.store.save_file", full)
     with pytest.raises(RunError, match=r"step-00000003\.safetensors cannot be written: No space left"):
         candidates.keep(3, 0.5, 1.0, Counting(3))
     assert steps(candidates) == [1, 2]

@@ -16,14 +16,14 @@ from torch import nn
 from plugformer.errors import RunError
 from plugformer.runs import files, weights
 from plugformer.runs.checkpoint import (
-    Progress,
+    TrainingProgress,
     TrainingState,
     Unlogged,
     load_checkpoint,
     save_checkpoint,
 )
-from plugformer.runs.files import write_checksums
-from plugformer.runs.weights import join_tensors, split_tensors
+from plugformer.runs.store import write_checksums
+from plugformer.runs.store import join_tensors, split_tensors
 
 KEEP = 5
 SUMS = Unlogged(loss=1.5, targets=2, tokens=3, seconds=0.5)
@@ -49,7 +49,7 @@ def advance(state: TrainingState) -> list[float]:
 def state(tmp_path) -> TrainingState:
     made = make(1)
     advance(made)
-    made.progress = Progress(
+    made.progress = TrainingProgress(
         step=1, epoch=2, batch=3, best=0.5, best_loss=1.25, waited=4, seconds=1.5, unlogged=SUMS
     )
     save_checkpoint(tmp_path, made, KEEP)
@@ -60,7 +60,7 @@ def test_training_goes_on_as_if_nothing_had_happened(state, tmp_path):
     expected = [advance(state) for _ in range(3)]
     fresh = make(2)
     assert load_checkpoint(tmp_path, fresh, pytest.fail)
-    assert fresh.progress == Progress(
+    assert fresh.progress == TrainingProgress(
         step=1, epoch=2, batch=3, best=0.5, best_loss=1.25, waited=4, seconds=1.5, unlogged=SUMS
     )
     assert [advance(fresh) for _ in range(3)] == expected

@@ -11,7 +11,7 @@ from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume, train
 from plugformer.validation import validate
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from plugformer.commands.printing import print_report
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import read_json
+from plugformer.runs.store import read_json
 
 PATTERN = 'decoding.pattern="[0-9]{2}"'
 

@@ -14,7 +14,7 @@ import yaml
 from plugformer.errors import DataError, LengthError, RunError
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
 
 

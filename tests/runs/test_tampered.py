@@ -10,9 +10,9 @@ import torch
 
 from plugformer.errors import RunError
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import read_json
+from plugformer.runs.store import read_json
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_note, load_tensors, save_tensors
+from plugformer.runs.store import load_note, load_tensors, save_tensors
 from plugformer.training.train import resume
 from plugformer_inspection.history import read_history
 from plugformer_inspection.plot import plot

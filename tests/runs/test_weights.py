@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from plugformer.errors import RunError
-from plugformer.runs.weights import load_tensors, own_tensors, restore, save_tensors
+from plugformer.runs.store import load_tensors, own_tensors, restore, save_tensors
 
 
 def tied() -> nn.Module:

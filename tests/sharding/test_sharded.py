@@ -11,7 +11,7 @@ from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.runs.loading import load
-from plugformer.training.fitting import parallel_of
+from plugformer.training.fitting import strategy_of
 
 SHARD = "training.shard=true"
 EVERYTHING = (
@@ -185,7 +185,7 @@ def test_the_core_alone_shares_nothing_out(tiny_model, tiny_task):
     processes = Processes()
     processes.count = 2
     with pytest.raises(ConfigurationError, match="no installed plugin shares models out"):
-        parallel_of(tiny_model(), tiny_task(SHARD).training, Registry([]), pytest.fail, processes)
+        strategy_of(tiny_model(), tiny_task(SHARD).training, Registry([]), pytest.fail, processes)
 
 
 def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):

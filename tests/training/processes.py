@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tests.forking import Forked
 
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 
 PATIENCE = 300
 """Seconds after which something hangs: far more than it takes, also on a machine with other work."""

@@ -15,7 +15,7 @@ from plugformer.errors import InterruptedRunError, RunError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.progress import ProgressDisplay
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
 
 LAST_TWO = ("training.average={checkpoints: 2}", "training.keep_checkpoints=9")

@@ -10,7 +10,7 @@ from plugformer.commands.main import main
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
 
 LAST = "checkpoints/step-00000012/{}.safetensors"

@@ -12,13 +12,13 @@ from plugformer.errors import InterruptedRunError, NotFiniteError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.progress import ProgressDisplay
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoderModel
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 
 DIVERGING = "training.optimizer={name: adam, lr: 1e30}"
-SKIP = "training.not_finite=skip"
+SKIP = "training.on_nonfinite=skip"
 POISON = 12
 """A row of the training split that comes twice in ten updates of eight examples."""
 

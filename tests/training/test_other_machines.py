@@ -11,8 +11,8 @@ from plugformer.errors import InterruptedRunError
 from plugformer.generators import generator_states, restore_generators
 from plugformer.hooks import hookimpl
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from plugformer.runs.files import write_checksums
-from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer.runs.store import write_checksums
+from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume
 
 

@@ -10,7 +10,7 @@ import torch
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
 
 VOLATILE = {"seconds", "tokens_per_second"}
@@ -207,7 +207,7 @@ def test_a_disk_that_fills_up_while_saving(train_tiny, trained, tmp_path, monkey
         @hookimpl
         def step_ended(self, update):
             if update.step == 8:
-                monkeypatch.setattr("plugformer.runs.weights.save_file", full)
+                monkeypatch.setattr("plugformer.runs.store.save_file", full)
 
     def full(tensors, path, metadata):
         path.write_bytes(b"half of it")

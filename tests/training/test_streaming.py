@@ -10,8 +10,8 @@ from tests.training.processes import differences, ends, launched
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer.hooks import hookimpl
-from plugformer.runs.files import write_checksums
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import write_checksums
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume, train
 
 LENGTHS = (3, 7, 4, 9, 2, 6)

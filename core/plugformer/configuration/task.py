@@ -257,15 +257,6 @@ class EarlyStopping(Settings):
     patience: Count = Field(description="Evaluations without a better one.")
 
 
-class Average(Settings):
-    """Which evaluations' parameters are averaged into the model that the run ends with."""
-
-    checkpoints: Count = Field(description="Number of evaluations; all, if there are fewer in the end.")
-    of: Literal["last", "best"] = Field(
-        default="last", description="The last evaluations, or the best by training.monitor."
-    )
-
-
 DEFAULT_EPOCHS = 10
 DEFAULT_BATCH_TOKENS = 2048
 
@@ -320,9 +311,9 @@ class Training(Settings):
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
         default=1.0, description="Largest norm of all gradients together; null for none."
     )
-    not_finite: Literal["stop", "skip"] = Field(
-        default="stop",
-        description="Where loss or gradients are not finite numbers: end the run, or leave the update out.",
+    on_nonfinite: Literal["raise", "skip"] = Field(
+        default="raise",
+        description="If loss or gradients are not finite: end the run with an error, or skip the update.",
     )
     label_smoothing: Rate = Field(
         default=0.0, description="Share of probability spread over all outputs in the training loss."
@@ -342,14 +333,7 @@ class Training(Settings):
         description="What decides the best checkpoint: loss, or one of the metrics and of equals the loss.",
     )
     early_stopping: EarlyStopping | None = None
-    keep_checkpoints: Count = Field(
-        default=2,
-        description="Newest checkpoints kept; a damaged one is passed over for the one before it.",
-    )
-    average: Average | None = Field(
-        default=None,
-        description="End with the mean of the parameters at several evaluations, not with the best.",
-    )
+    keep_checkpoints: Count = Field(default=2, description="Number of newest checkpoints that are kept.")
     hooks: list[Component] = Field(
         default=[], description="Components that take part in the training, in this order."
     )

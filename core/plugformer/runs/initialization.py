@@ -23,9 +23,9 @@ from plugformer.model import build
 from plugformer.problems import Finding
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import read_json
+from plugformer.runs.store import read_json
 from plugformer.runs.vocabularies import read_learned
-from plugformer.runs.weights import checksum, load_tensors, mismatches, own_tensors
+from plugformer.runs.store import checksum, load_tensors, mismatches, own_tensors
 
 EMBEDDING, HEAD = "embedding", "head"
 

@@ -24,7 +24,7 @@ LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "token
 def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str, Any]:
     """Returns the lock of a task.
 
-    Installed modules of hooks are not in it: they observe. The two hooks with which they do more, `parallel`
+    Installed modules of hooks are not in it: they observe. The two hooks with which they do more, `training_strategy`
     and `output_pattern`, may compute in another way what the task defines, but nothing else.
 
     Args:

@@ -6,10 +6,10 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.training.interruption import Interruption
-    from plugformer.training.parallel import Objective, Parallel, accelerator
+    from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
     from plugformer.training.preview import ASSUMED, median_example
 
-__all__ = ["ASSUMED", "Interruption", "Objective", "Parallel", "accelerator", "median_example"]
+__all__ = ["ASSUMED", "Interruption", "Objective", "TrainingStrategy", "accelerator", "median_example"]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__)

@@ -27,16 +27,16 @@ from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import refuse_links
+from plugformer.runs.store import refuse_links
 from plugformer.runs.initialization import origin, take_again, take_over
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import environment, make_lock, refuse_changes
 from plugformer.runs.requirements import duration, resolve_run
 from plugformer.runs.training_lock import one_thread, training_lock
 from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
-from plugformer.runs.weights import save_tensors
+from plugformer.runs.store import save_tensors
 from plugformer.training.fitting import epochs_of, fit, updates
-from plugformer.training.parallel import precision
+from plugformer.training.strategy import precision
 from plugformer.validation import validate
 
 Notify = Callable[[str], None]
