@@ -22,7 +22,7 @@ PACKAGES = (
     "plugformer.evaluation",
     "plugformer.runs",
     "plugformer.hooks",
-    "plugformer.commands",
+    "plugformer_cli",
     "plugformer.lazy",
     "plugformer_blocks",
 )

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from plugformer.commands import AsJson, LocalManifest, Settings, TaskName, installed
 from plugformer.errors import ConfigurationError, RunError
+from plugformer_cli import AsJson, LocalManifest, Settings, TaskName, installed
 
 EXAMPLES = (
     "plugformer verify-resume dates --set data.size=200 --set model.attention=gqa --steps 8 --kills 1",

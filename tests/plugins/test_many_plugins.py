@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.commands.main import main
 from plugformer.errors import RegistryError
 from plugformer.interfaces import ModelContext
 from plugformer.registry import Registry
+from plugformer_cli.main import main
 
 MODEL = ModelContext(width=8, heads=2, ffn_width=8)
 _SPEC = importlib.util.spec_from_file_location(

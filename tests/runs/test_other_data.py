@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plugformer.commands.main import main
 from plugformer.configuration import check_components, resolve
 from plugformer.data.measured_files import read_files
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.runs.loading import load
 from plugformer.training.train import train
+from plugformer_cli.main import main
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.tokenizer.characters import Characters

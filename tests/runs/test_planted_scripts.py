@@ -19,7 +19,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from plugformer.commands.main import app
 from plugformer.configuration import resolve
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import prepare
@@ -29,6 +28,7 @@ from plugformer.registry import Registry, options_model
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 from plugformer.validation import validate
+from plugformer_cli.main import app
 
 NAME = "planted_by_a_stranger"
 Keys = tuple[str | int, ...]

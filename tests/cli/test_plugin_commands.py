@@ -3,11 +3,7 @@
 import json
 import sys
 
-import typer
-
-from plugformer.commands.main import app
 from plugformer.registry import Registry
-from plugformer.registry.catalog import CORE_COMMANDS
 
 PROBE = """
 from typing import Annotated
@@ -79,10 +75,6 @@ def test_it_never_replaces_one_of_plugformers_own(run, manifest):
     )
     assert listed["state"] == "in conflict: plugformer 0.1.0 offers the same name; write local:list"
     assert "Commands of plugins" not in run("--registry", str(file), "--help").out
-
-
-def test_plugformers_own_commands_are_known():
-    assert sorted(typer.main.get_command(app).commands) == list(CORE_COMMANDS)
 
 
 def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
