@@ -212,7 +212,7 @@ def _progress() -> Iterator[Callable[[int], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} texts"))
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
         task = progress.add_task("texts", total=None)
-        yield lambda count: progress.update(task, completed=count)
+        yield lambda count: progress.update(task, completed=count, refresh=True)
 
 
 def _opened(file: Path) -> BinaryIO:

@@ -34,7 +34,6 @@ def test_it_is_called_with_its_own_arguments(run, manifest):
     file = manifest(MANIFEST, local_probe=PROBE)
     assert run("--registry", str(file), "probe", "so", "--times", "2").out == "so so\n"
     assert run("--registry", str(file), "local:probe", "so").out == "so\n"
-    assert "Say a word." in run("--registry", str(file), "probe", "--help").out
     assert run("--registry", str(file), "probe", "so", "--times", "0").status == 2
 
 

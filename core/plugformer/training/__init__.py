@@ -16,7 +16,7 @@ __all__ = [
     "Parallel",
     "accelerator",
     "median_example",
-    "preview",
+    "preview_model",
 ]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
