@@ -9,10 +9,9 @@ from tests.batches import labeled, pairs
 
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint
-from plugformer.decoding.constraint import LengthRange, TokenAutomaton
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import Reader
-from plugformer.interfaces import END, Prediction
+from plugformer.interfaces import END, Prediction, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
@@ -27,8 +26,8 @@ searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 
 def session(model, limit=5, *, exact=False):
     batch = pairs([[4, 5], [6, 7], [8, 9]])
-    lengths = LengthRange(limit, on_source=False, exact=exact, limit=limit)
-    constraint = Constraint(TokenAutomaton.free(VOCABULARY, limit), lengths)
+    tokenizer = Mock(Tokenizer, size=VOCABULARY)
+    constraint = Constraint(tokenizer, limit + 1, max_length=limit, length=limit if exact else None)
     return CachedSession(model.eval(), batch, constraint, [10, 11, 12])
 
 

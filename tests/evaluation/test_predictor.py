@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.task import DecodingBlock
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
@@ -55,7 +54,7 @@ def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
         target = run.vocabularies.target
-        constraint = Constraint.of(DecodingBlock(max_length=6), target, 40)
+        constraint = Constraint(target, 40, max_length=6)
         return Generator(run.model, target, component, constraint, Computing(batch_tokens))
 
     return make

@@ -8,7 +8,6 @@ from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.model_spec import model_spec
-from plugformer.configuration.task import DecodingBlock
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
@@ -77,7 +76,7 @@ def model(task, vocabularies, registry):
 def predictor(model, vocabularies, registry):
     def make(search, **options):
         decoding = registry.create(Kind.DECODING, search)
-        constraint = Constraint.of(DecodingBlock(max_length=LONGEST), vocabularies.target, LENGTH)
+        constraint = Constraint(vocabularies.target, LENGTH, max_length=LONGEST)
         return Generator(
             model, vocabularies.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
         )

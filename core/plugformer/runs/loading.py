@@ -62,9 +62,12 @@ class TrainedModel:
         self._computing = Computing.of(task)
         if vocabularies.task_type.level is Level.NEXT_TOKEN:
             expression = task.decoding.pattern
-            pattern = None if expression is None else output_pattern(expression, registry)
-            self._constraint = Constraint.of(
-                task.decoding, vocabularies.target, task.model.max_length, pattern
+            create = Constraint if expression is None else output_pattern(expression, registry)
+            self._constraint = create(
+                vocabularies.target,
+                task.model.max_length,
+                max_length=task.decoding.max_length,
+                length=task.decoding.length,
             )
 
     @property
