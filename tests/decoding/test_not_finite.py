@@ -10,7 +10,7 @@ from tests.batches import labeled, pairs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint
 from plugformer.errors import NotFiniteError
-from plugformer.evaluation.predictor import Reader
+from plugformer.evaluation.predictor import DirectPredictor
 from plugformer.interfaces import END, Prediction, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
@@ -88,7 +88,7 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         task_type = Classification()
         task_type.learned = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            Reader(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
+            DirectPredictor(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -96,4 +96,4 @@ def test_a_number_is_a_finite_one(value):
     answers = [Prediction(1.5), Prediction("text"), Prediction(value)]
     known = Mock(task_type=Mock(answer=lambda *_: answers), tokenizers={})
     with pytest.raises(NotFiniteError, match="not finite for input 23 "):
-        Reader(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)
+        DirectPredictor(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)

@@ -12,8 +12,7 @@ from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
-from plugformer.evaluation.computing import Computing
-from plugformer.evaluation.predictor import Generator
+from plugformer.evaluation.predictor import Computing, GenerativePredictor
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
 from plugformer.model import build
@@ -77,7 +76,7 @@ def predictor(model, vocabularies, registry):
     def make(search, **options):
         decoding = registry.create(Kind.DECODING, search)
         constraint = Constraint(vocabularies.target, LENGTH, max_length=LONGEST)
-        return Generator(
+        return GenerativePredictor(
             model, vocabularies.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
         )
 

@@ -11,8 +11,7 @@ from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError, ExampleError
-from plugformer.evaluation.computing import Computing
-from plugformer.evaluation.predictor import Reader
+from plugformer.evaluation.predictor import Computing, DirectPredictor
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model import build
 from plugformer_plugins.task_type.tagging import Tagging
@@ -103,7 +102,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
     model = build(model_spec(truncating, registry), data.vocabularies.sizes)
-    reader = Reader(model, data.vocabularies, Computing(1000))
+    reader = DirectPredictor(model, data.vocabularies, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     architecture = create_architecture(truncating, registry)
     asked = Inputs.of([" ".join(WORDS), "on"], data.vocabularies, truncating, architecture)
