@@ -377,7 +377,7 @@ def _sequences(batch: Batch) -> dict[str, Tokens]:
 
 
 def _require_padded(name: str, tokens: Tokens, examples: int, side: Side) -> None:
-    real, marked = tokens.real, tokens.padding
+    real, marked = tokens.mask, tokens.padding
     require(len(real) == examples, f"{examples} examples have {len(real)} rows in {name}")
     require(bool((tokens.ids[~real] == PADDING).all()), f"padding of {name} has ids other than PADDING")
     steps = real.long().diff(dim=1)

@@ -69,7 +69,7 @@ class Reader:
     ) -> Float[Tensor, "batch query width"]:
         """Returns the same with zeros at padding, which may be anything."""
         output = self.attend(x, query, observer)
-        return output if self.place.cross else output.masked_fill(~self.positions.real[..., None], 0.0)
+        return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
 
 
 def readers(subject: Subject, layout: Layout, *places: Place) -> Iterator[Reader]:
@@ -129,7 +129,7 @@ def every_real_token_is_read(subject: Subject) -> None:
 @check(LAYOUTS)
 def dropout_ends_with_training(subject: Subject, layout: Layout) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
-    x, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 3)
+    x, query = subject.tokens(*layout.mask.shape), subject.tokens(len(layout.rows), 3)
     for there in subject.serving(CROSS, DECODER, ENCODER):
         attention: Attention = there.perturbed(attention_dropout=0.5)
         same: Attention = there.perturbed()

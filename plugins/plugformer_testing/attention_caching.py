@@ -50,7 +50,7 @@ def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
 
 
 def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
-    real = case.layout.real
+    real = case.layout.mask
     x = subject.tokens(*real.shape)
     for reader in readers(subject, case.layout, DECODER):
         with torch.no_grad():
@@ -64,7 +64,7 @@ def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
 def _read_pieces(reader: Reader, x: Tensor, cuts: tuple[int, ...]) -> Float[Tensor, "batch length width"]:
     """Causal self-attention piece by piece, as a decoder with a cache does it."""
     attention, whole = reader.attention, reader.positions
-    pieces = zip(x.tensor_split(cuts, dim=1), whole.real.tensor_split(cuts, dim=1), strict=True)
+    pieces = zip(x.tensor_split(cuts, dim=1), whole.mask.tensor_split(cuts, dim=1), strict=True)
     first, real = next(pieces)
     keys = Positions.of(real, whole.encoding, whole.padding)
     state = attention.project(first, keys)
@@ -79,7 +79,7 @@ def _read_pieces(reader: Reader, x: Tensor, cuts: tuple[int, ...]) -> Float[Tens
 @check(CHUNKS)
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
-    x, query = subject.tokens(*case.layout.real.shape), subject.tokens(len(case.layout.rows), 2)
+    x, query = subject.tokens(*case.layout.mask.shape), subject.tokens(len(case.layout.rows), 2)
     for reader in readers(subject, case.layout, DECODER):
         with torch.no_grad():
             pieces = _go_on(reader, query, _project_two(reader, x, case.cuts[0]))
@@ -90,8 +90,8 @@ def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces
 def _project_two(reader: Reader, x: Tensor, cut: int) -> State:
     """Returns the state of a sequence that comes in two pieces."""
     whole = reader.positions
-    head = Positions.of(whole.real[:, :cut], whole.encoding, whole.padding)
-    tail = head.advance(whole.real[:, cut:], whole.padding)
+    head = Positions.of(whole.mask[:, :cut], whole.encoding, whole.padding)
+    tail = head.advance(whole.mask[:, cut:], whole.padding)
     return reader.attention.project(x[:, :cut], head).append(reader.attention.project(x[:, cut:], tail))
 
 
@@ -108,7 +108,7 @@ def _go_on(reader: Reader, query: Tensor, state: State) -> Float[Tensor, "batch 
 @check(LAYOUTS)
 def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
     """Queries that come one by one read from a projected memory what they read together."""
-    memory, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 4)
+    memory, query = subject.tokens(*layout.mask.shape), subject.tokens(len(layout.rows), 4)
     for reader in readers(subject, layout, CROSS):
         keys, one = reader.positions, torch.ones(len(query), 1, dtype=torch.bool)
         with torch.no_grad():
@@ -153,9 +153,9 @@ def _selected(subject: Subject, rows: tuple[int, ...], message: str) -> None:
 @check(FULL[1:])
 def distances_alone_matter(subject: Subject, layout: Layout) -> None:
     """Under a relative encoding a sequence gives the same wherever it begins."""
-    x = subject.tokens(*layout.real.shape)
+    x = subject.tokens(*layout.mask.shape)
     for reader in readers(subject, layout, DECODER, ENCODER):
-        moved = Positions.of(layout.real, reader.positions.encoding, Padding.NONE, start=9)
+        moved = Positions.of(layout.mask, reader.positions.encoding, Padding.NONE, start=9)
         what = f"outputs change when all positions move by 9, in {reader}"
         fault = "queries and keys do not stand where their positions say"
         require_close(reader.at(moved).read(x), reader.read(x), f"{what}: {fault}")

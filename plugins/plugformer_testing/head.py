@@ -207,9 +207,9 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
 def _case(subject: Subject, layout: Layout, **sizes: float) -> tuple[Head, Example, bool]:
     """Returns a head, hidden states and targets for it, and whether it predicts at every position."""
     head: Head = subject.perturbed(torch.float64, outputs=_outputs(subject), **sizes)
-    hidden = torch.randn(*layout.real.shape, subject.model.width, dtype=torch.float64)
-    by_token = _by_token(head.logits(hidden, layout.real))
-    return head, (hidden, _targets(head, layout.real, by_token), layout.real), by_token
+    hidden = torch.randn(*layout.mask.shape, subject.model.width, dtype=torch.float64)
+    by_token = _by_token(head.logits(hidden, layout.mask))
+    return head, (hidden, _targets(head, layout.mask, by_token), layout.mask), by_token
 
 
 def _by_token(logits: Tensor) -> bool:

@@ -53,7 +53,7 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
 
 
 def rows(tokens):
-    return [row[real].tolist() for row, real in zip(tokens.ids, tokens.real, strict=True)]
+    return [row[real].tolist() for row, real in zip(tokens.ids, tokens.mask, strict=True)]
 
 
 def read(made, **given):
@@ -139,7 +139,7 @@ def test_masks_are_drawn_of_what_was_drawn():
     batch = split(MaskedLanguageModelling(), EncoderOnly(), examples).batch([0, 1, 2], epoch=[1, 0])
     assert batch.targets.shape == batch.source.ids.shape
     masked = (batch.targets != IGNORED).sum(1)
-    lengths = batch.source.real.sum(1) - 2
+    lengths = batch.source.mask.sum(1) - 2
     assert masked.tolist() == [round(0.15 * length) for length in lengths.tolist()]
     assert len(set(lengths.tolist())) > 1
 

@@ -86,7 +86,7 @@ def test_over_other_keys_the_queries_see_what_is_left():
     notes = type("Notes", (), {"record": print})()
     scope = Scope(step, past.concatenate(step), causal=True, observer=notes)
     last = scope.key.index[:, 2:]
-    shorter = scope.over(Positions(last, scope.key.real[:, 2:], Padding.ANYWHERE, NoPositions()))
+    shorter = scope.over(Positions(last, scope.key.mask[:, 2:], Padding.ANYWHERE, NoPositions()))
     assert picture(shorter.mask) == [["xx"], ["xx"]]
     assert (shorter.query, shorter.causal, shorter.observer) == (step, True, notes)
 

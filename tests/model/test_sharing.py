@@ -149,7 +149,7 @@ def test_decoding_step_by_step_is_decoding_at_once(make, batch):
         for step in range(whole.shape[1]):
             one = Tokens(token[:, None], torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
             hidden = model.step(one, past)[:, 0]
-            there = batch.target.real[rows, step + 1]
+            there = batch.target.mask[rows, step + 1]
             torch.testing.assert_close(hidden[there], whole[rows, step][there])
             token = batch.target.ids[rows, step + 1]
             if step == 1:  # a row leaves, the others change places

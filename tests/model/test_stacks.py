@@ -64,7 +64,7 @@ def test_what_stands_at_padding_does_not_matter(tiny_model, sentences, any_atten
     source, target = sentences(padding), sentences(padding, begin=True)
     losses = [model(Batch(source, target)).total]
     for tokens in (source, target):
-        changed = replace(tokens, ids=torch.where(tokens.real, tokens.ids, 7))
+        changed = replace(tokens, ids=torch.where(tokens.mask, tokens.ids, 7))
         losses.append(model(Batch(changed, target) if tokens is source else Batch(source, changed)).total)
     torch.testing.assert_close(losses[1:], losses[:1] * 2)
 

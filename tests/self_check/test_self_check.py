@@ -171,7 +171,7 @@ def keeping(state):
 
 
 def see_padding(self, query, state, scope):
-    key = Positions(scope.key.index, torch.ones_like(scope.key.real), Padding.NONE, scope.key.encoding)
+    key = Positions(scope.key.index, torch.ones_like(scope.key.mask), Padding.NONE, scope.key.encoding)
     return ATTEND(self, query, state, Scope(scope.query, key, causal=scope.causal))
 
 

@@ -216,7 +216,7 @@ def test_what_is_drawn_stays_a_float():
     made = split(Mine(), EncoderOnly(), {"text": ["the fox", "a cat"]})
     drawn = made.batch([0, 1], epoch=(1, 1))
     expected = torch.where(drawn.source.ids % 2 == 1, drawn.source.ids / 8, np.nan)
-    inside = drawn.source.real & (drawn.source.ids > 3)
+    inside = drawn.source.mask & (drawn.source.ids > 3)
     assert torch.equal(drawn.targets[inside].nan_to_num(-1), expected[inside].nan_to_num(-1))
 
 

@@ -96,7 +96,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     data = prepare(truncating, registry)
     split = data.splits["test"]
     batch = split.batch([0])
-    assert batch.source.real.sum() == min(longest, 25) + 2  # and BEGIN and END
+    assert batch.source.mask.sum() == min(longest, 25) + 2  # and BEGIN and END
     labeled = batch.targets[0][batch.targets[0] != IGNORED]
     assert [data.vocabularies.learned[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]

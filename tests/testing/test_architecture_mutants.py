@@ -74,7 +74,7 @@ class CountsPadding(DecoderModel):
 
     def hidden(self, batch):
         target = batch.target
-        every = torch.ones_like(target.real)
+        every = torch.ones_like(target.mask)
         return super().hidden(replace(batch, target=Tokens(target.ids, every, Padding.NONE)))
 
 
@@ -108,11 +108,11 @@ class SeesAll(DecoderModel):
     def hidden(self, batch):
         target = Tokens(batch.target.ids[:, :-1], self.targets_read(batch), batch.target.padding)
         forward = super().hidden(batch)
-        turned = self.decoder.embedding(target.ids).masked_fill(~target.real[..., None], 0)
+        turned = self.decoder.embedding(target.ids).masked_fill(~target.mask[..., None], 0)
         return forward + turned.sum(dim=1, keepdim=True)
 
     def targets_read(self, batch):
-        return batch.target.real[:, :-1] & batch.target.real[:, 1:]
+        return batch.target.mask[:, :-1] & batch.target.mask[:, 1:]
 
 
 class Bidirectional(DecoderOnly):

@@ -22,7 +22,7 @@ class SeesTheFuture(Altered):
 
     def attend(self, query, state, scope):
         shifted = Positions(
-            scope.query.index + 1, scope.query.real, scope.query.padding, scope.query.encoding
+            scope.query.index + 1, scope.query.mask, scope.query.padding, scope.query.encoding
         )
         return self.plain(query, state, Scope(shifted, scope.key, causal=scope.causal))
 
@@ -38,7 +38,7 @@ class SeesPadding(Altered):
 
     def attend(self, query, state, scope):
         key = Positions(
-            scope.key.index, torch.ones_like(scope.key.real), scope.key.padding, scope.key.encoding
+            scope.key.index, torch.ones_like(scope.key.mask), scope.key.padding, scope.key.encoding
         )
         return self.plain(query, state, Scope(scope.query, key, causal=scope.causal))
 
@@ -59,8 +59,8 @@ class CountsPadding(Altered):
         return self.plain(query, state, Scope(key if same else scope.query, key, causal=scope.causal))
 
     def columns(self, positions):
-        index = torch.arange(positions.length)[None].expand(positions.real.shape)
-        return Positions(index, positions.real, positions.padding, positions.encoding)
+        index = torch.arange(positions.length)[None].expand(positions.mask.shape)
+        return Positions(index, positions.mask, positions.padding, positions.encoding)
 
 
 class MixesRows(Altered):
@@ -122,7 +122,7 @@ class RestartsPositions(Altered):
     """Rotates the keys of every piece as if it were the first."""
 
     def project(self, memory, positions):
-        return super().project(memory, Positions.of(positions.real, positions.encoding, positions.padding))
+        return super().project(memory, Positions.of(positions.mask, positions.encoding, positions.padding))
 
 
 class OpenChunks(Altered):
@@ -174,7 +174,7 @@ class RaisesOnSelection(Altered):
 class UnrotatedQueries(Altered):
     def attend(self, query, state, scope):
         here = Positions(
-            torch.zeros_like(scope.query.index), scope.query.real, scope.query.padding, scope.query.encoding
+            torch.zeros_like(scope.query.index), scope.query.mask, scope.query.padding, scope.query.encoding
         )
         turned = Scope(scope.query, scope.key, causal=scope.causal)
         turned.query = type("Still", (), {"rotate": here.rotate, "length": scope.query.length})()
@@ -222,7 +222,7 @@ class NeedsEqualLengths(Altered):
 class ReadsTwoKeys(Altered):
     def attend(self, query, state, scope):
         key = scope.key
-        near = key.real & (key.index < 2)
+        near = key.mask & (key.index < 2)
         return self.plain(
             query,
             state,
@@ -274,7 +274,7 @@ class ReaderIsUnrotated(Shared):
         if self.reads_layer is None:
             return super().attend(query, state, scope)
         still = Positions(
-            torch.zeros_like(scope.query.index), scope.query.real, scope.query.padding, scope.query.encoding
+            torch.zeros_like(scope.query.index), scope.query.mask, scope.query.padding, scope.query.encoding
         )
         return super().attend(query, state, Scope(still, scope.key, causal=False))
 
@@ -298,7 +298,7 @@ class ShowsCrossingUnmasked(Altered):
     def attend(self, query, state, scope):
         if not (scope.cross and scope.observed):
             return self.plain(query, state, scope)
-        key = Positions(scope.key.index, torch.ones_like(scope.key.real), Padding.NONE, scope.key.encoding)
+        key = Positions(scope.key.index, torch.ones_like(scope.key.mask), Padding.NONE, scope.key.encoding)
         return self.plain(query, state, Scope(scope.query, key, causal=False, observer=scope.observer))
 
 

@@ -37,7 +37,7 @@ class RunningMean(Attention):
         self.value, self.gate = (nn.Linear(model.width, model.width) for _ in range(2))
 
     def project(self, memory, positions):
-        return self.state(self.value(memory) * positions.real[..., None], positions.real)
+        return self.state(self.value(memory) * positions.mask[..., None], positions.mask)
 
     def attend(self, query, state, scope):
         values, real = state.piece
@@ -73,12 +73,12 @@ class CountsPadding(RunningMean):
     """Padding moves the summary."""
 
     def project(self, memory, positions):
-        return Sums(self.value(memory) * positions.real[..., None], torch.ones_like(positions.real))
+        return Sums(self.value(memory) * positions.mask[..., None], torch.ones_like(positions.mask))
 
 
 class KeepsPadding(RunningMean):
     def project(self, memory, positions):
-        return Sums(self.value(memory), positions.real)
+        return Sums(self.value(memory), positions.mask)
 
 
 class SeesItsPiece(RunningMean):

@@ -102,7 +102,7 @@ class Scope:
     @cached_property
     def mask(self) -> Bool[Tensor, "#batch 1 #query key"]:
         """The attention mask, from padding and causality: True where a query may attend to a key."""
-        real = self.key.real[:, None, None, :]
+        real = self.key.mask[:, None, None, :]
         if not self.causal:
             return real
         return real & (self.key.index[:, None, None, :] <= self.query.index[:, None, :, None])

@@ -66,7 +66,7 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of the next tokens; the cache then holds them too."""
-        positions, so_far = cache.extend(tokens.real, tokens.padding, self.position)
+        positions, so_far = cache.extend(tokens.mask, tokens.padding, self.position)
         scope = Scope(positions, so_far, causal=True)
         cross = None
         if cache.source is not None:

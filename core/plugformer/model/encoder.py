@@ -87,7 +87,7 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Memory:
         """Returns the hidden states of a batch."""
-        at = Positions.of(tokens.real, self.position, tokens.padding)
+        at = Positions.of(tokens.mask, self.position, tokens.padding)
         scope = Scope(at, at, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
         layers = cast("Sequence[Layer]", self.layers)

@@ -149,7 +149,7 @@ def at_real_tokens(
 
 def real_rows(positions: Positions) -> Int[Tensor, " tokens"]:
     """Returns the numbers of the real tokens' rows, batch and length being one axis."""
-    return positions.cached("rows of real tokens", lambda: places_of(positions.real))
+    return positions.cached("rows of real tokens", lambda: places_of(positions.mask))
 
 
 def layer_caches(

@@ -63,8 +63,8 @@ class Retention(Attention):
         key = positions.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
         value = self.value(memory).unflatten(-1, (self.heads, -1))
         heads = torch.arange(self.heads, device=memory.device)
-        decay = (1 - 2.0 ** (-5 - heads)).log() * positions.real[..., None]
-        return Retained(key * positions.real[..., None, None] * key.shape[-1] ** -0.5, value, decay)
+        decay = (1 - 2.0 ** (-5 - heads)).log() * positions.mask[..., None]
+        return Retained(key * positions.mask[..., None, None] * key.shape[-1] ** -0.5, value, decay)
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope

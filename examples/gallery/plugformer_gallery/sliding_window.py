@@ -67,7 +67,7 @@ class SlidingWindowAttention(Attention):
         value = self.value(memory).unflatten(-1, (self.heads, -1))
         if self.cross:
             return PositionwiseState(key, value)
-        return Recent(self.window, key, value, positions.index.expand_as(positions.real), positions.real)
+        return Recent(self.window, key, value, positions.index.expand_as(positions.mask), positions.mask)
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, scope: Scope

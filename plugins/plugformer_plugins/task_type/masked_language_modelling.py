@@ -99,7 +99,7 @@ class MaskedLanguageModelling(TaskType):
         refuse_alternatives(n_best, "masks have")
         best, (_, real) = model.best(batch), model.targets(batch)
         filled = batch.source.ids.where(~real, best.outputs)
-        rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.real, strict=True)]
+        rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.mask, strict=True)]
         texts = tokenizers.source.decode(rows)
         return [
             Prediction(text, score)

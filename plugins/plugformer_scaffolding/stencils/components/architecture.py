@@ -104,7 +104,7 @@ class NewComponentModel(Generative):
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the lengths of the sources without END."""
-        return batch.source.real.sum(dim=1) - 1
+        return batch.source.mask.sum(dim=1) - 1
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the room that BEGIN leaves."""
