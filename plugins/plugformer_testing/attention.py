@@ -11,7 +11,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces import Attention, NoPositions, Observer, Padding, Place, Positions, Scope
+from plugformer.interfaces import (
+    Attention,
+    AttentionContext,
+    NoPositions,
+    Observer,
+    Padding,
+    Place,
+    Positions,
+)
 from plugformer_testing.check import check, fail, require_close, require_finite
 from plugformer_testing.layout import LAYOUTS, Layout, full
 from plugformer_testing.probes import Sloping, Turning
@@ -58,8 +66,8 @@ class Reader:
             query = x
         if self.place.cross:
             asking = Positions.of(torch.ones(query.shape[:2], dtype=torch.bool), keys.encoding, Padding.NONE)
-        scope = Scope(asking, keys, causal=self.place.causal, observer=observer)
-        return self.attention.attend(query, self.attention.project(x, keys), scope)
+        context = AttentionContext(asking, keys, causal=self.place.causal, observer=observer)
+        return self.attention.attend(query, self.attention.project(x, keys), context)
 
     def read(
         self,

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces import Padding, Positions, Scope, State
+from plugformer.interfaces import AttentionContext, Padding, Positions, State
 from plugformer_testing.attention import Reader, readers
 from plugformer_testing.check import check, require_close
 from plugformer_testing.layout import FULL, LAYOUTS, Layout
@@ -68,11 +68,11 @@ def _read_pieces(reader: Reader, x: Tensor, cuts: tuple[int, ...]) -> Float[Tens
     first, real = next(pieces)
     keys = Positions.of(real, whole.encoding, whole.padding)
     state = attention.project(first, keys)
-    outputs = [attention.attend(first, state, Scope(keys, keys, causal=True))]
+    outputs = [attention.attend(first, state, AttentionContext(keys, keys, causal=True))]
     for piece, real in pieces:
         new = keys.advance(real, whole.padding)
         keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
-        outputs.append(attention.attend(piece, state, Scope(new, keys, causal=True)))
+        outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
     return torch.cat(outputs, dim=1)
 
 
@@ -100,9 +100,9 @@ def _go_on(reader: Reader, query: Tensor, state: State) -> Float[Tensor, "batch 
     keys, real = reader.positions, torch.ones(query.shape[:2], dtype=torch.bool)
     new = keys.advance(real, Padding.NONE)
     if reader.place.cross:
-        return reader.attention.attend(query, state, Scope(new, keys, causal=False))
+        return reader.attention.attend(query, state, AttentionContext(new, keys, causal=False))
     whole = state.append(reader.attention.project(query, new))
-    return reader.attention.attend(query, whole, Scope(new, keys.concatenate(new), causal=True))
+    return reader.attention.attend(query, whole, AttentionContext(new, keys.concatenate(new), causal=True))
 
 
 @check(LAYOUTS)
@@ -116,8 +116,8 @@ def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
             state = reader.attention.project(memory, keys)
             for step in range(query.shape[1]):
                 positions = Positions.of(one, keys.encoding, Padding.NONE, start=step)
-                scope = Scope(positions, keys, causal=False)
-                alone = reader.attention.attend(query[:, step, None], state, scope)[:, 0]
+                context = AttentionContext(positions, keys, causal=False)
+                alone = reader.attention.attend(query[:, step, None], state, context)[:, 0]
                 what = f"query {step} reads something else alone than with the others"
                 fault = "reading changes the state, or queries see one another"
                 require_close(alone, whole[:, step], f"{what}: {fault}")

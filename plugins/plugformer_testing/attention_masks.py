@@ -13,7 +13,7 @@ from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
 @check(LAYOUTS[1:])
 def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
-    """Under a causal scope, changing a token changes no output before it."""
+    """Under a causal context, changing a token changes no output before it."""
     x = subject.tokens(*layout.mask.shape)
     for reader in readers(subject, layout, DECODER):
         before = reader.read(x)
@@ -25,7 +25,7 @@ def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
 
 @check(FULL[1:])
 def no_gradient_from_the_future(subject: Subject, layout: Layout) -> None:
-    """Under a causal scope, no gradient flows from an output to a later token."""
+    """Under a causal context, no gradient flows from an output to a later token."""
     for reader in readers(subject, layout, DECODER):
         x = subject.tokens(*layout.mask.shape).requires_grad_()
         outputs = reader.read(x)

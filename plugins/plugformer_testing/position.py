@@ -99,7 +99,7 @@ def shapes(subject: Subject, layout: Layout) -> None:
         shapes = " or ".join(str(tuple(each)) for each in expected)
         fits = tuple(output.shape) in expected
         require(fits, f"{name} has shape {tuple(output.shape)}, expected {shapes}")
-        require_finite(output, f"{name} is not finite; masks are the scope's")
+        require_finite(output, f"{name} is not finite; masks are the context's")
 
 
 @check((1, 3, 8))

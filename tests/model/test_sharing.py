@@ -132,7 +132,9 @@ def test_a_layer_reads_the_very_state_of_its_owner(make, batch):
     first, second = model.encoder.layers[:2]
     seen = []
     attend = second.attention.attend
-    second.attention.attend = lambda query, state, scope: seen.append(state) or attend(query, state, scope)
+    second.attention.attend = lambda query, state, context: (
+        seen.append(state) or attend(query, state, context)
+    )
     project, states = first.attention.project, []
     first.attention.project = lambda *given: states.append(project(*given)) or states[-1]
     model(batch)

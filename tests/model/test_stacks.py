@@ -14,7 +14,7 @@ def batch(sentences) -> Batch:
 
 
 def spy(monkeypatch, attention, method: str) -> list:
-    """Notes the last argument of every call: the positions or the scope."""
+    """Notes the last argument of every call: the positions or the context."""
     seen, original = [], getattr(attention, method)
     monkeypatch.setattr(
         attention, method, lambda *arguments: seen.append(arguments[-1]) or original(*arguments)
@@ -33,14 +33,14 @@ def test_every_attention_reads_the_encoding_that_is_meant_for_it(tiny_model, bat
     keys = spy(monkeypatch, layer.cross_attention, "project")
     encoder = spy(monkeypatch, model.encoder.layers[0].attention, "attend")
     model(batch)
-    for scope, encoding, causal in [
+    for context, encoding, causal in [
         (encoder[0], model.encoder.position, False),
         (own[0], model.decoder.position, True),
         (crossing[0], model.decoder.cross_position, False),
     ]:
-        assert scope.query.encoding is encoding
-        assert scope.key.encoding is encoding
-        assert scope.causal is causal
+        assert context.query.encoding is encoding
+        assert context.key.encoding is encoding
+        assert context.causal is causal
     assert keys[0].encoding is model.decoder.cross_position
     assert isinstance(model.decoder.cross_position, NoPositions) is (cross == "none")
 

@@ -39,7 +39,7 @@ class RunningMean(Attention):
     def project(self, memory, positions):
         return self.state(self.value(memory) * positions.mask[..., None], positions.mask)
 
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         values, real = state.piece
         total, count = values.cumsum(1), real.cumsum(1)
         if state.past:
@@ -82,9 +82,9 @@ class KeepsPadding(RunningMean):
 
 
 class SeesItsPiece(RunningMean):
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         values, real = state.piece
-        return super().attend(query, Sums(values.flip(1), real, past=state.past), scope)
+        return super().attend(query, Sums(values.flip(1), real, past=state.past), context)
 
 
 class ServesNothing(RunningMean):

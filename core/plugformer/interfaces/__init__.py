@@ -2,6 +2,7 @@
 
 from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
 from plugformer.interfaces.attention import Attention, State
+from plugformer.interfaces.attention_context import AttentionContext, Observer
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -30,7 +31,6 @@ from plugformer.interfaces.position import NoPositions, Padding, PositionalEncod
 from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, as_text
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
-from plugformer.interfaces.scope import Observer, Scope
 from plugformer.interfaces.spec import EmbeddingSpec, LayerSpec, ModelSpec, PartSpec, StackSpec
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
@@ -47,6 +47,7 @@ __all__ = [
     "Answer",
     "Architecture",
     "Attention",
+    "AttentionContext",
     "Batch",
     "Best",
     "Column",
@@ -91,7 +92,6 @@ __all__ = [
     "Residual",
     "ResidualContext",
     "Schedule",
-    "Scope",
     "Session",
     "Side",
     "Sizes",

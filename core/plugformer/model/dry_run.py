@@ -22,6 +22,7 @@ from plugformer.interfaces import (
     Answer,
     Architecture,
     Attention,
+    AttentionContext,
     Batch,
     Encoded,
     Level,
@@ -32,7 +33,6 @@ from plugformer.interfaces import (
     Place,
     PositionalEncoding,
     Ragged,
-    Scope,
     Sizes,
     TaskType,
 )
@@ -303,10 +303,10 @@ class _Run:
 
         def wrapped(module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
             def wrapper(*arguments: Any, **keywords: Any) -> Any:
-                for scope in arguments:
-                    if isinstance(scope, Scope):  # every attention asks for what layers share
-                        scope.__dict__.pop("bias", None)
-                        scope.__dict__.pop("attn_mask", None)
+                for context in arguments:
+                    if isinstance(context, AttentionContext):  # every attention asks for what layers share
+                        context.__dict__.pop("bias", None)
+                        context.__dict__.pop("attn_mask", None)
                 asking.append(module)
                 try:
                     return method(*arguments, **keywords)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm, silu
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import Recurrent
 from plugformer_gallery.heads import merged, require_divisible, split
 
@@ -67,11 +67,11 @@ class Retention(Attention):
         return Retained(key * positions.mask[..., None, None] * key.shape[-1] ** -0.5, value, decay)
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each token of the last piece reads of the piece and of what came before."""
         retained = cast("Retained", state)
-        heads = scope.query.rotate(split(self.query(query), self.heads))
+        heads = context.query.rotate(split(self.query(query), self.heads))
         key, value, decay = (tensor.transpose(1, 2) for tensor in retained.piece)
         passed = decay.cumsum(-1)  # (batch, heads, length): from the beginning of the piece to each token
         ahead = torch.ones(key.shape[2], key.shape[2], dtype=torch.bool, device=key.device).triu(1)
