@@ -7,12 +7,12 @@ from plugformer.errors import ConfigurationError, ExampleError, nearest
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
-    Answer,
     Batch,
     Column,
     Examples,
     Level,
     Model,
+    OutputType,
     Prediction,
     TaskType,
     Tokenizers,
@@ -30,7 +30,7 @@ class BIOTags(TaskType):
     """
 
     level = Level.TOKEN
-    answer_type = Answer.TAGS
+    output_type = OutputType.TAGS
     learned_type = list[str]
     columns = (
         Column("words", "words", "input", tokenizer="source"),

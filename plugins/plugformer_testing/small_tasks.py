@@ -157,7 +157,7 @@ class SmallTask:
         head = self._installed(
             Kind.HEAD,
             lambda each: serves(each, self.task_type),
-            f"its answers are {self.task_type.answer_type!r}, which no installed head predicts",
+            f"its answers are {self.task_type.output_type!r}, which no installed head predicts",
         )
         level, sizes, registry = self.task_type.level, self.known.sizes, self._registry
         with torch.random.fork_rng(devices=[]):

@@ -31,7 +31,7 @@ from plugformer_testing.metric import np
 
 class Numbers(TaskType):
     level = Level.TOKEN
-    answer_type = "numbers"
+    output_type = "numbers"
     outputs = 1
     check_examples = (
         {"words": ["the", "red", "house"], "tags": ["0.5", "-1.25", "3"]},
@@ -71,7 +71,7 @@ class Numbers(TaskType):
 
 class Regressor(Head):
     levels = frozenset({Level.TOKEN})
-    answer_types = frozenset({"numbers"})
+    output_types = frozenset({"numbers"})
 
     def __init__(self, model):
         super().__init__()
@@ -141,7 +141,7 @@ class Given(TaskType):
     """Encodes what an example has."""
 
     level = Level.TOKEN
-    answer_type = "numbers"
+    output_type = "numbers"
     given = ()
     outputs = 1
 

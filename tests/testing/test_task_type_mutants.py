@@ -231,7 +231,7 @@ class RanksByName(RanksTheBatch):
 
 
 class NobodyPredictsMoods(Classification):
-    answer_type = "mood"
+    output_type = "mood"
 
 
 MUTANTS = [

@@ -12,12 +12,12 @@ from plugformer.configuration.task import Tokenizers as Blocks
 from plugformer.creation import create_task_type
 from plugformer.data.files import files_version
 from plugformer.interfaces import (
-    Answer,
     Column,
     Encoded,
     Example,
     Level,
     Limits,
+    OutputType,
     Ragged,
     Sizes,
     TaskType,
@@ -55,7 +55,7 @@ class Vocabularies:
     @property
     def classes(self) -> list[str] | None:
         """Names of the classes, in order; None where answers are no labels."""
-        return list(self.learned) if self.task_type.answer_type is Answer.LABEL else None
+        return list(self.learned) if self.task_type.output_type is OutputType.LABEL else None
 
     @property
     def sizes(self) -> Sizes:

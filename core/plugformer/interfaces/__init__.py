@@ -28,7 +28,7 @@ from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluatin
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
-from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, as_text
+from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
 from plugformer.interfaces.spec import EmbeddingSpec, LayerSpec, ModelSpec, PartSpec, StackSpec
@@ -44,7 +44,6 @@ __all__ = [
     "PADDING",
     "SPECIAL_TOKENS",
     "UNKNOWN",
-    "Answer",
     "Architecture",
     "Attention",
     "AttentionContext",
@@ -80,6 +79,7 @@ __all__ = [
     "Observer",
     "Optimizer",
     "OutputMetric",
+    "OutputType",
     "Padding",
     "ParameterContext",
     "PartSpec",

@@ -19,7 +19,6 @@ from plugformer.errors import PlugformerError, described, out_of_memory, raised_
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
     UNKNOWN,
-    Answer,
     Architecture,
     Attention,
     AttentionContext,
@@ -29,6 +28,7 @@ from plugformer.interfaces import (
     Model,
     ModelContext,
     ModelSpec,
+    OutputType,
     PartSpec,
     Place,
     PositionalEncoding,
@@ -44,7 +44,7 @@ from plugformer.model.watching import LIKE_INPUT, replaced, unlike, watched
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
 
-_NUMBERED = frozenset({Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS})
+_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
 """Answers whose targets are numbers of outputs."""
 
 _MODERATE = 2**26
@@ -127,7 +127,7 @@ def _tried_for_real(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: boo
 
 def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch, bool]:
     """Returns two examples of three and two unknown tokens, and whether they have targets."""
-    level, numbered = task_type.level, task_type.answer_type in _NUMBERED
+    level, numbered = task_type.level, task_type.output_type in _NUMBERED
     tokens = Ragged.of([[UNKNOWN] * 3, [UNKNOWN] * 2])
     targets = {
         Level.NEXT_TOKEN: None,

@@ -33,7 +33,7 @@ class LabelAndNumber(TaskType):
     """
 
     level = Level.SEQUENCE
-    answer_type = LABEL_AND_NUMBER
+    output_type = LABEL_AND_NUMBER
     learned_type = dict[str, list[str] | float]
     columns = (
         Column("text", "text", "input", tokenizer="source"),

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces import Answer, LikelihoodMetric
+from plugformer.interfaces import LikelihoodMetric, OutputType
 
 
 class BitsPerCharacter(LikelihoodMetric):
@@ -18,7 +18,7 @@ class BitsPerCharacter(LikelihoodMetric):
     truncated text among the text's, and only what is left of these counts.
     """
 
-    accepts = frozenset({Answer.TEXT, Answer.TOKENS})
+    accepts = frozenset({OutputType.TEXT, OutputType.TOKENS})
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "characters"
     higher_is_better = False
 

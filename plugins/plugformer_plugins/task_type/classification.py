@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
+from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import number_of
 from plugformer_plugins.task_type.texts import PredictionFromTexts
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Classification(PredictionFromTexts):
     """Chooses one of the classes of the training examples."""
 
-    answer_type = Answer.LABEL
+    output_type = OutputType.LABEL
     learned_type = list[str]
     output = Column("label", "label", "output")
 

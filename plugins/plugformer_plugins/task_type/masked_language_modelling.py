@@ -10,7 +10,6 @@ from pydantic import Field
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
-    Answer,
     Batch,
     Column,
     Encoded,
@@ -18,6 +17,7 @@ from plugformer.interfaces import (
     Examples,
     Level,
     Model,
+    OutputType,
     Prediction,
     Ragged,
     TaskType,
@@ -42,7 +42,7 @@ class MaskedLanguageModelling(TaskType):
     """
 
     level = Level.TOKEN
-    answer_type = Answer.TOKENS
+    output_type = OutputType.TOKENS
     marks = (MASK,)
 
     def __init__(

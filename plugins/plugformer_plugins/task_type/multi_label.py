@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 from torch.nn.functional import logsigmoid
 
-from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
+from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import learned_names, number_of, refuse_alternatives
 from plugformer_plugins.task_type.texts import Inputs, PredictionFromTexts
 
@@ -23,7 +23,7 @@ class MultiLabel(PredictionFromTexts):
         threshold: Probability from which a label applies.
     """
 
-    answer_type = Answer.LABELS
+    output_type = OutputType.LABELS
     learned_type = list[str]
     output = Column("labels", "labels", "output")
 

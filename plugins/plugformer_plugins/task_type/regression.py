@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
+from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import refuse_alternatives
 from plugformer_plugins.task_type.texts import PredictionFromTexts
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Regression(PredictionFromTexts):
     """Predicts a number. The model learns it less the mean of the training examples, over their deviation."""
 
-    answer_type = Answer.NUMBER
+    output_type = OutputType.NUMBER
     learned_type = dict[str, float]
     output = Column("number", "number", "output")
 

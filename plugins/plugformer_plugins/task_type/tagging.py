@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
-    Answer,
     Batch,
     Column,
     Examples,
     Level,
     Model,
+    OutputType,
     Prediction,
     TaskType,
     Tokenizers,
@@ -31,7 +31,7 @@ class Tagging(TaskType):
     """
 
     level = Level.TOKEN
-    answer_type = Answer.TAGS
+    output_type = OutputType.TAGS
     learned_type = list[str]
 
     @property
