@@ -90,8 +90,8 @@ class Trial:
         """
         encoded = encoded or self.encoded
         encoded = encoded if rows is None else taken(encoded, rows)
-        batch = self.architecture.arrange(encoded, self.reading.level, side=side, length=length)
-        require(isinstance(batch, Batch), f"arrange returns a {type(batch).__name__}, expected a Batch")
+        batch = self.architecture.collate(encoded, self.reading.level, side=side, length=length)
+        require(isinstance(batch, Batch), f"collate returns a {type(batch).__name__}, expected a Batch")
         return batch
 
     def states_by_row(self, batch: Batch) -> list[Float[Tensor, "states width"]]:

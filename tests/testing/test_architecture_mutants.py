@@ -38,35 +38,35 @@ class HidesItsStack(DecoderOnly):
 
 
 class PadsRight(DecoderOnly):
-    def arrange(self, encoded, level, *, side="right", length=None):
-        return super().arrange(encoded, level, length=length)
+    def collate(self, encoded, level, *, side="right", length=None):
+        return super().collate(encoded, level, length=length)
 
 
 class ForgetsTheLength(EncoderDecoder):
-    def arrange(self, encoded, level, *, side="right", length=None):
-        return super().arrange(encoded, level, side=side)
+    def collate(self, encoded, level, *, side="right", length=None):
+        return super().collate(encoded, level, side=side)
 
 
 class SaysNoPadding(EncoderOnly):
-    def arrange(self, encoded, level, *, side="right", length=None):
-        batch = super().arrange(encoded, level, side=side, length=length)
+    def collate(self, encoded, level, *, side="right", length=None):
+        batch = super().collate(encoded, level, side=side, length=length)
         return replace(batch, source=replace(batch.source, padding=Padding.NONE))
 
 
 class LosesTheFirstTarget(EncoderOnly):
-    def arrange(self, encoded, level, *, side="right", length=None):
+    def collate(self, encoded, level, *, side="right", length=None):
         if isinstance(encoded.targets, Ragged):
             values = encoded.targets.values.copy()
             values[0] = IGNORED
             encoded = replace(encoded, targets=Ragged(values, encoded.targets.lengths))
-        return super().arrange(encoded, level, side=side, length=length)
+        return super().collate(encoded, level, side=side, length=length)
 
 
 class EndsEveryPiece(DecoderOnly):
     """Expects END behind a piece of a text that goes on."""
 
-    def arrange(self, encoded, level, *, side="right", length=None):
-        return super().arrange(replace(encoded, complete=True), level, side=side, length=length)
+    def collate(self, encoded, level, *, side="right", length=None):
+        return super().collate(replace(encoded, complete=True), level, side=side, length=length)
 
 
 class CountsPadding(DecoderModel):
@@ -123,9 +123,9 @@ class Bidirectional(DecoderOnly):
 class LeavesOutTheBeginning(EncoderDecoder):
     """Cuts the first token off inputs."""
 
-    def arrange(self, encoded, level, *, side="right", length=None):
+    def collate(self, encoded, level, *, side="right", length=None):
         cut = Ragged.of([row[1:] for row in encoded.input.rows()])
-        return super().arrange(replace(encoded, input=cut), level, side=side, length=length)
+        return super().collate(replace(encoded, input=cut), level, side=side, length=length)
 
 
 class TwoEmbeddings(EncoderOnly):

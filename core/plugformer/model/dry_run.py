@@ -137,7 +137,7 @@ def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch
     reads = any(column.role == "input" for column in task_type.columns)
     continues = level is Level.NEXT_TOKEN
     encoded = Encoded(tokens if reads else None, tokens if continues else None, targets)
-    return architecture.arrange(encoded, level), numbered
+    return architecture.collate(encoded, level), numbered
 
 
 def _refused(spec: ModelSpec) -> Iterator[PartFailure]:

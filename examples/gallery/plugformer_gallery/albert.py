@@ -53,7 +53,7 @@ class ALBERT(Architecture):
         encoder = builder.encoder(embedding, order=[group.index(each) for each in group])
         return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
 
-    def arrange(
+    def collate(
         self,
         encoded: Encoded,
         level: Level,  # noqa: ARG002

@@ -39,7 +39,7 @@ class DecoderOnly(Architecture):
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
     stacks = (Stack("decoder", causal=True),)
 
-    def arrange(
+    def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the target: the given tokens followed by the outputs."""

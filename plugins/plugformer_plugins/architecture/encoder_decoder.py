@@ -38,7 +38,7 @@ class EncoderDecoder(Architecture):
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
     stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
 
-    def arrange(
+    def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""

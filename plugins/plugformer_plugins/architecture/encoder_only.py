@@ -31,7 +31,7 @@ class EncoderOnly(Architecture):
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
     stacks = (Stack("encoder", causal=False),)
 
-    def arrange(
+    def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the inputs as the source, and the targets of the examples or of their tokens."""

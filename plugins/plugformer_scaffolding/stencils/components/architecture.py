@@ -35,7 +35,7 @@ class NewComponent(Architecture):
     levels = frozenset({Level.NEXT_TOKEN})
     stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
 
-    def arrange(
+    def collate(
         self,
         encoded: Encoded,
         level: Level,  # noqa: ARG002 (there is one)
