@@ -55,24 +55,24 @@ def columns_are_sound(subject: Subject) -> None:
 
 @check()
 def what_it_learns_survives_json(subject: Subject) -> None:
-    """What it learns is as `learned_type` says, and read back from JSON it encodes the same."""
+    """What it learns is as `state_type` says, and read back from JSON it encodes the same."""
     task = _learned(subject)
-    learned = task.task_type.learned
+    learned = task.task_type.state
     try:
-        schema: TypeAdapter[object] = TypeAdapter(task.task_type.learned_type, config=ConfigDict(strict=True))
+        schema: TypeAdapter[object] = TypeAdapter(task.task_type.state_type, config=ConfigDict(strict=True))
         again = schema.validate_json(json.dumps(learned))
     except ValidationError as error:
-        declared = task.task_type.learned_type
+        declared = task.task_type.state_type
         declared = declared.__name__ if isinstance(declared, type) else str(declared)
         fail(
-            f"`learn` returns {reprlib.repr(learned)}, but learned_type is {declared}: "
-            f"{error.errors()[0]['msg']}; set learned_type = {_annotation(learned)}"
+            f"`learn` returns {reprlib.repr(learned)}, but state_type is {declared}: "
+            f"{error.errors()[0]['msg']}; set state_type = {_annotation(learned)}"
         )
     except (TypeError, ValueError) as error:
         fail(f"what it learns cannot be read back from JSON: {str(error).splitlines()[0]}")
     require(again == learned, f"it learns {learned!r}, from JSON that is {again!r}")
     other: TaskType = subject.create()
-    other.learned = again
+    other.state = again
     same = task.encode(task_type=other) == task.encode()
     require(same, "with what it has learned from JSON it encodes other numbers")
 
@@ -143,7 +143,7 @@ def encoding_is_repeatable(subject: Subject) -> None:
     first = task.encode()
     require(task.encode() == first, "encoded again, examples are other numbers")
     other: TaskType = subject.create()
-    other.learned = task.task_type.learned
+    other.state = task.task_type.state
     require(task.encode(task_type=other) == first, "another object encodes other numbers")
 
 

@@ -64,7 +64,7 @@ def test_a_batch_holds_the_same_tokens_as_its_rows_alone(side: Side) -> None:
 def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read when somebody asks, so that training pays nothing for it."""
     task_type = Regression(inputs=["one", "other"])
-    task_type.learned = {"mean": 0.0, "deviation": 1.0}
+    task_type.state = {"mean": 0.0, "deviation": 1.0}
     examples = {"one": ["a", "b"], "other": ["c", "d"], "number": [1.0, 2.0]}
     split = SmallTask(task_type, examples).split()
     read = split.example

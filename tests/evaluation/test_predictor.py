@@ -170,7 +170,7 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     )
     model = tiny_model("model.position=rope", task=str(file)).eval()
     task_type = Classification()
-    task_type.learned = names = [f"class {number}" for number in range(12)]
+    task_type.state = names = [f"class {number}" for number in range(12)]
     vocabularies = Vocabularies(Characters(), Characters(), task_type)
     batch = Batch(sentences("right", begin=True), rows=[0, 1, 2])
     answers = Reader(model, vocabularies, 100).answer(batch, 0)

@@ -22,7 +22,7 @@ from plugformer_plugins.tokenizer.words import Words
 @pytest.fixture
 def tagging():
     task_type = Tagging()
-    task_type.learned = ["DET", "NOUN"]
+    task_type.state = ["DET", "NOUN"]
     return task_type
 
 

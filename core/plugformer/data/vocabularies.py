@@ -50,7 +50,7 @@ class Vocabularies:
     @property
     def learned(self) -> Any:
         """What the task's type has learned, such as the names of the classes."""
-        return self.task_type.learned
+        return self.task_type.state
 
     @property
     def classes(self) -> list[str] | None:

@@ -43,7 +43,7 @@ class MaskedLanguageModelling(TaskType):
 
     level = Level.TOKEN
     output_type = OutputType.TOKENS
-    marks = (MASK,)
+    mask_tokens = (MASK,)
 
     def __init__(
         self,

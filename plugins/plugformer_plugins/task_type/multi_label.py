@@ -24,7 +24,7 @@ class MultiLabel(PredictionFromTexts):
     """
 
     output_type = OutputType.LABELS
-    learned_type = list[str]
+    state_type = list[str]
     output = Column("labels", "labels", "output")
 
     def __init__(
@@ -48,7 +48,7 @@ class MultiLabel(PredictionFromTexts):
         Raises:
             ExampleError: A label is none of the training examples'.
         """
-        numbers = {number_of(label, self.learned, row, "label", "labels") for label in value}
+        numbers = {number_of(label, self.state, row, "label", "labels") for label in value}
         return [float(number in numbers) for number in range(self.outputs)]
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
@@ -58,6 +58,6 @@ class MultiLabel(PredictionFromTexts):
         applies = logits.sigmoid() >= self._threshold
         scores = logsigmoid(logits.where(applies, -logits)).sum(dim=-1)
         return [
-            Prediction([label for label, chosen in zip(self.learned, row, strict=True) if chosen], score)
+            Prediction([label for label, chosen in zip(self.state, row, strict=True) if chosen], score)
             for row, score in zip(applies.tolist(), scores.tolist(), strict=True)
         ]

@@ -16,7 +16,7 @@ class Regression(PredictionFromTexts):
     """Predicts a number. The model learns it less the mean of the training examples, over their deviation."""
 
     output_type = OutputType.NUMBER
-    learned_type = dict[str, float]
+    state_type = dict[str, float]
     output = Column("number", "number", "output")
 
     def learn(self, train: "Dataset") -> dict[str, float]:
@@ -33,12 +33,12 @@ class Regression(PredictionFromTexts):
 
     def target(self, row: int, value: float) -> float:
         """Returns a number as the model learns it."""
-        mean: float = self.learned["mean"]
-        deviation: float = self.learned["deviation"]
+        mean: float = self.state["mean"]
+        deviation: float = self.state["deviation"]
         return (value - mean) / deviation
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the number of each example."""
         refuse_alternatives(n_best, "a number has")
-        mean, deviation = self.learned["mean"], self.learned["deviation"]
+        mean, deviation = self.state["mean"], self.state["deviation"]
         return [Prediction(number * deviation + mean) for number in model.logits(batch)[:, 0].tolist()]
