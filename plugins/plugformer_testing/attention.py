@@ -14,10 +14,10 @@ from torch import Tensor
 from plugformer.interfaces import (
     Attention,
     AttentionContext,
+    LayerContext,
     NoPositions,
     Observer,
     Padding,
-    Place,
     Positions,
 )
 from plugformer_testing.check import check, fail, require_close, require_finite
@@ -37,7 +37,7 @@ class Reader:
     """
 
     attention: Attention
-    place: Place
+    place: LayerContext
     positions: Positions
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Reader:
         return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
 
 
-def readers(subject: Subject, layout: Layout, *places: Place) -> Iterator[Reader]:
+def readers(subject: Subject, layout: Layout, *places: LayerContext) -> Iterator[Reader]:
     """Yields the attention in those of the places that it serves, under encodings of every sort.
 
     They leave it alone, rotate its heads, and add to its scores.

@@ -16,7 +16,7 @@ from plugformer.interfaces.batch import (
     token_targets,
     unpad,
 )
-from plugformer.interfaces.context import HeadContext, ModelContext, Place
+from plugformer.interfaces.context import HeadContext, LayerContext, ModelContext
 from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.feed_forward import FeedForward
@@ -64,6 +64,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "LayerContext",
     "LayerSpec",
     "Level",
     "LikelihoodMetric",
@@ -84,7 +85,6 @@ __all__ = [
     "ParameterContext",
     "PartSpec",
     "Past",
-    "Place",
     "PositionalEncoding",
     "Positions",
     "Prediction",

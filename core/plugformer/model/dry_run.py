@@ -24,13 +24,13 @@ from plugformer.interfaces import (
     AttentionContext,
     Batch,
     Encoded,
+    LayerContext,
     Level,
     Model,
     ModelContext,
     ModelSpec,
     OutputType,
     PartSpec,
-    Place,
     PositionalEncoding,
     Ragged,
     Sizes,
@@ -142,7 +142,7 @@ def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch
 
 def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
     """Yields the parts that cannot be constructed, all of them, each once."""
-    failed: dict[int, tuple[PartSpec, list[tuple[Place, str]]]] = {}
+    failed: dict[int, tuple[PartSpec, list[tuple[LayerContext, str]]]] = {}
     uses: Counter[int] = Counter()
 
     def attempt(part: PartSpec, context: ModelContext) -> Any:

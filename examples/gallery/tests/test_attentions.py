@@ -17,16 +17,16 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Attention,
     AttentionContext,
+    LayerContext,
     ModelContext,
     NoPositions,
     Padding,
-    Place,
     PositionalEncoding,
     Positions,
 )
 from plugformer_testing import contract_tests
 
-DECODER = Place(stack="decoder", causal=True)
+DECODER = LayerContext(stack="decoder", causal=True)
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
@@ -130,8 +130,8 @@ def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     assert len(sizes) == 1
 
 
-@pytest.mark.parametrize("place", [Place(), Place(stack="decoder", cross=True)])
-def test_retention_refuses_places_without_a_past(place: Place) -> None:
+@pytest.mark.parametrize("place", [LayerContext(), LayerContext(stack="decoder", cross=True)])
+def test_retention_refuses_places_without_a_past(place: LayerContext) -> None:
     with pytest.raises(ConfigurationError, match="choose another attention here"):
         Retention(ModelContext(width=24, heads=4, ffn_width=8, place=place))
 
@@ -167,7 +167,7 @@ def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
 
 
 def test_cross_attention_has_no_window(x: Tensor) -> None:
-    place = Place(stack="decoder", cross=True)
+    place = LayerContext(stack="decoder", cross=True)
     attention = SlidingWindowAttention(ModelContext(width=24, heads=4, ffn_width=8, place=place), window=2)
     queries, keys = at(NoPositions(), 1), at(NoPositions())
     attention, memory = attention.double(), x.requires_grad_()

@@ -12,9 +12,9 @@ from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     AttentionContext,
+    LayerContext,
     ModelContext,
     Padding,
-    Place,
     PositionalEncoding,
     Positions,
 )
@@ -104,7 +104,7 @@ def test_the_second_map_weighs_lambda_init_on_average() -> None:
 
 @pytest.mark.parametrize(("layer", "expected"), [(0, 0.2), (1, 0.3555), (11, 0.7779)])
 def test_lambda_init_grows_with_the_layer(layer: int, expected: float) -> None:
-    model = replace(MODEL, place=Place(layer=layer, layers=12))
+    model = replace(MODEL, place=LayerContext(layer=layer, layers=12))
     assert DifferentialAttention(model).lambda_init == pytest.approx(expected, abs=1e-4)
 
 
