@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state
 from torch.nn.functional import cross_entropy
 from torch.nn.functional import pad as padded
 
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import Task
 from plugformer.interfaces import (
     IGNORED,
@@ -48,7 +48,7 @@ class Seed:
     def __init__(self, task: Task, seed: int, sizes: Sizes, registry: Registry) -> None:
         self.settings = task.training.model_copy(update={"seed": seed})
         self.model = build(
-            model_spec(task.model_copy(update={"training": self.settings}), registry), sizes
+            task_model_spec(task.model_copy(update={"training": self.settings}), registry), sizes
         ).train()
         component = self.settings.optimizer
         builder = registry.create(Kind.OPTIMIZER, component.name, **component.options)

@@ -7,7 +7,7 @@ import torch
 from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import DecodingBlock
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
@@ -64,7 +64,7 @@ def vocabularies(task, registry):
 @pytest.fixture
 def model(task, vocabularies, registry):
     """Untrained, with outputs that end at different times."""
-    model = build(model_spec(task, registry), vocabularies.sizes).eval()
+    model = build(task_model_spec(task, registry), vocabularies.sizes).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():

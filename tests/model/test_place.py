@@ -3,7 +3,7 @@
 import pytest
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Place, Sizes
 from plugformer.model import build
@@ -89,7 +89,7 @@ def check(parts):
 
 
 def places(task, registry) -> dict[str, Place]:
-    model = build(model_spec(task, registry), Sizes(9, 9))
+    model = build(task_model_spec(task, registry), Sizes(9, 9))
     return {name: module.place for name, module in model.named_modules() if hasattr(module, "place")}
 
 

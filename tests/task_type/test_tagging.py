@@ -6,7 +6,7 @@ import pytest
 from tests.pieces import Pieces
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
@@ -102,7 +102,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
-    model = build(model_spec(truncating, registry), data.vocabularies.sizes)
+    model = build(task_model_spec(truncating, registry), data.vocabularies.sizes)
     reader = Reader(model, data.vocabularies, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     architecture = create_architecture(truncating, registry)
