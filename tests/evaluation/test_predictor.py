@@ -22,9 +22,8 @@ from plugformer.evaluation.validation import Validation, unscored
 from plugformer.interfaces import Batch, SourceMetric, evaluating
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
-from plugformer_plugins.metric.exact_match import ExactMatch
-from plugformer_plugins.metric.perplexity import Perplexity
-from plugformer_plugins.metric.token_accuracy import TokenAccuracy
+from plugformer_plugins.metric.accuracy import ExactMatch
+from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.characters import Characters
 
