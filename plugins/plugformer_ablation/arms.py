@@ -23,7 +23,7 @@ from plugformer.configuration import (
     report,
     resolve_changed,
 )
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, nearest
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -260,7 +260,7 @@ def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> Res
     resolved = validate(merged)
     try:
         with torch.device("meta"):
-            build(model_spec(resolved.task, resolved.registry), ASSUMED)
+            build(task_model_spec(resolved.task, resolved.registry), ASSUMED)
     except PlugformerError as error:
         raise _located(error, resolved, "model") from error
     return resolved

@@ -9,7 +9,7 @@ from functools import cache
 import torch
 
 from plugformer.configuration import ResolvedTask, Task, report
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.data import PreparedData, fingerprint, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.interfaces import Batch, Sizes
@@ -119,7 +119,7 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
 def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
     """Returns the number of a model's parameters; nothing is allocated for them."""
     with torch.device("meta"):
-        model = build(model_spec(task, registry), sizes)
+        model = build(task_model_spec(task, registry), sizes)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -128,7 +128,7 @@ def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str,
 
     def count(device: str) -> dict[str, float]:
         with torch.device(device):
-            model = build(model_spec(task, registry), facts.sizes)
+            model = build(task_model_spec(task, registry), facts.sizes)
         whole = summarize(model, facts.example.to(device))[0]
         return {"parameters": whole.parameters, "flops": whole.flops / facts.example.tokens}
 

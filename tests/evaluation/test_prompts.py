@@ -7,7 +7,7 @@ import torch
 from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
@@ -62,7 +62,7 @@ def vocabularies(task, registry):
 @pytest.fixture
 def model(task, vocabularies, registry):
     """Untrained, with outputs that end at different times."""
-    model = build(model_spec(task, registry), vocabularies.sizes).eval()
+    model = build(task_model_spec(task, registry), vocabularies.sizes).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -120,10 +120,10 @@ def test_prompts_padded_on_the_right_are_read_by_the_causal_kernel(
     (batch,) = predictor("greedy").batches(questions(PROMPTS).split, range(len(PROMPTS)))
     if side == "left":
         target = batch.target
-        order = target.real.int().argsort(dim=1, stable=True)
+        order = target.mask.int().argsort(dim=1, stable=True)
         batch = replace(
             batch,
-            target=Tokens(target.ids.gather(1, order), target.real.gather(1, order), Padding.ANYWHERE),
+            target=Tokens(target.ids.gather(1, order), target.mask.gather(1, order), Padding.ANYWHERE),
         )
     read = []
     model.decoder.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].padding))

@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.resolving import ResolvedTask
 from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
@@ -54,7 +54,7 @@ def misfits(task: Task, registry: Registry) -> list[Finding]:
     except PlugformerError as error:
         return [*found, ((*_HERE, "run"), str(error))]
     with torch.device("meta"):
-        model = build(model_spec(task, registry), Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)))
+        model = build(task_model_spec(task, registry), Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)))
     return [*found, *_unfit_parts(own_tensors(model), theirs, settings, uncompared=(EMBEDDING, HEAD))]
 
 

@@ -7,7 +7,7 @@ from typing import cast, overload
 
 import torch
 
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
 from plugformer.data.encoding import EncodedSplit
@@ -296,7 +296,7 @@ def load(
     directory = RunDirectory.open(Path(run))
     resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
     vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
-    model = build(model_spec(resolved.task, resolved.registry, fresh=False), vocabularies.sizes)
+    model = build(task_model_spec(resolved.task, resolved.registry, fresh=False), vocabularies.sizes)
     restore(model, load_tensors(directory.model), directory.model)
     model = model.to(place).eval()
     return TrainedModel(directory.path, resolved.task, model, vocabularies, resolved.registry)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from plugformer.configuration import ResolvedTask
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
@@ -53,7 +53,7 @@ def _assumed_preview(resolved: ResolvedTask, origin: str) -> tuple[list[Row], st
 
 
 def _summarized(resolved: ResolvedTask, sizes: Sizes, batch: Batch, origin: str) -> tuple[list[Row], str]:
-    model = build(model_spec(resolved.task, resolved.registry), sizes)
+    model = build(task_model_spec(resolved.task, resolved.registry), sizes)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
     words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
     return summarize(model, batch), words
@@ -79,4 +79,4 @@ def _assumed(resolved: ResolvedTask) -> Batch:
     continued = task_type.level is Level.NEXT_TOKEN
     encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
     architecture = create_architecture(resolved.task, resolved.registry)
-    return replace(architecture.arrange(encoded, task_type.level), rows=[0])
+    return replace(architecture.collate(encoded, task_type.level), rows=[0])

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from plugformer.configuration import ResolvedTask, Task, dump, resolve
 from plugformer.configuration.layers import short_name
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Training
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
@@ -90,7 +90,7 @@ def train(
     data = _prepare(resolved, None, notify, processes)
     with processes.raise_everywhere():
         resolved.raise_for(unscored(resolved.task, resolved.registry, data.splits["validation"]))
-    model = build(model_spec(resolved.task, resolved.registry), data.vocabularies.sizes)
+    model = build(task_model_spec(resolved.task, resolved.registry), data.vocabularies.sizes)
     with processes.raise_everywhere():
         taken = take_over(resolved, model, data.vocabularies)
     trained = TrainedModel(path, resolved.task, model, data.vocabularies, resolved.registry)
@@ -160,7 +160,7 @@ def resume(
             changed += _other_duration(directory, resolved, data, notify) if overrides else []
         if changed:
             processes.on_main(lambda: _record(directory, resolved.task, {**before, **now}, changed))
-        model = build(model_spec(resolved.task, resolved.registry), vocabularies.sizes)
+        model = build(task_model_spec(resolved.task, resolved.registry), vocabularies.sizes)
         take_again(directory, model)
         trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
         report = _finish(trained, data, observers, notify, processes, final)

@@ -8,7 +8,7 @@ import torch
 
 from plugformer.compatibility import incompatibilities
 from plugformer.configuration import ResolvedTask, check_components
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import Component, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import PlugformerError
@@ -81,7 +81,7 @@ def check(task: Task, registry: Registry) -> list[Finding]:
 
 def _model_problems(task: Task, registry: Registry) -> list[Finding]:
     """Returns what is wrong with the parts of a task's model."""
-    spec, task_type = model_spec(task, registry), create_task_type(task, registry)
+    spec, task_type = task_model_spec(task, registry), create_task_type(task, registry)
     entry = registry.find(Kind.ARCHITECTURE, task.model.architecture.name)
     batch, targets = sample_batch(spec.architecture, task_type)
 
@@ -142,7 +142,7 @@ def _refused_by_hooks(task: Task, registry: Registry) -> Iterator[Finding]:
     if not task.training.hooks:
         return
     with torch.device("meta"):
-        model = build(model_spec(task, registry), _SIZES)
+        model = build(task_model_spec(task, registry), _SIZES)
     run = Run(Path(), task, model, steps=1, epoch_steps=1)
 
     def show(block: Component) -> None:
