@@ -1,6 +1,6 @@
 """From a run directory back to a model that answers."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast, overload
@@ -17,9 +17,8 @@ from plugformer.decoding import Constraint
 from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import PlugformerError, RegistryError
-from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Generator, Predictor, Reader
+from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
 from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
@@ -62,9 +61,12 @@ class TrainedModel:
         self._computing = Computing.of(task)
         if vocabularies.task_type.level is Level.NEXT_TOKEN:
             expression = task.decoding.pattern
-            pattern = None if expression is None else output_pattern(expression, registry)
-            self._constraint = Constraint.of(
-                task.decoding, vocabularies.target, task.model.max_length, pattern
+            create = Constraint if expression is None else output_pattern(expression, registry)
+            self._constraint = create(
+                vocabularies.target,
+                task.model.max_length,
+                max_length=task.decoding.max_length,
+                length=task.decoding.length,
             )
 
     @property
@@ -149,7 +151,7 @@ class TrainedModel:
         predictor = self.predictor()
         with evaluating(self.model):
             (batch,) = predictor.batches(inputs.split, [0])
-            if not isinstance(predictor, Generator):
+            if not isinstance(predictor, GenerativePredictor):
                 return batch, predictor.answer(batch, 0)[0].text
             best = predictor.search(batch, 0)[0][0]
         (output,) = predictor.tokenizer.decode([best.tokens])
@@ -255,7 +257,7 @@ class TrainedModel:
         task_type = self.vocabularies.task_type
         if task_type.level is Level.NEXT_TOKEN:
             block = self.task.decoding
-            return Generator(
+            return GenerativePredictor(
                 cast("Generative", self.model),
                 self.vocabularies.target,
                 self.registry.create(Kind.DECODING, block.name, **block.options),
@@ -263,7 +265,7 @@ class TrainedModel:
                 self._computing,
                 n_best,
             )
-        return Reader(self.model, self.vocabularies, self._computing, n_best)
+        return DirectPredictor(self.model, self.vocabularies, self._computing, n_best)
 
 
 def load(
@@ -271,7 +273,6 @@ def load(
     registry: Registry | None = None,
     *,
     overrides: Sequence[str] = (),
-    kinds: Collection[Kind] = ANSWERING,
     device: str | torch.device | None = None,
 ) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
@@ -280,8 +281,6 @@ def load(
         run: The run directory.
         registry: What is installed; discovered if None.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
-        kinds: Kinds of the components that are checked now. What answering does not need, such as the
-            optimizer, need not be installed; data and metrics are looked for when the model is measured.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`. The GPU if there is
             one, and None is given.
 
@@ -292,7 +291,7 @@ def load(
     """
     place = chosen_device(device)
     directory = RunDirectory.open(Path(run))
-    resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
+    resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), ANSWERING)
     vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
     model = build(task_model_spec(resolved.task, resolved.registry, fresh=False), vocabularies.sizes)
     restore(model, load_tensors(directory.model), directory.model)
