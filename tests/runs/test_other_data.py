@@ -150,4 +150,4 @@ def test_data_that_read_no_files_say_what_can_be_changed(trained, write):
     with pytest.raises(ConfigurationError, match=r"data 'dates' has no option 'files'.*--set data\.OPTION"):
         model.evaluate(data=write("new.tsv", "a\tb"))
     with pytest.raises(ConfigurationError, match=r"data\.siez: unknown"):
-        load(trained.directory, overrides=["data.siez=3"], kinds={"data"})
+        load(trained.directory, overrides=["data.siez=3"])
