@@ -78,7 +78,7 @@ def _history(run: RunDirectory, notify: Notify) -> History:
 
 def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
     try:
-        data = prepare(trained.task, trained.registry, trained.vocabularies)
+        data = prepare(trained.experiment, trained.vocabularies)
         return data.splits["validation"].input(0)
     except PlugformerError as error:
         notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")
