@@ -110,10 +110,7 @@ def _uses(experiment: Experiment) -> Iterator[tuple[KeyPath, Callable[[], object
     yield ("data",), lambda: experiment.data
     for side in ("source", "target"):
         block = getattr(task.tokenizer, side)
-        yield (
-            ("tokenizer", side),
-            lambda block=block: registry.create(Kind.TOKENIZER, block.name, **block.options),
-        )
+        yield ("tokenizer", side), partial(registry.create, Kind.TOKENIZER, block.name, **block.options)
     yield ("training", "optimizer"), used(Kind.OPTIMIZER, task.training.optimizer, _make_an_update)
     yield (
         ("training", "schedule"),

@@ -229,7 +229,7 @@ def _has_averaged(directory: RunDirectory) -> bool:
 def _record(
     directory: RunDirectory, experiment: Experiment, lock: dict[str, Any], changed: Sequence[str]
 ) -> None:
-    """Writes what a run goes on with."""
+    """Records the changes of a resumed run."""
     directory.write_lock({**lock, "changes": [*lock.get("changes", []), *changed]})
     directory.write_task(dump(experiment.task))
 
