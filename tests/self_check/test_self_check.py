@@ -62,7 +62,7 @@ class Checked:
 
 def checked(directory):
     model = load(directory)
-    return Checked(model, prepare(model.task, model.registry, model.vocabularies).splits["validation"])
+    return Checked(model, prepare(model.experiment, model.vocabularies).splits["validation"])
 
 
 @pytest.fixture(scope="module")
