@@ -293,7 +293,7 @@ def test_data_that_change_while_they_are_read(
         return examples
 
     monkeypatch.setattr(Table, "load", written_to)
-    with pytest.raises(DataError, match="data 'table' changed while they were read"):
+    with pytest.raises(DataError, match="files of data 'table' changed"):
         prepare(Experiment.of(task(file), registry))
     assert entries() == []
 
