@@ -67,7 +67,7 @@ def random_batch(resolved: Experiment, generator: np.random.Generator) -> Batch:
     encoded = Encoded(source, target)
     if level is Level.SEQUENCE:
         encoded = Encoded(source, targets=generator.integers(0, 4, count))
-    return resolved.architecture.arrange(encoded, level)
+    return resolved.architecture.collate(encoded, level)
 
 
 def differences(resolved: Experiment, dtype: torch.dtype) -> tuple[float, float]:

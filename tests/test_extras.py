@@ -13,7 +13,7 @@ from plugformer.errors import ConfigurationError
 from plugformer_ablation.ray_executor import RayExecutor
 from plugformer_constraints.hooks import RegularExpression
 from plugformer_inspection import command
-from plugformer_plugins.metric.tokenized_bleu import TokenizedBLEU
+from plugformer_plugins.metric.sacrebleu import TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
 
 TokenizedBLEU(tokenize="none")

@@ -29,7 +29,7 @@ class Experiment:
     Attributes:
         task: The settings. The options of all components are complete, their paths absolute.
         registry: The installed components, those of local manifests and those of this session.
-        task_type: The type of the task. Its `learned` is set once, by `prepare` or from a run.
+        task_type: The type of the task. Its `state` is set once, by `prepare` or from a run.
         architecture: The architecture of the model.
         kinds: The kinds of components that are needed and were checked.
         rows: Examples in memory by split, which the data component `memory` reads; empty if it reads files.

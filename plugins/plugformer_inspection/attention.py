@@ -18,10 +18,10 @@ from plugformer.interfaces import (
     END,
     UNKNOWN,
     Attention,
+    AttentionContext,
     Level,
     Model,
     Observer,
-    Scope,
     Tokenizer,
     evaluating,
 )
@@ -73,9 +73,9 @@ def attentions(model: Model) -> dict[Place, Attention]:
 def observing(model: Model) -> Iterator[list[Record]]:
     """Inside, what the attentions of a model record is collected, in the order of computation.
 
-    An observed attention takes its plain path (`Scope.observed`) and records the weights that it uses; one
-    that keeps none, as a linear attention, records nothing. Each call of the model adds to the records; of
-    incremental decoding, each step does.
+    An observed attention takes its plain path (`AttentionContext.observed`) and records the weights that it
+    uses. A linear attention has no weights and records nothing. Each call of the model adds to the records,
+    and so does each step of incremental decoding.
 
     Args:
         model: Any model, in any mode; it is not changed.
@@ -114,10 +114,10 @@ class _Observer:
 def _watch(
     calls: Sequence[Sequence[_Observer]],
 ) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
-    """Returns a hook that gives each scope of a layer's call its observer.
+    """Returns a hook that gives each context of a layer's call its observer.
 
-    The layers of a stack share one scope, and a scope does not know the layer: each gets a copy of its own. A
-    decoder layer takes two, of self-attention and of cross-attention, in this order.
+    The layers of a stack share one context, which does not know the layer, so each gets its own copy. A
+    decoder layer takes two contexts: of self-attention, then of cross-attention.
 
     Args:
         calls: The observers of each call in a pass: several where one layer stands in several places.
@@ -128,7 +128,7 @@ def _watch(
         remaining = iter(next(turns))
         return tuple(
             each.observed_by(replace(next(remaining), outer=each.observer))
-            if isinstance(each, Scope)
+            if isinstance(each, AttentionContext)
             else each
             for each in inputs
         )

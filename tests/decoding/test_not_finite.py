@@ -87,7 +87,7 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         model.encoder.embedding.weight[6] = torch.nan
         batch = labeled([[4, 5], [6, 7]], [0, 0], [1, 0])
         task_type = Classification()
-        task_type.learned = [str(each) for each in range(VOCABULARY)]
+        task_type.state = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
             Reader(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
 

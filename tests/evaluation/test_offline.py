@@ -13,9 +13,9 @@ import pytest
 from plugformer.errors import DataError
 from plugformer.evaluation import measure
 from plugformer.interfaces import Metric, OutputMetric
-from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.accuracy import ExactMatch
+from plugformer_plugins.metric.likelihood import Perplexity
 from plugformer_plugins.metric.offline import OfflineMetric
-from plugformer_plugins.metric.perplexity import Perplexity
 
 
 class Length(OutputMetric):

@@ -22,9 +22,8 @@ from plugformer.evaluation.validation import Validation, unscored
 from plugformer.interfaces import Batch, SourceMetric, evaluating
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
-from plugformer_plugins.metric.exact_match import ExactMatch
-from plugformer_plugins.metric.perplexity import Perplexity
-from plugformer_plugins.metric.token_accuracy import TokenAccuracy
+from plugformer_plugins.metric.accuracy import ExactMatch
+from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.characters import Characters
 
@@ -170,7 +169,7 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     )
     model = tiny_model("model.position=rope", task=str(file)).eval()
     task_type = Classification()
-    task_type.learned = names = [f"class {number}" for number in range(12)]
+    task_type.state = names = [f"class {number}" for number in range(12)]
     vocabularies = Vocabularies(Characters(), Characters(), task_type)
     batch = Batch(sentences("right", begin=True), rows=[0, 1, 2])
     answers = Reader(model, vocabularies, 100).answer(batch, 0)

@@ -122,10 +122,10 @@ def test_prompts_padded_on_the_right_are_read_by_the_causal_kernel(
     (batch,) = predictor("greedy").batches(questions(PROMPTS).split, range(len(PROMPTS)))
     if side == "left":
         target = batch.target
-        order = target.real.int().argsort(dim=1, stable=True)
+        order = target.mask.int().argsort(dim=1, stable=True)
         batch = replace(
             batch,
-            target=Tokens(target.ids.gather(1, order), target.real.gather(1, order), Padding.ANYWHERE),
+            target=Tokens(target.ids.gather(1, order), target.mask.gather(1, order), Padding.ANYWHERE),
         )
     read = []
     model.decoder.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].padding))

@@ -4,8 +4,8 @@ import pytest
 
 from plugformer.evaluation import measure
 from plugformer.evaluation.report import in_class_order
-from plugformer_plugins.metric.confusion_matrix import ConfusionMatrix
-from plugformer_plugins.metric.macro_f1 import MacroF1
+from plugformer_plugins.metric.accuracy import ConfusionMatrix
+from plugformer_plugins.metric.f1 import MacroF1
 
 # Right:     a a a a b b c
 # Predicted: a a a b b c b

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from plugformer.evaluation import measure
-from plugformer_plugins.metric.perplexity import Perplexity
-from plugformer_plugins.metric.token_accuracy import TokenAccuracy
+from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 
 # One target with probability 1/2, three with 1/8 each: the geometric mean is (1/2 * 1/512) ** (1/4).
 LIKELIHOODS = (np.log([1 / 2, 1 / 512]), np.array([1, 3]), np.array([1, 1]))

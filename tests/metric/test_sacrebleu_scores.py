@@ -7,9 +7,7 @@ import pytest
 import sacrebleu
 
 from plugformer.evaluation import measure
-from plugformer_plugins.metric.bleu import BLEU
-from plugformer_plugins.metric.chrf import CHRF
-from plugformer_plugins.metric.tokenized_bleu import TokenizedBLEU
+from plugformer_plugins.metric.sacrebleu import BLEU, CHRF, TokenizedBLEU
 
 TEXT = "The the a Man woman runs, walks ( slowly ) in on U.S. street street . ! 3.5 don't 北京"
 

@@ -12,9 +12,7 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Predictor
 from plugformer.interfaces import Level, Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
-from plugformer_plugins.metric.exact_match import ExactMatch
-from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
-from plugformer_plugins.metric.same_length import SameLength
+from plugformer_plugins.metric.accuracy import ExactMatch, MirroredRepeats, SameLength
 from plugformer_plugins.task_type.classification import Classification
 
 FIRST = "上海自来水来自海上"

@@ -21,7 +21,7 @@ from plugformer_plugins.tokenizer.words import Words
 @pytest.fixture
 def tagging():
     task_type = Tagging()
-    task_type.learned = ["DET", "NOUN"]
+    task_type.state = ["DET", "NOUN"]
     return task_type
 
 
@@ -96,7 +96,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     data = prepare(experiment)
     split = data.splits["test"]
     batch = split.batch([0])
-    assert batch.source.real.sum() == min(longest, 25) + 2  # and BEGIN and END
+    assert batch.source.mask.sum() == min(longest, 25) + 2  # and BEGIN and END
     labeled = batch.targets[0][batch.targets[0] != IGNORED]
     assert [data.vocabularies.learned[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]

@@ -133,7 +133,7 @@ def _entry(
 def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:
     """Returns the vocabularies and task-type state learned from the training examples."""
     task, task_type = experiment.task, experiment.task_type
-    task_type.learned = task_type.learn(train)
+    task_type.state = task_type.learn(train)
     tokenizers = create_tokenizers(experiment)
     if task.tokenizer.run is None:
         _train_tokenizers(tokenizers, task_type.columns, train)

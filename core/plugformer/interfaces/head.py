@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces.batch import places_of
-from plugformer.interfaces.prediction import Answer, Level
+from plugformer.interfaces.prediction import Level, OutputType
 
 _POSITIONS = 1024
 
@@ -68,15 +68,15 @@ class Head(nn.Module, ABC):
 
     Attributes:
         levels: What it can predict from.
-        answer_types: Answers that its outputs can stand for; by default those where each target is one of
+        output_types: Answers that its outputs can stand for; by default those where each target is one of
             several outputs.
         check_targets: Targets of some examples, for `plugformer check`; only for targets of a whole sequence
             that are neither the number of an output, nor as of labels or of a number.
     """
 
     levels: ClassVar[frozenset[Level]]
-    answer_types: ClassVar[frozenset[str]] = frozenset(
-        {Answer.TEXT, Answer.LABEL, Answer.TAGS, Answer.TOKENS}
+    output_types: ClassVar[frozenset[str]] = frozenset(
+        {OutputType.TEXT, OutputType.LABEL, OutputType.TAGS, OutputType.TOKENS}
     )
     check_targets: ClassVar[Sequence[Sequence[float]]] = ()
 

@@ -76,4 +76,4 @@ def _assumed(experiment: Experiment) -> Batch:
     }[task_type.level]
     continued = task_type.level is Level.NEXT_TOKEN
     encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
-    return replace(experiment.architecture.arrange(encoded, task_type.level), rows=[0])
+    return replace(experiment.architecture.collate(encoded, task_type.level), rows=[0])
