@@ -16,6 +16,8 @@ from plugformer.kinds import Kind
 from plugformer.problems import Finding, Origin, Problem, report
 from plugformer.registry import Registry
 
+__all__ = ["Experiment"]
+
 ALL_KINDS = frozenset(Kind)
 
 
