@@ -67,7 +67,7 @@ def random_batch(resolved: ResolvedTask, generator: np.random.Generator) -> Batc
     encoded = Encoded(source, target)
     if level is Level.SEQUENCE:
         encoded = Encoded(source, targets=generator.integers(0, 4, count))
-    return create_architecture(resolved.task, resolved.registry).arrange(encoded, level)
+    return create_architecture(resolved.task, resolved.registry).collate(encoded, level)
 
 
 def differences(resolved: ResolvedTask, dtype: torch.dtype) -> tuple[float, float]:

@@ -22,7 +22,6 @@ import pytest
 PRELOADED = [
     "plugformer.commands.main",
     "plugformer_ablation.training",
-    "plugformer_verification.training",
     "accelerate",
     "datasets",
     "evaluate",

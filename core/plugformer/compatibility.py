@@ -6,7 +6,7 @@ from typing import Any
 from plugformer.configuration.task import DecodingBlock, Task
 from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
-from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType, Tokenizer
+from plugformer.interfaces import Architecture, Head, Level, Metric, OutputType, TaskType, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.problems import Finding
 from plugformer.registry import Registry, State
@@ -54,7 +54,7 @@ def _levels(
     if not serves(head, task_type):
         found, wanted = f"from {_shown(head.levels)}", f"from {level}"
         if level in head.levels:
-            found, wanted = _shown(head.answer_types), str(task_type.answer_type)
+            found, wanted = _shown(head.output_types), str(task_type.output_type)
         yield (
             ("model", "head"),
             f"head {task.model.head.name!r} predicts {found}, a {task.type.name} task {wanted}; expected "
@@ -64,7 +64,7 @@ def _levels(
 
 def serves(head: type[Head], task_type: TaskType) -> bool:
     """Returns whether a head predicts from what a task does, what it answers with."""
-    return task_type.level in head.levels and task_type.answer_type in head.answer_types
+    return task_type.level in head.levels and task_type.output_type in head.output_types
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
@@ -79,8 +79,8 @@ def unfit_metrics(task: Task, registry: Registry) -> Iterator[Finding]:
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
         if not measures(metric, task_type):
-            found, wanted = _shown(metric.accepts), f"answers with {task_type.answer_type}"
-            if task_type.answer_type in metric.accepts:
+            found, wanted = _shown(metric.accepts), f"answers with {task_type.output_type}"
+            if task_type.output_type in metric.accepts:
                 found, wanted = "whole texts", "predicts some of their tokens"
             yield (
                 ("evaluation", "metrics", index),
@@ -92,7 +92,7 @@ def unfit_metrics(task: Task, registry: Registry) -> Iterator[Finding]:
 def measures(metric: type[Metric], task_type: TaskType) -> bool:
     """Returns whether a metric measures a task's answers; per character, only where all are predicted."""
     whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
-    return task_type.answer_type in metric.accepts and whole
+    return task_type.output_type in metric.accepts and whole
 
 
 def _stacks(task: Task, architecture: Architecture) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
             f"architecture {kind!r} has one embedding, which nothing can share; set it to false",
         )
     if embeddings.tied and not (
-        task_type.level is Level.NEXT_TOKEN or task_type.answer_type == Answer.TOKENS
+        task_type.level is Level.NEXT_TOKEN or task_type.output_type == OutputType.TOKENS
     ):
         yield (
             ("model", "embeddings", "tied"),

@@ -15,7 +15,7 @@ def create_task_type(task: Task, registry: Registry, learned: object = None) -> 
         learned: What it has learned of the training examples, if it has.
     """
     task_type: TaskType = registry.create(Kind.TASK_TYPE, task.type.name, **task.type.options)
-    task_type.learned = learned
+    task_type.state = learned
     return task_type
 
 

@@ -15,10 +15,10 @@ from plugformer.interfaces import (
     END,
     UNKNOWN,
     Attention,
+    AttentionContext,
     Level,
     Model,
     Observer,
-    Scope,
     Tokenizer,
     evaluating,
 )
@@ -70,9 +70,9 @@ def attentions(model: Model) -> dict[AttentionLocation, Attention]:
 def observing(model: Model) -> Iterator[list[AttentionRecord]]:
     """Inside, what the attentions of a model record is collected, in the order of computation.
 
-    An observed attention takes its plain path (`Scope.observed`) and records the weights that it uses; one
-    without weights, for example linear attention, records nothing. Each call of the model adds records;
-    incremental decoding adds records at each step.
+    An observed attention takes its plain path (`AttentionContext.observed`) and records the weights that it
+    uses. A linear attention has no weights and records nothing. Each call of the model adds to the records,
+    and so does each step of incremental decoding.
 
     Args:
         model: Any model, in any mode; it is not changed.
@@ -105,10 +105,10 @@ class _Observer:
 def _pre_hook(
     calls: Sequence[Sequence[_Observer]],
 ) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
-    """Returns a hook that gives each scope of a layer's call its observer.
+    """Returns a hook that gives each context of a layer's call its observer.
 
-    The layers of a stack share one scope, so each gets a copy. A decoder layer has two: for self-attention
-    and for cross-attention, in this order.
+    The layers of a stack share one context, which does not know the layer, so each gets its own copy. A
+    decoder layer takes two contexts: of self-attention, then of cross-attention.
 
     Args:
         calls: The observers of each call in a pass: several calls where layers share their parameters.
@@ -119,7 +119,7 @@ def _pre_hook(
         observers = iter(next(turns))
         return tuple(
             value.observed_by(replace(next(observers), outer=value.observer))
-            if isinstance(value, Scope)
+            if isinstance(value, AttentionContext)
             else value
             for value in inputs
         )

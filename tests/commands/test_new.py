@@ -253,10 +253,10 @@ def test_columns_of_a_task_get_those_of_their_name_first(run, tmp_path):
 
 
 TYPES = """
-from plugformer.interfaces import Answer, Column, Level, TaskType
+from plugformer.interfaces import OutputType, Column, Level, TaskType
 
 class Notes(TaskType):
-    level, answer_type = Level.SEQUENCE, Answer.LABEL
+    level, output_type = Level.SEQUENCE, OutputType.LABEL
     columns = (Column("note", "text", "input", tokenizer="source"), Column("kind", "label", "output"))
 
     def encode(self, examples, tokenizers):

@@ -87,7 +87,7 @@ def test_plugformers_own_commands_are_known():
 
 def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
     entries = {entry.name: entry for entry in Registry.built_in().commands()}
-    assert "verify-resume" in entries
+    assert "plot" in entries
     listed = json.loads(run("list", "command", "--json").out)
     assert [record["name"] for record in listed] == sorted(entries)
     own = run("--help").out.partition("Commands:")[2].partition("Commands of plugins")[0]
@@ -99,24 +99,24 @@ def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
 
 
 def test_no_plugin_takes_the_place_of_a_built_in_one(run, manifest):
-    file = manifest('commands: {verify-resume: {function: "local_probe:command"}}', local_probe=PROBE)
-    assert "Verify that resuming" in run("--registry", str(file), "verify-resume", "--help").out
-    assert run("--registry", str(file), "local:verify-resume", "so").out == "so\n"
+    file = manifest('commands: {plot: {function: "local_probe:command"}}', local_probe=PROBE)
+    assert "Draw learning curves" in run("--registry", str(file), "plot", "--help").out
+    assert run("--registry", str(file), "local:plot", "so").out == "so\n"
     states = {
         record["distribution"]: record["state"]
         for record in json.loads(run("--registry", str(file), "list", "command", "--json").out)
-        if record["name"] == "verify-resume"
+        if record["name"] == "plot"
     }
     assert states == {
         "plugformer": "ready",
-        "local": "in conflict: plugformer 0.1.0 offers the same name; write local:verify-resume",
+        "local": "in conflict: plugformer 0.1.0 offers the same name; write local:plot",
     }
 
 
 def test_built_in_commands_are_shown_beside_a_broken_manifest(run, tmp_path, monkeypatch):
     monkeypatch.setenv("PLUGFORMER_REGISTRY", str(tmp_path / "absent.yaml"))
     help_ = run("--help").out
-    assert "verify-resume" in help_
+    assert "  plot " in help_
     assert "Commands of plugins are not shown" in help_
 
 

@@ -151,7 +151,7 @@ def test_batches_are_of_like_length_and_within_the_budget(make: Any, reader: Any
     stream = reader(data, task)
     batches = [stream.next() for _ in range(20)]
     assert all(batch.source.ids.numel() + batch.target.ids.numel() <= 60 for batch in batches)
-    padding = [1 - batch.source.real.float().mean().item() for batch in batches]
+    padding = [1 - batch.source.mask.float().mean().item() for batch in batches]
     assert sum(padding) / len(padding) < 0.1  # drawn at random, a third would be padding
 
 

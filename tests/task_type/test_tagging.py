@@ -11,8 +11,7 @@ from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError, ExampleError
-from plugformer.evaluation.computing import Computing
-from plugformer.evaluation.predictor import Reader
+from plugformer.evaluation.predictor import Computing, DirectPredictor
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model import build
 from plugformer_plugins.task_type.tagging import Tagging
@@ -22,7 +21,7 @@ from plugformer_plugins.tokenizer.words import Words
 @pytest.fixture
 def tagging():
     task_type = Tagging()
-    task_type.learned = ["DET", "NOUN"]
+    task_type.state = ["DET", "NOUN"]
     return task_type
 
 
@@ -96,14 +95,14 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     data = prepare(truncating, registry)
     split = data.splits["test"]
     batch = split.batch([0])
-    assert batch.source.real.sum() == min(longest, 25) + 2  # and BEGIN and END
+    assert batch.source.mask.sum() == min(longest, 25) + 2  # and BEGIN and END
     labeled = batch.targets[0][batch.targets[0] != IGNORED]
     assert [data.vocabularies.learned[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
     model = build(task_model_spec(truncating, registry), data.vocabularies.sizes)
-    reader = Reader(model, data.vocabularies, Computing(1000))
+    reader = DirectPredictor(model, data.vocabularies, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     architecture = create_architecture(truncating, registry)
     asked = Inputs.of([" ".join(WORDS), "on"], data.vocabularies, truncating, architecture)

@@ -105,16 +105,16 @@ def _unknown(
         rows = np.repeat(np.arange(len(lengths)), every.lengths)
         for row in np.unique(rows[every.values == UNKNOWN]).tolist():
             said = [value for values in columns.values() for value in _strings(values[row])]
-            words = (_without(text, vocabularies.task_type.marks) for text in said)
+            words = (_without(text, vocabularies.task_type.mask_tokens) for text in said)
             parts = (part for text in words for part in vocabularies.source.unknown(text))
             found[row] = tuple(dict.fromkeys(parts))
     return {row: parts for row, parts in found.items() if parts}
 
 
-def _without(text: str, marks: Sequence[str]) -> str:
-    """Returns a text with a space in place of each mark."""
-    for mark in marks:
-        text = text.replace(mark, " ")
+def _without(text: str, mask_tokens: Sequence[str]) -> str:
+    """Returns a text with a space in place of each mask token."""
+    for token in mask_tokens:
+        text = text.replace(token, " ")
     return text
 
 

@@ -138,7 +138,7 @@ def _entry(
 def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabularies:
     """Returns the vocabularies and task-type state learned from the training examples."""
     task_type = create_task_type(task, registry)
-    task_type.learned = task_type.learn(train)
+    task_type.state = task_type.learn(train)
     tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
     if task.tokenizer.run is None:
         _train_tokenizers(tokenizers, task_type.columns, train)

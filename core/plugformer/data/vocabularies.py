@@ -12,12 +12,12 @@ from plugformer.configuration.task import Tokenizers as Blocks
 from plugformer.creation import create_task_type
 from plugformer.data.files import files_version
 from plugformer.interfaces import (
-    Answer,
     Column,
     Encoded,
     Example,
     Level,
     Limits,
+    OutputType,
     Ragged,
     Sizes,
     TaskType,
@@ -50,12 +50,12 @@ class Vocabularies:
     @property
     def learned(self) -> Any:
         """What the task's type has learned, such as the names of the classes."""
-        return self.task_type.learned
+        return self.task_type.state
 
     @property
     def classes(self) -> list[str] | None:
         """Names of the classes, in order; None where answers are no labels."""
-        return list(self.learned) if self.task_type.answer_type is Answer.LABEL else None
+        return list(self.learned) if self.task_type.output_type is OutputType.LABEL else None
 
     @property
     def sizes(self) -> Sizes:

@@ -126,7 +126,7 @@ class Generative(Model):
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
     """Returns, for all positions but the last, the token that follows, and whether both are real."""
-    real = target.real[:, :-1] & target.real[:, 1:]
+    real = target.mask[:, :-1] & target.mask[:, 1:]
     return target.ids[:, 1:], with_places(real, target.following)
 
 

@@ -12,12 +12,12 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
     Head,
+    LayerContext,
     Model,
     ModelContext,
     ModelSpec,
     NoPositions,
     PartSpec,
-    Place,
     Sizes,
     StackSpec,
 )
@@ -128,7 +128,7 @@ class Builder:
         self.parts.append((component, part))
         return component
 
-    def _part(self, part: PartSpec, place: Place) -> Any:
+    def _part(self, part: PartSpec, place: LayerContext) -> Any:
         return self.make(part, self.spec.context(place))
 
     def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:

@@ -41,5 +41,5 @@ def read_learned(directory: RunDirectory, task_type: TaskType | None = None) -> 
     """
     if task_type is None:
         return read_json(directory.learned)
-    schema: TypeAdapter[object] = TypeAdapter(task_type.learned_type, config=ConfigDict(strict=True))
+    schema: TypeAdapter[object] = TypeAdapter(task_type.state_type, config=ConfigDict(strict=True))
     return read_json(directory.learned, schema)

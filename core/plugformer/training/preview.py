@@ -79,4 +79,4 @@ def _assumed(resolved: ResolvedTask) -> Batch:
     continued = task_type.level is Level.NEXT_TOKEN
     encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
     architecture = create_architecture(resolved.task, resolved.registry)
-    return replace(architecture.arrange(encoded, task_type.level), rows=[0])
+    return replace(architecture.collate(encoded, task_type.level), rows=[0])

@@ -18,7 +18,7 @@ class Observer(Protocol):
         """Takes a named tensor, for example "weights" of shape (batch, heads, query, key)."""
 
 
-class Scope:
+class AttentionContext:
     """Query and key positions and what lies between them; built once per step, shared by all layers.
 
     Masks are boolean and True means "may attend". Every derived tensor is computed when first asked for, so
@@ -39,20 +39,20 @@ class Scope:
         self.causal = causal
         self.observer = observer
 
-    def observed_by(self, observer: Observer) -> "Scope":
-        """Returns the same scope, whose records go to an observer."""
-        return Scope(self.query, self.key, causal=self.causal, observer=observer)
+    def observed_by(self, observer: Observer) -> "AttentionContext":
+        """Returns the same context, whose records go to an observer."""
+        return AttentionContext(self.query, self.key, causal=self.causal, observer=observer)
 
-    def over(self, key: Positions) -> "Scope":
-        """Returns the scope of the same queries over other keys.
+    def over(self, key: Positions) -> "AttentionContext":
+        """Returns the context of the same queries over other keys.
 
         For an attention whose state holds fewer positions than `key` lists: a window that drops old tokens
-        keeps their positions beside them, and reads in their scope.
+        keeps their positions beside them, and reads in their context.
 
         Args:
             key: Positions of the keys that are there; only those may be missing that no query sees.
         """
-        return Scope(self.query, key, causal=self.causal, observer=self.observer)
+        return AttentionContext(self.query, key, causal=self.causal, observer=self.observer)
 
     def prepare(self) -> None:
         """Computes now what layers share: what kind of mask there is, and the bias and mask if they need one.
@@ -102,7 +102,7 @@ class Scope:
     @cached_property
     def mask(self) -> Bool[Tensor, "#batch 1 #query key"]:
         """The attention mask, from padding and causality: True where a query may attend to a key."""
-        real = self.key.real[:, None, None, :]
+        real = self.key.mask[:, None, None, :]
         if not self.causal:
             return real
         return real & (self.key.index[:, None, None, :] <= self.query.index[:, None, :, None])

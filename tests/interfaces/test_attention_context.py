@@ -1,9 +1,16 @@
-"""Scope: what is allowed, written out by hand, and which kernel shortcuts are right."""
+"""AttentionContext: what is allowed, written out by hand, and which kernel shortcuts are right."""
 
 import pytest
 import torch
 
-from plugformer.interfaces import Attention, NoPositions, Padding, PositionalEncoding, Positions, Scope
+from plugformer.interfaces import (
+    Attention,
+    AttentionContext,
+    NoPositions,
+    Padding,
+    PositionalEncoding,
+    Positions,
+)
 
 
 class Distance(PositionalEncoding):
@@ -37,24 +44,24 @@ def picture(mask: torch.Tensor) -> list[list[str]]:
 )
 def test_allowed(rows, padding, causal, expected):
     positions = at(rows, padding)
-    assert picture(Scope(positions, positions, causal=causal).mask) == expected
+    assert picture(AttentionContext(positions, positions, causal=causal).mask) == expected
 
 
 def test_a_step_against_a_cache_sees_everything_before_it():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
     step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-    scope = Scope(step, past.concatenate(step), causal=True)
-    assert picture(scope.mask) == [["xxxx"], [".xxx"]]
-    assert not scope.is_causal
+    context = AttentionContext(step, past.concatenate(step), causal=True)
+    assert picture(context.mask) == [["xxxx"], [".xxx"]]
+    assert not context.is_causal
 
 
 def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
     past = at(["xx"], Padding.NONE)
     chunk = past.advance(torch.ones(1, 2, dtype=torch.bool), Padding.NONE)
-    scope = Scope(chunk, past.concatenate(chunk), causal=True)
-    assert picture(scope.mask) == [["xxx.", "xxxx"]]
-    assert not scope.is_causal
-    assert not scope.unmasked
+    context = AttentionContext(chunk, past.concatenate(chunk), causal=True)
+    assert picture(context.mask) == [["xxx.", "xxxx"]]
+    assert not context.is_causal
+    assert not context.unmasked
 
 
 @pytest.mark.parametrize(
@@ -70,23 +77,23 @@ def test_a_chunk_against_a_cache_sees_the_past_and_its_own_past():
 )
 def test_shortcuts_of_whole_sequences(padding, causal, is_causal, unmasked):
     positions = at(["xxx"], padding)
-    scope = Scope(positions, positions, causal=causal)
-    assert (scope.is_causal, scope.unmasked) == (is_causal, unmasked)
+    context = AttentionContext(positions, positions, causal=causal)
+    assert (context.is_causal, context.unmasked) == (is_causal, unmasked)
 
 
 def test_a_single_causal_query_without_padding_is_unmasked():
     past = at(["xx"], Padding.NONE)
     step = past.advance(torch.ones(1, 1, dtype=torch.bool), Padding.NONE)
-    assert Scope(step, past.concatenate(step), causal=True).unmasked
+    assert AttentionContext(step, past.concatenate(step), causal=True).unmasked
 
 
 def test_over_other_keys_the_queries_see_what_is_left():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
     step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
     notes = type("Notes", (), {"record": print})()
-    scope = Scope(step, past.concatenate(step), causal=True, observer=notes)
-    last = scope.key.index[:, 2:]
-    shorter = scope.over(Positions(last, scope.key.real[:, 2:], Padding.ANYWHERE, NoPositions()))
+    context = AttentionContext(step, past.concatenate(step), causal=True, observer=notes)
+    last = context.key.index[:, 2:]
+    shorter = context.over(Positions(last, context.key.mask[:, 2:], Padding.ANYWHERE, NoPositions()))
     assert picture(shorter.mask) == [["xx"], ["xx"]]
     assert (shorter.query, shorter.causal, shorter.observer) == (step, True, notes)
 
@@ -101,28 +108,28 @@ def test_the_bias_from_content_is_asked_for_in_every_layer():
 
     encoding = Told()
     positions = at(["xx"], Padding.NONE, encoding)
-    scope = Scope(positions, positions, causal=False)
+    context = AttentionContext(positions, positions, causal=False)
     heads = torch.tensor([[[[1.0], [2.0]]]])
-    assert scope.content_bias(heads, heads).tolist() == [[[[2.0, 3.0], [3.0, 4.0]]]]
-    scope.content_bias(heads, heads)
+    assert context.content_bias(heads, heads).tolist() == [[[[2.0, 3.0], [3.0, 4.0]]]]
+    context.content_bias(heads, heads)
     assert encoding.calls == 2
 
 
 def test_merged_is_none_when_nothing_is_masked():
     positions = at(["xx"], Padding.NONE)
-    assert Scope(positions, positions, causal=False).attn_mask is None
+    assert AttentionContext(positions, positions, causal=False).attn_mask is None
 
 
 def test_merged_is_the_mask_without_a_bias():
     positions = at(["x."], Padding.RIGHT)
-    scope = Scope(positions, positions, causal=False)
-    assert scope.attn_mask is scope.mask
+    context = AttentionContext(positions, positions, causal=False)
+    assert context.attn_mask is context.mask
 
 
 def test_merged_is_the_bias_where_allowed():
     positions = at(["xx"], Padding.NONE, Distance())
-    full = Scope(positions, positions, causal=False)
-    causal = Scope(positions, positions, causal=True)
+    full = AttentionContext(positions, positions, causal=False)
+    causal = AttentionContext(positions, positions, causal=True)
     assert full.attn_mask.tolist() == [[[[0.0, 1.0], [-1.0, 0.0]]]]
     assert causal.attn_mask.tolist() == [[[[0.0, -torch.inf], [-1.0, 0.0]]]]
 
@@ -136,8 +143,8 @@ def test_record_reaches_the_observer_and_nobody_else():
             self.taken.append((name, value))
 
     positions, notes = at(["x"], Padding.NONE), Notes()
-    silent = Scope(positions, positions, causal=False)
-    watched = Scope(positions, positions, causal=False, observer=notes)
+    silent = AttentionContext(positions, positions, causal=False)
+    watched = AttentionContext(positions, positions, causal=False, observer=notes)
     value = torch.ones(1)
     silent.record("weights", value)
     watched.record("weights", value)
@@ -150,9 +157,9 @@ def test_cross_attention_is_told_from_self_attention(tiny_model, sentences, monk
     for name, module in model.named_modules():
         if isinstance(module, Attention):
 
-            def attend(query, state, scope, name=name, original=module.attend):
-                seen.add((name, scope.cross))
-                return original(query, state, scope)
+            def attend(query, state, context, name=name, original=module.attend):
+                seen.add((name, context.cross))
+                return original(query, state, context)
 
             monkeypatch.setitem(module.__dict__, "attend", attend)
     cache = model.decoder.start(model.encoder(sentences()))

@@ -1,10 +1,37 @@
-"""Correlations of predicted numbers with the right ones."""
+"""Metrics of predicted numbers."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer_plugins.metric.numbers import NumberMetric
+from plugformer.interfaces import OutputMetric, OutputType
+
+
+class NumberMetric(OutputMetric):
+    """A metric of predicted numbers beside the right ones."""
+
+    accepts = frozenset({OutputType.NUMBER})
+
+    def statistics(
+        self, predictions: Sequence[float], references: Sequence[Sequence[float]]
+    ) -> Float[ndarray, "examples 2"]:
+        """Returns each predicted number and the right one."""
+        return np.array(
+            [[given, right[0]] for given, right in zip(predictions, references, strict=True)], float
+        ).reshape(-1, 2)
+
+
+class MeanSquaredError(NumberMetric):
+    """The mean of the squared differences; lower is better."""
+
+    higher_is_better = False
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the mean."""
+        predicted, right = statistics.T
+        return float(((predicted - right) ** 2).mean())
 
 
 class Pearson(NumberMetric):
