@@ -17,12 +17,11 @@ from pydantic import TypeAdapter
 from tests.columns import LABELS
 
 from plugformer.configuration.task import Task
-from plugformer.data.blocks import BlockReader, Place
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import files_version
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.streaming import open_streams, stored
-from plugformer.errors import ConfigurationError, DataError, RegistryError, RunError
+from plugformer.data.streaming import BlockReader, StreamPosition, open_streams, stored
+from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
@@ -81,14 +80,14 @@ def background() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture
 def reader(background: ThreadPoolExecutor) -> Any:
     def make_reader(
-        data: PreparedData, task: Task, share: int = 0, shares: int = 1, place: Any = None
+        data: PreparedData, task: Task, share: int = 0, shares: int = 1, position: Any = None
     ) -> Any:
         assert data.streamed is not None
         return BlockReader(
             data.streamed,
             share,
             shares,
-            place=place or Place(),
+            position=position or StreamPosition(),
             order=partial(order_of, task.training),
             seed=task.training.seed,
             background=background,
@@ -106,9 +105,9 @@ def a_pass(data: PreparedData, reader: Any) -> list[Made]:
     """The batches of the pass that the reader is in, up to its last batch."""
     batches = [texts(data, reader.next())]
     while True:
-        place, batch = (reader.place.passes, reader.place.block), reader.next()
-        if reader.place.passes > place[0]:
-            reader.place.batch -= 1  # of the pass that has begun; it comes again
+        place, batch = (reader.position.passes, reader.position.block), reader.next()
+        if reader.position.passes > place[0]:
+            reader.position.batch -= 1  # of the pass that has begun; it comes again
             return batches
         batches.append(texts(data, batch))
 
@@ -141,7 +140,7 @@ def test_what_is_drawn_depends_on_seed_share_pass_and_block(
         data = prepare(Experiment.of(task, REGISTRY))
         for share in (0, 1):
             stream = reader(data, task, share, 2)
-            while stream.place.passes < 2:
+            while stream.position.passes < 2:
                 stream.next()
     assert {each[:3] for each in seen} == {*product((1, 2), (0, 1), (0, 1, 2))}
 
@@ -193,21 +192,18 @@ def test_going_on_from_any_place_is_exact(
     data = prepare(Experiment.of(task, REGISTRY))
     whole = reader(data, task, shares - 1, shares)
     places, batches = [], []
-    while whole.place.passes < 2:
-        places.append(json.dumps(asdict(whole.place)))
+    while whole.position.passes < 2:
+        places.append(json.dumps(asdict(whole.position)))
         batches.append(whole.next())
     assert len(batches) > 8
     for number, place in list(enumerate(places))[::3]:
-        saved = TypeAdapter(Place).validate_json(place, strict=True)
+        saved = TypeAdapter(StreamPosition).validate_json(place, strict=True)
         resumed = reader(data, task, shares - 1, shares, saved)
         for expected in batches[number : number + 7]:
             batch = resumed.next()
             assert batch.rows == expected.rows
             assert batch.source.ids.equal(expected.source.ids)
             assert batch.target.ids.equal(expected.target.ids)
-        expected_count = json.loads(places[min(number + 7, len(places) - 1)])["count"]
-        if number + 7 < len(places):
-            assert asdict(resumed.place.count) == expected_count
 
 
 def test_a_row_is_described(make: Any, reader: Any) -> None:
@@ -218,27 +214,6 @@ def test_a_row_is_described(make: Any, reader: Any) -> None:
         batch = stream.next()
         source, target = texts(data, batch)[-1]
         assert stream.describe(batch.rows[-1]) == f"{source!r} -> {target!r}"
-
-
-def test_other_data_at_the_place_are_noticed(make: Any, reader: Any, tmp_path: Path) -> None:
-    task, made = make(100)
-    data = prepare(Experiment.of(task, REGISTRY))
-    stream = reader(data, task)
-    while stream.place.block < 1:
-        stream.next()
-    write(tmp_path, "train0", [*made[:40], ("another", "line"), *made[41:]])
-    with pytest.raises(
-        RunError, match=r"pass 1: the 32 examples after the first 32 are not those that the run"
-    ):
-        reader(data, task, place=stream.place)
-
-
-def test_a_place_in_other_data_is_refused(make: Any, reader: Any) -> None:
-    task, _ = make(100)
-    data = prepare(Experiment.of(task, REGISTRY))
-    place = Place(reader={"examples_iterable": {"shard": "none"}, "epoch": 0}, block=1, content="abc")
-    with pytest.raises(RunError, match="place is none of these data"):
-        reader(data, task, place=place)
 
 
 def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -> None:
@@ -265,7 +240,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
     stream = reader(data, task)
     found = a_pass(data, stream)
     assert sum(map(len, found)) == 99
-    (notice,) = stream.place.count.notices("train")
+    (notice,) = stream.stats.notices("train")
     assert notice.startswith("train: bad rows skipped: 1 of 132 (0.8%); the first:\n  ")
     assert "train0.en:70: the target is empty" in notice
 
@@ -277,7 +252,7 @@ def test_what_is_too_long_is_dropped_and_counted(make: Any, reader: Any) -> None
     long = [len(source.split()) > 3 for source, _ in made]
     kept = [pair for pair, dropped in zip(made, long, strict=True) if not dropped]
     assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(kept)
-    count = stream.place.count  # of that pass, and of the first block of another one
+    count = stream.stats  # of that pass, and of the first block of another one
     assert (count.rows, count.dropped, count.longest) == (64 + 32, sum(long) + sum(long[:32]), 6)
     assert str(count) == f"96 examples, longest side 6 tokens, {count.dropped} dropped"
 
@@ -308,7 +283,7 @@ def test_a_row_with_a_fault_may_have_nothing_else(make: Any, reader: Any) -> Non
         task,
     )
     assert stream.next().rows == [0]
-    assert stream.place.count.faults == ["line 1"]
+    assert stream.stats.faults == ["line 1"]
 
 
 def test_a_row_without_a_column(make: Any, reader: Any) -> None:
@@ -439,10 +414,10 @@ def test_a_data_set_laid_out_as_on_the_hub(
     data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(made[0] + made[1])
-    assert stream.place.count.rows == 70 + 32  # and the first block of another pass
+    assert stream.stats.rows == 70 + 32  # and the first block of another pass
     stream.next()
-    saved = TypeAdapter(Place).validate_json(json.dumps(asdict(stream.place)), strict=True)
-    resumed = reader(data, task, place=saved)
+    saved = TypeAdapter(StreamPosition).validate_json(json.dumps(asdict(stream.position)), strict=True)
+    resumed = reader(data, task, position=saved)
     assert [resumed.next().rows for _ in range(5)] == [stream.next().rows for _ in range(5)]
 
 

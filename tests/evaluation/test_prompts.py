@@ -8,12 +8,10 @@ from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.model_spec import task_model_spec
-from plugformer.configuration.task import DecodingBlock
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
-from plugformer.evaluation.computing import Computing
-from plugformer.evaluation.predictor import Generator
+from plugformer.evaluation.predictor import Computing, GenerativePredictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
@@ -77,8 +75,8 @@ def model(task, vocabularies, registry):
 def predictor(model, vocabularies, registry):
     def make(search, **options):
         decoding = registry.create(Kind.DECODING, search)
-        constraint = Constraint.of(DecodingBlock(max_length=LONGEST), vocabularies.target, LENGTH)
-        return Generator(
+        constraint = Constraint(vocabularies.target, LENGTH, max_length=LONGEST)
+        return GenerativePredictor(
             model, vocabularies.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
         )
 

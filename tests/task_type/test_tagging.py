@@ -9,8 +9,7 @@ from plugformer.configuration import check_components, resolve
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError, ExampleError
-from plugformer.evaluation.computing import Computing
-from plugformer.evaluation.predictor import Reader
+from plugformer.evaluation.predictor import Computing, DirectPredictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model import build
@@ -103,7 +102,7 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
     model = build(experiment.spec, data.vocabularies.sizes)
-    reader = Reader(model, data.vocabularies, Computing(1000))
+    reader = DirectPredictor(model, data.vocabularies, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
     asked = Inputs.of([" ".join(WORDS), "on"], experiment, data.vocabularies)
     assert asked.truncated == set(range((longest < 25) + (longest < 3)))

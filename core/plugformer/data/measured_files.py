@@ -12,7 +12,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
 from plugformer.data.numbering import encode_to_file
 from plugformer.data.preparation import quiet
-from plugformer.data.read_count import ReadCount
+from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import refuse_other_order
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
@@ -33,7 +33,7 @@ _SPLIT = "test_files"
 
 def read_files(
     files: Sequence[Path], experiment: Experiment, vocabularies: Vocabularies
-) -> tuple[EncodedSplit, ReadCount, Sequence[str]]:
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
     """Reads examples with a task's data component, as its options say, from other files.
 
     Args:

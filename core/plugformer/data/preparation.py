@@ -17,7 +17,7 @@ from plugformer.data.files import fingerprint
 from plugformer.data.length import limited
 from plugformer.data.overlap import overlaps
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
-from plugformer.data.read_count import ReadCount
+from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.data.vocabularies import (
@@ -48,7 +48,7 @@ class PreparedData:
 
     splits: dict[str, EncodedSplit]
     vocabularies: Vocabularies
-    lengths: dict[str, ReadCount]
+    lengths: dict[str, SplitStats]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
     streamed: StreamedExamples | None = None
@@ -191,7 +191,7 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
 
 def _limited(
     name: str, data: Dataset, task: Task, vocabularies: Vocabularies, architecture: Architecture
-) -> tuple[EncodedSplit, ReadCount]:
+) -> tuple[EncodedSplit, SplitStats]:
     """Applies the task's length limit to a split."""
 
     def place(row: int) -> str:

@@ -15,9 +15,8 @@ from plugformer.decoding import Constraint
 from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import PlugformerError, RegistryError
-from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Generator, Predictor, Reader
+from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
@@ -60,9 +59,12 @@ class TrainedModel:
         self._computing = Computing.of(task)
         if experiment.task_type.level is Level.NEXT_TOKEN:
             expression = task.decoding.pattern
-            pattern = None if expression is None else output_pattern(expression, experiment.registry)
-            self._constraint = Constraint.of(
-                task.decoding, vocabularies.target, task.model.max_length, pattern
+            create = Constraint if expression is None else output_pattern(expression, experiment.registry)
+            self._constraint = create(
+                vocabularies.target,
+                task.model.max_length,
+                max_length=task.decoding.max_length,
+                length=task.decoding.length,
             )
 
     @property
@@ -157,7 +159,7 @@ class TrainedModel:
         predictor = self.predictor()
         with evaluating(self.model):
             (batch,) = predictor.batches(inputs.split, [0])
-            if not isinstance(predictor, Generator):
+            if not isinstance(predictor, GenerativePredictor):
                 return batch, predictor.answer(batch, 0)[0].text
             best = predictor.search(batch, 0)[0][0]
         (output,) = predictor.tokenizer.decode([best.tokens])
@@ -263,7 +265,7 @@ class TrainedModel:
         task_type = self.vocabularies.task_type
         if task_type.level is Level.NEXT_TOKEN:
             block = self.task.decoding
-            return Generator(
+            return GenerativePredictor(
                 cast("Generative", self.model),
                 self.vocabularies.target,
                 self.experiment.create(Kind.DECODING, block),
@@ -271,7 +273,7 @@ class TrainedModel:
                 self._computing,
                 n_best,
             )
-        return Reader(self.model, self.vocabularies, self._computing, n_best)
+        return DirectPredictor(self.model, self.vocabularies, self._computing, n_best)
 
 
 def load(

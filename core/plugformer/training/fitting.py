@@ -80,7 +80,7 @@ def fit(
         raise
     finally:
         trainer.stream.close()
-    for notice in trainer.stream.notices(trainer.progress):
+    for notice in trainer.stream.notices():
         notify(notice)
     hooks.call("run_ended", run=trainer.run)
     saved = trainer.directory.model
