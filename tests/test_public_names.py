@@ -22,6 +22,7 @@ PACKAGES = {
             "distributed",
             "errors",
             "evaluation",
+            "experiment",
             "hooks",
             "interfaces",
             "lazy",

@@ -1,12 +1,13 @@
 """Decoding: cached equals recomputed, a batch equals single sentences, pieces equal one pass."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 from tests.recomputing import RecomputingSession
 
-from plugformer.decoding import CachedSession, Constraint, Progress
-from plugformer.decoding.constraint import LengthRange, TokenAutomaton
-from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokens
+from plugformer.decoding import AllowedTokens, CachedSession, Constraint
+from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokenizer, Tokens
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
@@ -79,7 +80,7 @@ class AtMost(Constraint):
 
     def start(self, lengths, room):
         assert (self.limits <= room).all()
-        return Progress(TokenAutomaton.free(VOCABULARY, 40), torch.zeros_like(self.limits), self.limits)
+        return AllowedTokens(VOCABULARY, torch.zeros_like(self.limits), self.limits)
 
 
 def assert_cached_equals_recomputed(model, registry, source, search):
@@ -255,19 +256,17 @@ def lengths(tokens):
     ],
 )
 def test_length_limits(sentences, setting, expected):
-    limits = LengthRange.parse(None, setting, model_max_length=10)
+    constraint = Constraint(Mock(Tokenizer, size=VOCABULARY), 10, max_length=setting)
     for padding in ("right", "left"):
-        least, most = limits.of(lengths(sentences(padding)), torch.full((3,), 99))
+        least, most = constraint.bounds(lengths(sentences(padding)), torch.full((3,), 99))
         assert (least.tolist(), most.tolist()) == ([0] * 3, expected)
 
 
 def test_the_longest_output_fits_the_model(tiny_model, registry, sentences):
     model = lively(tiny_model("model.max_length=8", "model.position=learned", *HEAD))
     model.head.bias[END] = -100.0
-    limits = LengthRange.parse("source+50", 99, model_max_length=8).of(
-        lengths(sentences()), torch.full((3,), 99)
-    )[1]
+    constraint = Constraint(Mock(Tokenizer, size=VOCABULARY), 8, max_length="source+50")
     found = registry.create(Kind.DECODING, "greedy").search(
-        CachedSession(model, Batch(sentences()), AtMost(limits), [0, 1, 2])
+        CachedSession(model, Batch(sentences()), constraint, [0, 1, 2])
     )
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [7, 7, 7]  # and BEGIN makes eight

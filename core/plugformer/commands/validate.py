@@ -11,7 +11,8 @@ from plugformer.commands.printing import print_text
 from plugformer.errors import ConfigurationError, PlugformerError
 
 if TYPE_CHECKING:
-    from plugformer.configuration import ResolvedTask, Task
+    from plugformer.configuration import Task
+    from plugformer.experiment import Experiment
 
 
 EXAMPLES = ("plugformer validate dates --set model.attention=gqa --set model.heads=8",)
@@ -37,7 +38,7 @@ def command(
             typer.echo(notice, err=True)
         from plugformer.validation import validate  # imports torch, for which a mistake need not wait
 
-        resolved = validate(resolved)
+        experiment = validate(resolved)
     except PlugformerError as error:
         if not as_json:
             raise
@@ -46,8 +47,8 @@ def command(
     if as_json:
         typer.echo(json.dumps({"valid": True, "problems": []}))
     else:
-        print_text(f"OK  {_summary(resolved)}")
-        for hint in _hints(resolved.task):
+        print_text(f"OK  {_summary(experiment)}")
+        for hint in _hints(experiment.task):
             typer.echo(hint, err=True)
 
 
@@ -75,11 +76,8 @@ def _problems(error: PlugformerError) -> list[str]:
     return blocks
 
 
-def _summary(resolved: "ResolvedTask") -> str:
-    from plugformer.creation import create_architecture
-
-    task, model = resolved.task, resolved.task.model
-    stacks = create_architecture(task, resolved.registry).stacks
+def _summary(experiment: "Experiment") -> str:
+    task, model, stacks = experiment.task, experiment.task.model, experiment.architecture.stacks
     depth = "+".join(str(getattr(model, stack.name).layers or model.layers) for stack in stacks)
     parts = [model.position, model.attention, model.feed_forward, model.norm, model.head]
     return (

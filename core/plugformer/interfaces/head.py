@@ -16,7 +16,7 @@ _POSITIONS = 1024
 
 
 class Likelihoods(NamedTuple):
-    """How probable the right answers to a batch are, example by example.
+    """How probable the right answers to a batch, or to a split, are, example by example.
 
     Attributes:
         log_probabilities: Natural logarithm of the probability of all of an example's targets together; of
@@ -30,6 +30,18 @@ class Likelihoods(NamedTuple):
     log_probabilities: Float[Tensor, " batch"]
     targets: Int[Tensor, " batch"]
     correct: Int[Tensor, " batch"] | None
+
+    @property
+    def loss(self) -> float:
+        """Mean loss over all targets, in nats; of values in main memory."""
+        return float(-self.log_probabilities.numpy().sum() / self.targets.numpy().sum())
+
+    @property
+    def token_accuracy(self) -> float | None:
+        """Share of targets that are the most probable output; None where nothing is right or wrong."""
+        if self.correct is None:
+            return None
+        return float(self.correct.numpy().sum() / self.targets.numpy().sum())
 
 
 class Best(NamedTuple):

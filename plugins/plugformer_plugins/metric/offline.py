@@ -40,7 +40,7 @@ class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no t
         given = [columns[name] for name in _columns(self.metric)]
         if isinstance(self.metric, LikelihoodMetric):
             given = [np.asarray(column) for column in given]
-        return measure(self.metric, *given).score
+        return measure(self.metric, *given)[0]
 
 
 def _columns(metric: Metric) -> dict[str, object]:
