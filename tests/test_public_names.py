@@ -21,6 +21,7 @@ PACKAGES = {
             "distributed",
             "errors",
             "evaluation",
+            "experiment",
             "faults",
             "hooks",
             "interfaces",

@@ -20,6 +20,7 @@ PACKAGES = (
     "plugformer.distributed",
     "plugformer.training",
     "plugformer.evaluation",
+    "plugformer.experiment",
     "plugformer.runs",
     "plugformer.hooks",
     "plugformer_cli",

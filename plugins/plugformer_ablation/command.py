@@ -103,7 +103,7 @@ def command(
     from rich.console import Console
 
     from plugformer_ablation.findings import find
-    from plugformer_ablation.report.writing import report_text, write_report
+    from plugformer_ablation.report import report_text, write_report
     from plugformer_ablation.running import StudyRunner
 
     messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty())

@@ -10,7 +10,7 @@ from plugformer_cli.options import AsJson, LocalManifest, Settings, TaskName, in
 from plugformer_cli.printing import print_text
 
 if TYPE_CHECKING:
-    from plugformer.configuration import Task
+    from plugformer.experiment import Experiment
 
 EXAMPLES = ("plugformer validate dates --set model.attention=gqa --set model.heads=8",)
 
@@ -35,7 +35,7 @@ def command(
             typer.echo(notice, err=True)
         from plugformer.validation import validate  # imports torch, for which a mistake need not wait
 
-        resolved = validate(resolved)
+        experiment = validate(resolved)
     except PlugformerError as error:
         if not as_json:
             raise
@@ -44,7 +44,7 @@ def command(
     if as_json:
         typer.echo(json.dumps({"valid": True, "problems": []}))
     else:
-        print_text(f"OK  {_summary(resolved.task)}")
+        print_text(f"OK  {_summary(experiment)}")
 
 
 def _problems(error: PlugformerError) -> list[str]:
@@ -60,10 +60,11 @@ def _problems(error: PlugformerError) -> list[str]:
     return blocks
 
 
-def _summary(task: "Task") -> str:
-    model = task.model
+def _summary(experiment: "Experiment") -> str:
+    task, model, stacks = experiment.task, experiment.task.model, experiment.architecture.stacks
+    depth = "+".join(str(getattr(model, stack.name).layers or model.layers) for stack in stacks)
     parts = [model.position, model.attention, model.feed_forward, model.norm, model.head]
     return (
         f"{task.type.name} on {task.data.name}: {model.architecture.name}, width {model.width}, "
-        f"{model.layers} layers of {model.heads} heads, {', '.join(part.name for part in parts)}"
+        f"{depth} layers of {model.heads} heads, {', '.join(part.name for part in parts)}"
     )

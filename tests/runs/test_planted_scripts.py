@@ -23,6 +23,7 @@ from plugformer.configuration import resolve
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import prepare
 from plugformer.errors import PlugformerError
+from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.registry import Registry, options_model
 from plugformer.runs.loading import load
@@ -173,7 +174,7 @@ def try_task(run: Path, tree: dict[str, Any], keys: Keys, value: Any) -> None:
     (run / "task.yaml").write_text(yaml.safe_dump(put(tree, keys, value)))
     attempt(lambda: validate(resolve("task.yaml")))
     if keys[0] in ("data", "tokenizer"):
-        attempt(lambda: prepare((resolved := resolve("task.yaml")).task, resolved.registry))
+        attempt(lambda: prepare(Experiment.from_resolved(resolve("task.yaml"))))
     else:
         attempt(lambda: load(run).predict("1/2/2003"))
     if keys[0] == "evaluation":

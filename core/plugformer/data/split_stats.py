@@ -1,46 +1,40 @@
-"""How many examples were read, and how many of them were left out or shortened, and why.
+"""How many examples of a split were read, left out or shortened, and why.
 
-Data components count with it: what they import does not wait for `datasets`.
+Data components count with it, so this module does not import `datasets`.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
-
-from pydantic import ConfigDict, Field
+from typing import Any
 
 Row = dict[str, Any]
 
-Natural = Annotated[int, Field(ge=0)]
-
 SHOWN = 3
-"""Faults that are told in full."""
+"""Faults that a notice shows."""
 
 FEW = 0.03
-"""The share of rows up to which bad ones are taken for accidents."""
+"""The share of bad rows up to which they are taken for accidents."""
 
 
 @dataclass
-class ReadCount:
-    """What was read so far, and what the length limit did to it; an example counts again at every pass.
+class SplitStats:
+    """Counts of the rows that were read; a row counts again in every pass.
 
     Attributes:
         rows: Number of rows.
-        bad: Number of those left out because of a fault.
+        bad: Number of rows left out because of a fault.
         faults: The first faults.
         dropped: Number of examples left out because of their length.
-        truncated: Number of those shortened.
+        truncated: Number of examples shortened.
         longest: Tokens of the longest side before, special tokens not counted.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
-
-    rows: Natural = 0
-    bad: Natural = 0
+    rows: int = 0
+    bad: int = 0
     faults: list[str] = field(default_factory=list)
-    dropped: Natural = 0
-    truncated: Natural = 0
-    longest: Natural = 0
+    dropped: int = 0
+    truncated: int = 0
+    longest: int = 0
 
     def sound(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yields the rows that have no fault, and counts the others."""
@@ -56,8 +50,8 @@ class ReadCount:
         self.bad += rows
         self.faults = [*self.faults, fault][:SHOWN]
 
-    def __add__(self, other: "ReadCount") -> "ReadCount":
-        return ReadCount(
+    def __add__(self, other: "SplitStats") -> "SplitStats":
+        return SplitStats(
             self.rows + other.rows,
             self.bad + other.bad,
             [*self.faults, *other.faults][:SHOWN],
@@ -70,9 +64,11 @@ class ReadCount:
         """Returns notices about bad rows."""
         if not self.bad:
             return []
+        skipped = f"{split}: bad rows skipped: {self.bad:,} of {self.rows:,} ({self.bad / self.rows:.1%})"
         few = self.bad <= FEW * self.rows
-        said = f"{split}: bad rows skipped: {self.bad:,} of {self.rows:,} ({self.bad / self.rows:.1%})"
-        first = f"{said}; the first:" if few else f"WARNING: {said}: do the options of data fit? The first:"
+        first = (
+            f"{skipped}; the first:" if few else f"WARNING: {skipped}: do the options of data fit? The first:"
+        )
         return ["\n  ".join([first, *self.faults])]
 
     def __str__(self) -> str:
