@@ -27,7 +27,9 @@ def chosen_device(name: str | torch.device | None = None) -> torch.device:
         device = torch.device(name)
     except RuntimeError:  # no type of device has this name
         device = None
-    if device is None or (device.type != "cpu" and (device.type != best.type or (device.index or 0) >= count)):
+    if device is None or (
+        device.type != "cpu" and (device.type != best.type or (device.index or 0) >= count)
+    ):
         known = "cpu" if best.type == "cpu" else f"cpu and {best.type}:0 to {best.type}:{count - 1}"
         raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {known}")
     return device

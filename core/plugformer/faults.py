@@ -13,6 +13,8 @@ from plugformer.errors import PlugformerError, RegistryError, described, out_of_
 from plugformer.registry import Entry, EntryKind
 from plugformer.registry.loading import LOADED, label
 
+__all__ = ["cause_of", "explained", "unexpected"]
+
 _CLICK = ("click", "typer")
 """Packages that commands are written with; their exceptions end a command, and they print."""
 
@@ -65,7 +67,10 @@ def save_traceback(error: BaseException) -> str:
     """Writes an exception's traceback to a file in the cache, or a temporary one; returns the file's path."""
     text = "".join(traceback.format_exception(error))
     name = f"{datetime.now().astimezone():%Y%m%d-%H%M%S-%f}-{os.getpid()}.txt"
-    for folder in (lambda: cache_folder() / "tracebacks", lambda: Path(tempfile.mkdtemp(prefix="plugformer-"))):
+    for folder in (
+        lambda: cache_folder() / "tracebacks",
+        lambda: Path(tempfile.mkdtemp(prefix="plugformer-")),
+    ):
         with suppress(OSError, PlugformerError):
             file = folder() / name
             file.parent.mkdir(parents=True, exist_ok=True)

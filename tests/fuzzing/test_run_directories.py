@@ -13,8 +13,8 @@ from plugformer.errors import RunError
 from plugformer.kinds import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.store import CHECKSUMS, write_checksums
 from plugformer.runs.loading import load
+from plugformer.runs.store import CHECKSUMS, write_checksums
 from plugformer_inspection.history import read_history
 
 SHAPES = [

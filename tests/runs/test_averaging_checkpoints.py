@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, step_of
 from safetensors.numpy import load_file
 
 from plugformer.configuration.task import Average
 from plugformer.errors import RunError
-from plugformer.runs.averaging_checkpoints import AveragingCheckpoints, step_of
 from plugformer.runs.store import load_note, mean_tensors, restore, save_tensors, write_tensors
 
 

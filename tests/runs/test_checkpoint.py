@@ -22,8 +22,7 @@ from plugformer.runs.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from plugformer.runs.store import write_checksums
-from plugformer.runs.store import join_tensors, split_tensors
+from plugformer.runs.store import join_tensors, split_tensors, write_checksums
 
 KEEP = 5
 SUMS = Unlogged(loss=1.5, targets=2, tokens=3, seconds=0.5)

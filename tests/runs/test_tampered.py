@@ -10,9 +10,8 @@ import torch
 
 from plugformer.errors import RunError
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.store import read_json
 from plugformer.runs.loading import load
-from plugformer.runs.store import load_note, load_tensors, save_tensors
+from plugformer.runs.store import load_note, load_tensors, read_json, save_tensors
 from plugformer.training.train import resume
 from plugformer_inspection.history import read_history
 from plugformer_inspection.plot import plot

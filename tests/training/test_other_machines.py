@@ -11,8 +11,7 @@ from plugformer.errors import InterruptedRunError
 from plugformer.generators import generator_states, restore_generators
 from plugformer.hooks import hookimpl
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from plugformer.runs.store import write_checksums
-from plugformer.runs.store import load_tensors, save_tensors
+from plugformer.runs.store import load_tensors, save_tensors, write_checksums
 from plugformer.training.train import resume
 
 

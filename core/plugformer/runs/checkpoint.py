@@ -12,7 +12,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import nn
 
-from plugformer.data.blocks import Place
+from plugformer.data.streaming import StreamPosition
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.generators import CPU, device_type, generator_states, restore_generators
@@ -58,7 +58,7 @@ class TrainingProgress:
     unlogged: dict[str, float] = field(default_factory=dict)
     skipped: int = 0
     skipped_in_a_row: int = 0
-    places: list[Place] = field(default_factory=list)
+    places: list[StreamPosition] = field(default_factory=list)
 
 
 class Stateful(Protocol):
@@ -193,7 +193,9 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
         if record.pop("sha256", None) != _checksum(record):
             raise RunError(f"{path / 'state.json'} is damaged: its checksum differs")
     except RunError as error:
-        raise RunError(f"{error}\nremove {path} to resume from an earlier checkpoint, if there is one") from error
+        raise RunError(
+            f"{error}\nremove {path} to resume from an earlier checkpoint, if there is one"
+        ) from error
     restore(state.model, model, path / "model.safetensors")
     try:
         parts = join_tensors(record["parts"], tensors)

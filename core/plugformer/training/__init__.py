@@ -6,10 +6,18 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.training.interruption import Interruption
+    from plugformer.training.preview import ASSUMED, median_example, preview_model
     from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
-    from plugformer.training.preview import ASSUMED, median_example
 
-__all__ = ["ASSUMED", "Interruption", "Objective", "TrainingStrategy", "accelerator", "median_example"]
+__all__ = [
+    "ASSUMED",
+    "Interruption",
+    "Objective",
+    "TrainingStrategy",
+    "accelerator",
+    "median_example",
+    "preview_model",
+]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__)

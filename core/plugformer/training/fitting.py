@@ -80,7 +80,7 @@ def fit(
         raise
     finally:
         trainer.stream.close()
-    for notice in trainer.stream.notices(trainer.progress):
+    for notice in trainer.stream.notices():
         notify(notice)
     hooks.call("run_ended", run=trainer.run)
     saved = trainer.directory.model
@@ -134,7 +134,9 @@ def strategy_of(
             notify("training.shard: one process alone trains, and has the whole model")
         return TrainingStrategy(model, settings)
     hooks = HookManager(load_observers(registry.hooks(), notify), notify)
-    found: TrainingStrategy | None = hooks.first("training_strategy", model=model, settings=settings, processes=processes)
+    found: TrainingStrategy | None = hooks.first(
+        "training_strategy", model=model, settings=settings, processes=processes
+    )
     if found is None and settings.shard:
         raise ConfigurationError("training.shard: no installed plugin shares models out")
     return found or TrainingStrategy(model, settings)
@@ -156,7 +158,7 @@ def _trainer(
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
     strategy = strategy_of(trained.model, settings, registry, notify, processes)
-    optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
+    optimizer = trained.experiment.create(Kind.OPTIMIZER, settings.optimizer)
     evaluator, watched = trained.evaluator(processes), settings.monitor
     return Trainer(
         run=run,
@@ -168,7 +170,7 @@ def _trainer(
             scaler=strategy.accelerator.scaler,
             device=strategy.accelerator.device,
         ),
-        schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
+        schedule=trained.experiment.create(Kind.SCHEDULE, settings.schedule),
         stream=_stream(settings, data, epochs, processes),
         validation=Validation(
             evaluator,

@@ -56,9 +56,8 @@ def first_nonfinite(model: nn.Module, compute: Callable[[], object]) -> str:
                 return
 
     loss: object = None
-    with torch.compiler.set_stance("force_eager"), watched(model, look):
-        with suppress(NotFiniteError):
-            loss = compute()
+    with torch.compiler.set_stance("force_eager"), watched(model, look), suppress(NotFiniteError):
+        loss = compute()
     if outputs:
         return f"First non-finite output: {outputs[0]}."
     if not isinstance(loss, Tensor):
@@ -137,9 +136,7 @@ class NotFiniteGuard:
     @property
     def every_update(self) -> bool:
         """Whether every update is checked: it costs nothing, or the task skips updates."""
-        return self.skips or (
-            self.strategy.accelerator.device.type == "cpu" and self.processes.count == 1
-        )
+        return self.skips or (self.strategy.accelerator.device.type == "cpu" and self.processes.count == 1)
 
     @property
     def skips(self) -> bool:
@@ -157,7 +154,10 @@ class NotFiniteGuard:
         """
         pending = [*self.pending]
         self.pending.clear()
-        tensors = [*(update.norm for update in pending), *(loss for update in pending for loss in update.losses)]
+        tensors = [
+            *(update.norm for update in pending),
+            *(loss for update in pending for loss in update.losses),
+        ]
         numbers = torch.stack(tensors).tolist()  # waits for the device once
         norms, losses = numbers[: len(pending)], iter(numbers[len(pending) :])
         sums = self.processes.total([sum(islice(losses, len(update.losses))) for update in pending]).tolist()
