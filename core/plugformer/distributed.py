@@ -149,8 +149,8 @@ class Processes:
             if not isinstance(error, distributed.DistError) and "gloo" not in str(error):
                 raise
             raise RunError(
-                f"process {self.index} of {self.count} has lost another process ({str(error).splitlines()[0]})"
-                "; see its messages, then resume from the last checkpoint with --resume"
+                f"process {self.index} of {self.count} has lost another process "
+                f"({str(error).splitlines()[0]}); see its messages, then resume with --resume"
             ) from error
 
     def _sum(self, values: ArrayLike, group: distributed.ProcessGroup | None) -> Float[ndarray, "*values"]:

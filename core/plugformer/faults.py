@@ -22,7 +22,7 @@ _CLICK = ("click", "typer")
 def explained(error: BaseException) -> PlugformerError | None:
     """Returns an error that names the part which an exception comes from; None if it comes from no part."""
     cause = cause_of(error)
-    return cause and RegistryError(f"{cause}\nthe traceback is in {save_traceback(error)}")
+    return RegistryError(f"{cause}\nthe traceback is in {save_traceback(error)}") if cause else None
 
 
 def unexpected(error: BaseException) -> str:

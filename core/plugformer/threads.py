@@ -1,4 +1,4 @@
-"""Settings of the libraries whose threads compute: OpenMP's before torch is imported, MKL's before a model."""
+"""Settings of OpenMP, made before torch is imported, and of MKL, made before a model is."""
 
 import os
 from functools import cache

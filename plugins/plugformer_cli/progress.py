@@ -86,13 +86,10 @@ class ProgressDisplay:
         self, run: Run, steps: list[int], evaluation: EvaluationResult, single_best: float
     ) -> None:
         """Prints the figures of the average, and whether it is better than the single best."""
-        settings = run.task.training
-        wanted = 0 if settings.average is None else settings.average.checkpoints
-        fewer = f" ({wanted} asked for, there were no more)" if len(steps) < wanted else ""
         verdict = "[green]better[/]" if evaluation.best else "[yellow]not better[/]"
         self._console.print(
-            f"[bold]average of steps {', '.join(map(str, steps))}[/]{fewer}  {_figures(evaluation)}  "
-            f"({verdict} than the single best: {settings.monitor} {single_best:.4f})",
+            f"[bold]average of steps {', '.join(map(str, steps))}[/]  {_figures(evaluation)}  "
+            f"({verdict} than the single best: {run.task.training.monitor} {single_best:.4f})",
             highlight=False,
         )
 

@@ -388,7 +388,7 @@ class Case:
 
     def folders(self) -> str:
         run = self.chance.choice(["run", "sums", "sort"])
-        path = Path(run, self.chance.choice(["checkpoints", "plots", "candidates"]))
+        path = Path(run, self.chance.choice(["checkpoints", "plots", "averaging"]))
         if path.is_dir():
             shutil.rmtree(path)
         path.symlink_to(Path("..", "outside").absolute())

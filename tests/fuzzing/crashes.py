@@ -38,7 +38,7 @@ SETTINGS = (
     "training.batches_per_update=2",
     "training.evaluate_every=2",
     "training.log_every=3",
-    "training.average={checkpoints: 3, of: best}",
+    "training.hooks=[{name: average_checkpoints, checkpoints: 3, of: best}]",
     "training.monitor=loss",
     "decoding.max_length=4",
     "evaluation.limit=2",
@@ -175,11 +175,11 @@ def left(folder):
     """Returns what a run or a study has left: every file, without the times."""
     files = {}
     for path in folder.rglob("*"):
-        if path.suffix in (".json", ".jsonl") and path.name != "checksums.json":
+        if path.suffix in (".json", ".jsonl"):
             text = path.read_text()
             values = [json.loads(line) for line in (text.splitlines() if path.suffix == ".jsonl" else [text])]
             files[str(path.relative_to(folder))] = without_times(values)
-        elif path.is_file() and path.name != "checksums.json":
+        elif path.is_file():
             files[str(path.relative_to(folder))] = path.read_bytes()
     return files
 

@@ -72,6 +72,6 @@ def test_frozen_parameters_stay_and_have_no_optimizer_state(train_tiny, tmp_path
     tensors = load_tensors(out / "model.safetensors")
     assert torch.equal(tensors["encoder.layers.0.attention.query.weight"], values[0])
     assert not gradients
-    moments = load_tensors(out / "checkpoints/step-00000010/optimizer.safetensors")
+    moments = load_tensors(out / "checkpoints/step-00000010/training.safetensors")
     trained = [name for name in tensors if not name.startswith("encoder.layers.")]
     assert sum(name.endswith("exp_avg") for name in moments) == len(trained)

@@ -100,7 +100,6 @@ def test_resuming_is_exact(with_examples, train_with, tmp_path):
         resume(tmp_path / "stopped", registry=with_examples, observers=[Interrupter([6])], notify=str)
     resume(tmp_path / "stopped", registry=with_examples, notify=str)
     assert_equal(whole, tmp_path / "stopped")
-    assert "hooks.safetensors" in files(whole)
 
 
 def test_each_changes_the_training(with_examples, train_with):
@@ -110,7 +109,6 @@ def test_each_changes_the_training(with_examples, train_with):
         unchanged = load_tensors(plain / "model.safetensors")
         assert not all(torch.equal(changed[key], unchanged[key]) for key in changed)
     assert "hooks" not in (plain / "task.yaml").read_text()
-    assert "hooks.safetensors" not in files(plain)
 
 
 def test_what_draws_nothing_and_changes_nothing_leaves_the_bits(with_hook, train_with, trained):
@@ -301,5 +299,5 @@ def test_two_processes_train_as_one(with_examples, train_with, short_settings, t
                 assert process.status == 0, process.messages
     assert differences(one, two) < 1e-6
     mine, yours = files(one), files(two)
-    for name in ("hooks.safetensors", "model.safetensors"):
+    for name in ("training.safetensors", "model.safetensors"):
         torch.testing.assert_close(mine[name], yours[name], atol=1e-6, rtol=0)

@@ -163,10 +163,10 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
         processes[1].send_signal(signal.SIGTERM)
         main, other = ends(processes)
     assert (main.status, other.status) == (130, 130)
-    assert "stopped by SIGTERM after update" in main.messages
+    assert "Interrupted by SIGTERM at step" in main.messages
     assert other.messages == ""
     generators = checkpoint(parts)
-    assert not torch.equal(generators["generator/cpu"], generators["process/1/generator/cpu"])
+    assert not torch.equal(generators["generators/0/generator/cpu"], generators["generators/1/generator/cpu"])
     with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
     mine, yours = checkpoint(whole), checkpoint(parts)
@@ -193,7 +193,7 @@ def test_another_number_of_processes_goes_on(train_tiny, tmp_path):
     with launched(3, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         main, *_ = ends(processes)
     assert main.status == 0, main.messages
-    assert "step-00000003 was written by one process and is continued by 3" in main.messages
+    assert "step-00000003 was written by 1 processes and is continued by 3" in main.messages
     assert differences(whole, parts) < 1e-6
     resume(parts, notify=str)  # with one, which finds a finished run
     assert differences(whole, parts) < 1e-6

@@ -82,7 +82,7 @@ def assert_exact(registry, tmp_path):
         assert load_checkpoint(resumed / "checkpoints", second.state, pytest.fail)
         assert (second.progress.epoch, second.progress.batch) == (1, 1)
         second.fit()
-        for file in ("model.safetensors", "optimizer.safetensors"):
+        for file in ("model.safetensors", "training.safetensors"):
             mine, yours = (
                 (each / f"checkpoints/step-{STEPS:08d}" / file).read_bytes() for each in (whole, resumed)
             )

@@ -61,7 +61,7 @@ def end(out):
         each.pop("seconds")
     log = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     log = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in log]
-    tensors = {**load_tensors(last / "model.safetensors"), **load_tensors(last / "optimizer.safetensors")}
+    tensors = {**load_tensors(last / "model.safetensors"), **load_tensors(last / "training.safetensors")}
     return progress, log, tensors
 
 

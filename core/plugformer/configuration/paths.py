@@ -17,8 +17,7 @@ from plugformer.problems import Key, KeyPath, Origin, Problem
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
-_RUNS: tuple[KeyPath, ...] = (("tokenizer", "run"), ("model", "initialize_from", "run"))
-"""Keys of the core whose values are run directories."""
+_RUN: KeyPath = ("tokenizer", "run")
 
 
 def expand(text: str, origin: Origin) -> Path:
@@ -122,15 +121,14 @@ def with_other_runs(tree: Mapping) -> Mapping:
     Raises:
         ConfigurationError: A path means none, or there is no run whose tokenizers could be read.
     """
-    for path in _RUNS:
-        node = _at(tree, path)
-        if isinstance(node, Scalar) and isinstance(node.value, str):
-            try:
-                absolute = replace(node, value=str(expand(node.value, node.origin)))
-            except PlugformerError as error:
-                raise Problem(node.origin, path, str(error)).error from error
-            tree = _with(tree, path, absolute)
-    tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUNS[0])
+    node = _at(tree, _RUN)
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        try:
+            absolute = replace(node, value=str(expand(node.value, node.origin)))
+        except PlugformerError as error:
+            raise Problem(node.origin, _RUN, str(error)).error from error
+        tree = _with(tree, _RUN, absolute)
+    tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUN)
     if not (isinstance(tokenizer, Mapping) and isinstance(run, Scalar) and isinstance(run.value, str)):
         return tree
     if "name" in tokenizer.items or names_sides(tokenizer):
@@ -138,7 +136,7 @@ def with_other_runs(tree: Mapping) -> Mapping:
     try:
         theirs = tokenizer_of(Path(run.value))
     except PlugformerError as error:
-        raise Problem(run.origin, _RUNS[0], str(error)).error from error
+        raise Problem(run.origin, _RUN, str(error)).error from error
     both = replace(theirs, items=theirs.items | tokenizer.items, keys=theirs.keys | tokenizer.keys)
     return _with(tree, ("tokenizer",), both)
 

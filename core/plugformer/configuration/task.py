@@ -209,15 +209,6 @@ class DecoderOverrides(StackOverrides):
     cross_attention: CrossAttention = CrossAttention()
 
 
-class InitializeFrom(Settings):
-    """Where parts of the model have their initial values from."""
-
-    run: str = Field(description="A run directory, relative to this file.")
-    parts: Annotated[list[str], Field(min_length=1)] = Field(
-        description="Parts of its model: encoder, decoder, head, each without embeddings, and embedding."
-    )
-
-
 class Model(Settings):
     """The model: its sizes, and the names of its parts."""
 
@@ -238,9 +229,6 @@ class Model(Settings):
     )
     embeddings: Embeddings = Embeddings()
     initialization: Component = Component(name="default")
-    initialize_from: InitializeFrom | None = Field(
-        default=None, description="Begin with what another run has learned, in some parts."
-    )
     position: Component = Component(name="rope")
     attention: Component = Component(name="mha")
     feed_forward: Component = Component(name="gelu")

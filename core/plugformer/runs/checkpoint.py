@@ -118,7 +118,8 @@ def save_checkpoint(
     def write() -> None:
         if path.exists():
             return  # saved at this step already: nothing has changed since
-        records, tensors = {}, {}
+        records: dict[str, Any] = {}
+        tensors: dict[str, torch.Tensor] = {}
         for name, value in parts.items():
             records[name], named = split_tensors(value, name)
             tensors |= named
@@ -179,8 +180,8 @@ def load_checkpoint(
         )
     if (device := device_type(generators[0])) != state.device.type:
         notify(
-            f"{path.name} was written on {device} and is continued on {state.device.type}: dropout draws other "
-            "random numbers, and sums are rounded differently"
+            f"{path.name} was written on {device} and is continued on {state.device.type}: dropout draws "
+            "other random numbers, and sums are rounded differently"
         )
     return True
 

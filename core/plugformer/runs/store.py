@@ -48,8 +48,8 @@ def replacing(path: Path) -> Iterator[Path]:
         if not isinstance(error, OSError):
             raise
         raise RunError(
-            f"{path} cannot be written: {error.strerror or error}. Its previous content is kept: make room or "
-            "choose another place with --out, then resume with --resume"
+            f"{path} cannot be written: {error.strerror or error}. Its previous content is kept: make room "
+            "or choose another place with --out, then resume with --resume"
         ) from error
 
 
@@ -260,8 +260,8 @@ def split_tensors(value: object, name: str) -> tuple[Any, dict[str, Tensor]]:
             case None | bool() | int() | float() | str():
                 return part
         raise RunError(
-            f"the state has a {type(part).__name__} at {path}, which a checkpoint cannot hold: expected tensors, "
-            "numbers, texts, and lists, tuples and mappings of them; correct the component"
+            f"the state has a {type(part).__name__} at {path}, which a checkpoint cannot hold: expected "
+            "tensors, numbers, texts, and lists, tuples and mappings of them; correct the component"
         )
 
     return record(value, name), tensors

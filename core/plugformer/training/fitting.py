@@ -116,8 +116,8 @@ def _tell_why_it_ended(trainer: Trainer, notify: Callable[[str], None]) -> None:
     """Says that a resumed run makes no update although some are left, and how it would."""
     waited = trainer.progress.waited
     notify(
-        f"early stopping has ended this training after {waited} evaluations without improvement; to continue, "
-        f"set a longer patience: --set training.early_stopping.patience={2 * waited}"
+        f"early stopping has ended this training after {waited} evaluations without improvement; to "
+        f"continue, set a longer patience: --set training.early_stopping.patience={2 * waited}"
     )
 
 

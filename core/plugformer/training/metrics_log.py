@@ -44,7 +44,7 @@ class MetricsLog:
     @hookimpl(tryfirst=True)
     @must_not_fail
     def evaluation_ended(self, run: Run, evaluation: EvaluationResult) -> None:
-        """Writes a line about the validation split; before the last one, a line about updates not logged yet."""
+        """Writes a line about the validation split; before the last one, about unlogged updates."""
         if evaluation.final and self._progress.unlogged and self._last is not None:
             self._write(run, self._last)
         record = {"event": "validation", **_figures(evaluation), "best": evaluation.best, **_time(evaluation)}

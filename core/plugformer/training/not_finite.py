@@ -15,6 +15,7 @@ from plugformer.errors import NotFiniteError
 from plugformer.generators import restore_generators
 from plugformer.hooks.specification import Run
 from plugformer.interfaces.batch import Batch
+from plugformer.interfaces.model import Loss
 from plugformer.model.watching import watched
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
@@ -184,14 +185,14 @@ class NotFiniteGuard:
         with self.strategy.full_model() as model:
             if late:
                 cause = (
-                    f"The parameters have changed since (now after update {progress.step}): set "
-                    "training.log_every=1 to find the component."
+                    f"This was noticed after update {progress.step}, too late to find the component: use "
+                    "training.log_every=1."
                 )
             else:
                 for batch in update.batches:
 
                     def loss_again(batch: Batch = batch) -> Tensor:
-                        loss = model(batch.to(self.strategy.accelerator.device))
+                        loss: Loss = model(batch.to(self.strategy.accelerator.device))
                         return loss.total + loss.auxiliary
 
                     if cause := first_nonfinite(model, loss_again):

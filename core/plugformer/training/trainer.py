@@ -383,11 +383,11 @@ class Trainer:
             with self._evaluated_parameters():
                 self._save_model()
         signals = [name for name in self.processes.gather(signal) if name]
+        command = f"plugformer train --resume --out {self.run.directory}{self.run.arguments}"
         self.processes.abort(
             InterruptedRunError(
-                f"Interrupted by {signals[0]} at step {self.progress.step}/{self.run.steps}. Checkpoint saved "
-                f"in {self.run.directory}. Resume with `plugformer train --resume --out {self.run.directory}"
-                f"{self.run.arguments}`"
+                f"Interrupted by {signals[0]} at step {self.progress.step}/{self.run.steps}. Checkpoint "
+                f"saved in {self.run.directory}. Resume with `{command}`"
             )
         )
 
