@@ -199,7 +199,7 @@ def _restore(path: Path, state: TrainingState) -> list[dict[str, torch.Tensor]]:
         ) from error
     restore(state.model, model, path / "model.safetensors")
     try:
-        parts = join_tensors(record["parts"], tensors)
+        parts = {name: join_tensors(part, tensors) for name, part in record["parts"].items()}
         state.progress = TypeAdapter(TrainingProgress).validate_python(record["progress"])
         state.optimizer.load_state_dict(parts["optimizer"])
         for name, hook in state.hooks.items():
