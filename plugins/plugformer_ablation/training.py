@@ -99,9 +99,9 @@ def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
     }
     if cell.folder.exists():
         _wait_for_the_dying(cell.folder, notify)
-        report = resume(cell.folder, **options)
+        report = resume(cell.folder, **options).report
     else:
-        report = train(str(cell.task), out=cell.folder, **options)
+        report = train(str(cell.task), out=cell.folder, **options).report
     _refuse_changes(cell, registry)
     _result(cell, report).save(cell.folder)  # from here on it is finished
 

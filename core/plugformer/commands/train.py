@@ -76,9 +76,9 @@ def command(
     }
     with redirect_stdout(sys.stderr):  # what components print is no result
         if run is not None:
-            report = training.resume(run, allow_changes=allow_changes, **shared)
+            report = training.resume(run, allow_changes=allow_changes, **shared).report
         else:
-            report = training.train(str(task), out=out, **shared)
+            report = training.train(str(task), out=out, **shared).report
     if not Processes.join().main:
         return
     print_report(report, as_json=as_json)
