@@ -57,9 +57,7 @@ def module(tmp_path):
 
 
 def test_the_value_and_its_interval(module):
-    found = measure(
-        Local(folder=module()), ["a", "b", "ü", "d"], [["a", "x"], ["b"], ["ü"], ["x", "y"]]
-    ).score
+    found = measure(Local(folder=module()), ["a", "b", "ü", "d"], [["a", "x"], ["b"], ["ü"], ["x", "y"]])[0]
     assert found["value"] == 0.75
     assert 0.0 <= found["low"] < 0.75 < found["high"] <= 1.0
     assert found["signature"].startswith("module|key:None|evaluate:")

@@ -5,7 +5,7 @@ from collections import ChainMap, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from plugformer.data import ReadCount
+from plugformer.data import SplitStats
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
 from plugformer_plugins.data.labels import (
@@ -41,7 +41,7 @@ class BadRows:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._counts: dict[str, ReadCount] = defaultdict(ReadCount)
+        self._counts: dict[str, SplitStats] = defaultdict(SplitStats)
 
     def sound(self, split: str, rows: Iterable[T | DataError]) -> Iterator[T]:
         """Yields the usable rows of a split.

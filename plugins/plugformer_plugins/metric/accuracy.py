@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import Answer, OutputMetric, SourceMetric, Table
+from plugformer.interfaces import OutputMetric, OutputType, SourceMetric, Table
 
 
 class Hits:
@@ -80,7 +80,7 @@ class ConfusionMatrix(Accuracy):
 class TagAccuracy(OutputMetric):
     """The share of words whose tag is the right one; its interval resamples whole texts."""
 
-    accepts = frozenset({Answer.TAGS})
+    accepts = frozenset({OutputType.TAGS})
 
     def statistics(
         self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]

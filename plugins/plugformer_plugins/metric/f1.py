@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import Answer, OutputMetric
+from plugformer.interfaces import OutputMetric, OutputType
 
 
 class MicroF1(OutputMetric):
@@ -37,7 +37,7 @@ class MicroF1(OutputMetric):
 class LabelF1(MicroF1):
     """Precision and recall of the labels of all examples together, in their harmonic mean."""
 
-    accepts = frozenset({Answer.LABELS})
+    accepts = frozenset({OutputType.LABELS})
 
     def found(self, answer: Sequence[str]) -> set[str]:
         """Returns the labels."""

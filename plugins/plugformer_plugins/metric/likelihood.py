@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces import Answer, LikelihoodMetric
+from plugformer.interfaces import LikelihoodMetric, OutputType
 
 _LARGEST = 700.0  # nats: e to the power of 710 is more than a float can hold
 
@@ -66,7 +66,7 @@ class BitsPerCharacter(LikelihoodMetric):
     truncated text among the text's, and only what is left of these counts.
     """
 
-    accepts = frozenset({Answer.TEXT, Answer.TOKENS})
+    accepts = frozenset({OutputType.TEXT, OutputType.TOKENS})
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "characters"
     higher_is_better = False
 

@@ -6,13 +6,13 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import Answer, OutputMetric
+from plugformer.interfaces import OutputMetric, OutputType
 
 
 class NumberMetric(OutputMetric):
     """A metric of predicted numbers beside the right ones."""
 
-    accepts = frozenset({Answer.NUMBER})
+    accepts = frozenset({OutputType.NUMBER})
 
     def statistics(
         self, predictions: Sequence[float], references: Sequence[Sequence[float]]
