@@ -123,7 +123,8 @@ def test_a_training_that_settings_are_chosen_by_never_measures_the_test_split(re
     ).report
     assert (report.split, report.others) == ("validation", [])
     assert list(json.loads((tmp_path / "run/evaluation.json").read_text())) == ["validation"]
-    assert resume(tmp_path / "run", registry=registry, notify=str, final="validation").split == "validation"
+    resumed = resume(tmp_path / "run", registry=registry, notify=str, final="validation")
+    assert resumed.report.split == "validation"
 
 
 PAIRS = """

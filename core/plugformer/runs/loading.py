@@ -1,6 +1,6 @@
 """From a run directory back to a model that answers."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, overload
@@ -302,7 +302,6 @@ def load(
     *,
     components: Mapping[str, Mapping[str, type]] | None = None,
     overrides: Sequence[str] = (),
-    kinds: Collection[Kind] = ANSWERING,
     device: str | torch.device | None = None,
 ) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
@@ -312,8 +311,6 @@ def load(
         registry: What is installed; discovered if None.
         components: Classes that the run was trained with and that no manifest names, by kind and name.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
-        kinds: Kinds of the components that are checked now. What answering does not need, such as the
-            optimizer, need not be installed; data and metrics are looked for when the model is measured.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`. The GPU if there is
             one, and None is given.
 
@@ -325,7 +322,7 @@ def load(
     place = chosen_device(device)
     directory = RunDirectory.open(Path(run))
     registry = (registry or Registry.discover()).with_components(components or {})
-    experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
+    experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), ANSWERING)
     vocabularies = read_vocabularies(directory, experiment)
     model = build(experiment.spec, vocabularies.sizes)
     restore(model, load_tensors(directory.model), directory.model)
