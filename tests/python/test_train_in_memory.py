@@ -95,7 +95,7 @@ def test_a_run_asks_for_its_classes_and_its_rows(run, tmp_path):
     for use in (lambda: loaded.evaluate("test"), lambda: plugformer.resume(run, components=components)):
         with pytest.raises(ConfigurationError, match="data 'memory' has no rows"):
             use()
-    with pytest.raises(RunError, match="(?s)train: .*validation: "):
+    with pytest.raises(RunError, match=r"(?s)train: .*validation: "):
         plugformer.resume(run, components=components, data=ROWS[:-2])
 
 

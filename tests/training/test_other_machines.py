@@ -98,7 +98,7 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     record.write_text(record.read_text().replace('"processes": 1', '"processes": 2'))
     (checkpoint / "checksums.json").unlink()
     write_checksums(checkpoint)
-    assert resume(out, notify=notices.append).metrics
+    assert resume(out, notify=notices.append).report.metrics
     assert any("2 processes" in notice for notice in notices)
     assert any("cuda" in notice and "cpu" in notice for notice in notices)
 

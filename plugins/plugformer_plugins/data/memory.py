@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column, Data
-from plugformer_plugins.data.bad_rows import BadRows
-from plugformer_plugins.data.examples import Example, build, cell, needed, require_aligned
+from plugformer_plugins.data.examples import (
+    BadRows,
+    LoadedRow,
+    build,
+    cell,
+    needed,
+    require_aligned,
+)
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -62,7 +68,7 @@ class Memory(Data):
                 digest.update(line.encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def _examples(self, split: str, rows: Any, columns: Sequence[Column]) -> Iterator[Example]:
+    def _examples(self, split: str, rows: Any, columns: Sequence[Column]) -> Iterator[LoadedRow]:
         names = {column.name: self._columns.get(column.name, column.name) for column in columns}
         for number, record in enumerate(records(rows), start=1):
             place = f"{split}, row {number}"
@@ -73,7 +79,7 @@ class Memory(Data):
                     raise DataError(f"{message}; it has {', '.join(known)}")
             values = tuple(_value(record[names[column.name]], column, place) for column in columns)
             require_aligned(values, columns, place)
-            yield Example(values, place)
+            yield LoadedRow(values, place)
 
 
 def records(rows: Any) -> Iterator[Mapping[str, Any]]:
