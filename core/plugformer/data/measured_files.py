@@ -9,10 +9,9 @@ from pydantic import ValidationError
 
 from plugformer.configuration.task import Task
 from plugformer.creation import create_architecture
-from plugformer.data.arrow import mapped
+from plugformer.data.arrow import encode_to_file, mapped
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
-from plugformer.data.numbering import encode_to_file
 from plugformer.data.preparation import quiet
 from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import refuse_other_order
