@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from plugformer.interfaces import Batch, Padding, Tokens, evaluating
-from plugformer_inspection.attention import Place, attentions, observing
+from plugformer_inspection.attention import AttentionLocation, attentions, observing
 
 PLACES = [
-    Place("encoder", 0, "self"),
-    Place("encoder", 1, "self"),
-    Place("decoder", 0, "self"),
-    Place("decoder", 0, "cross"),
-    Place("decoder", 1, "self"),
-    Place("decoder", 1, "cross"),
+    AttentionLocation("encoder", 0, "self"),
+    AttentionLocation("encoder", 1, "self"),
+    AttentionLocation("decoder", 0, "self"),
+    AttentionLocation("decoder", 0, "cross"),
+    AttentionLocation("decoder", 1, "self"),
+    AttentionLocation("decoder", 1, "cross"),
 ]
 
 
