@@ -39,7 +39,7 @@ CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
 from plugformer.hooks import hookimpl
@@ -102,7 +102,6 @@ UNCHECKED = {
     "tasks",
     "testing",
     "training",
-    "verification",
 }
 """Folders whose tests call what those of others call with its shapes checked.
 
@@ -202,7 +201,9 @@ def tiny_model(tiny_task: MakeTask, registry: Registry) -> MakeModel:
     """Makes the model of a tiny task, for twelve tokens on either side."""
 
     def make(*overrides: str, task: str = "dates") -> Model:
-        return build(model_spec(tiny_task(*overrides, task=task), registry), Sizes(VOCABULARY, VOCABULARY))
+        return build(
+            task_model_spec(tiny_task(*overrides, task=task), registry), Sizes(VOCABULARY, VOCABULARY)
+        )
 
     return make
 

@@ -8,7 +8,7 @@ import torch
 from tests.batches import split_of
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
@@ -45,7 +45,7 @@ def losses(registry, tmp_path):
     """Trains a task's model on one batch, again and again, and returns the loss at each update."""
 
     def train(task, batch, outputs=12):
-        model = build(model_spec(task, registry), Sizes(12, outputs))
+        model = build(task_model_spec(task, registry), Sizes(12, outputs))
         optimizer, schedule = task.training.optimizer, task.training.schedule
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         seen = Losses()
@@ -167,7 +167,7 @@ def targets(sentences) -> dict[str, torch.Tensor]:
         "classification": torch.tensor([2, 0, 1]),
         "multi-label": torch.eye(12)[[2, 0, 1]],
         "regression": torch.tensor([0.5, -1.0, 2.0]),
-        "tagging": source.ids.remainder(3).masked_fill(~source.real | (source.ids < 4), IGNORED),
+        "tagging": source.ids.remainder(3).masked_fill(~source.mask | (source.ids < 4), IGNORED),
     }
 
 

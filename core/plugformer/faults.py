@@ -17,7 +17,9 @@ from typing import Any
 from plugformer.cache import cache_folder
 from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
 from plugformer.registry import Entry, EntryKind
-from plugformer.registry.loading import LOADED, label
+from plugformer.registry.loading import LOADED, class_name, label
+
+__all__ = ["cause_of", "explained", "unexpected"]
 
 _KEPT = 20
 """Files with tracebacks that are kept, the newest ones."""
@@ -116,7 +118,8 @@ def _owner(frames: Sequence[FrameType], entries: Sequence[Entry]) -> tuple[Any, 
 
 def _entry(owner: object) -> Entry | None:
     """Returns the entry of a component's object; of its type alone, since attributes may raise anything."""
-    return next((LOADED[each] for each in type(owner).__mro__ if each in LOADED), None)
+    names = map(class_name, type(owner).__mro__)
+    return next((LOADED[name] for name in names if name in LOADED), None)
 
 
 def _name(owner: object, model: Any) -> str:

@@ -8,10 +8,11 @@ from functools import cache
 
 import torch
 
-from plugformer.configuration import ResolvedTask, Task, report
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration import Task, report
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.data import PreparedData, fingerprint, prepare
 from plugformer.errors import ConfigurationError, nearest
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Sizes
 from plugformer.model import build, summarize
 from plugformer.registry import Registry
@@ -87,9 +88,9 @@ def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
     return [replace(arm, notes=(*_differences(arm, arms[0]), *arm.notes)) for arm in arms]
 
 
-def read_data(resolved: ResolvedTask, notify: Callable[[str], None]) -> DataSummary:
+def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
     """Prepares a task's data, and returns what a study must know of them; the rest is freed."""
-    data = prepare(resolved.task, resolved.registry)
+    data = prepare(resolved)
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
     example = median_example(data)[1]
@@ -119,7 +120,7 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
 def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
     """Returns the number of a model's parameters; nothing is allocated for them."""
     with torch.device("meta"):
-        model = build(model_spec(task, registry), sizes)
+        model = build(task_model_spec(task, registry), sizes)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -128,7 +129,7 @@ def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str,
 
     def count(device: str) -> dict[str, float]:
         with torch.device(device):
-            model = build(model_spec(task, registry), facts.sizes)
+            model = build(task_model_spec(task, registry), facts.sizes)
         whole = summarize(model, facts.example.to(device))[0]
         return {"parameters": whole.parameters, "flops": whole.flops / facts.example.tokens}
 

@@ -8,7 +8,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, NoPositions, Observer, Padding, Place, Positions, Scope
+from plugformer.interfaces import (
+    Attention,
+    AttentionContext,
+    LayerContext,
+    NoPositions,
+    Observer,
+    Padding,
+    Positions,
+)
 from plugformer_testing.contract import (
     NotApplicable,
     contract_check,
@@ -32,7 +40,7 @@ class PlacedAttention:
     """
 
     attention: Attention
-    place: Place
+    place: LayerContext
     positions: Positions
 
     def __str__(self) -> str:
@@ -56,7 +64,7 @@ class PlacedAttention:
         if self.place.cross:
             real = torch.ones(query.shape[:2], dtype=torch.bool)
             query_positions = Positions.of(real, keys.encoding, Padding.NONE)
-        scope = Scope(query_positions, keys, causal=self.place.causal, observer=observer)
+        scope = AttentionContext(query_positions, keys, causal=self.place.causal, observer=observer)
         return self.attention.attend(query, self.attention.project(x, keys), scope)
 
     def read(
@@ -67,10 +75,10 @@ class PlacedAttention:
     ) -> Float[Tensor, "batch query width"]:
         """Returns the same with zeros at padding, where any output is allowed."""
         output = self.attend(x, query, observer)
-        return output if self.place.cross else output.masked_fill(~self.positions.real[..., None], 0.0)
+        return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
 
 
-def attentions(subject: Subject, batch: PaddedBatch, *places: Place) -> Iterator[PlacedAttention]:
+def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
     """Yields the attention in those of the places that it does not refuse, with encodings of every sort.
 
     They do nothing, rotate its heads, and add to its scores.
@@ -122,7 +130,7 @@ def every_real_token_is_read(subject: Subject) -> None:
 @contract_check(BATCHES)
 def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
-    x, query = subject.tokens(*batch.real.shape), subject.tokens(len(batch.rows), 3)
+    x, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 3)
     for there in subject.serving(CROSS, DECODER, ENCODER):
         dropping: Attention = there.perturbed(attention_dropout=0.5)
         plain: Attention = there.perturbed()
@@ -138,7 +146,7 @@ def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check(BATCHES[1:])
 def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
     """In a causal scope no output changes with a later token, or has a gradient there."""
-    x = subject.tokens(*batch.real.shape).requires_grad_()
+    x = subject.tokens(*batch.mask.shape).requires_grad_()
     for placed in attentions(subject, batch, DECODER):
         before = placed.read(x)
         for first in range(1, x.shape[1]):
@@ -153,7 +161,7 @@ def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check(PADDED)
 def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
     """No output of a real token changes with the values at padding, or has a gradient there."""
-    real, x = batch.real, subject.tokens(*batch.real.shape).requires_grad_()
+    real, x = batch.mask, subject.tokens(*batch.mask.shape).requires_grad_()
     changed = torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))
     query = subject.tokens(len(real), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
@@ -168,10 +176,10 @@ def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check(PADDED)
 def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
     """A padded row gives the same as its tokens without padding, wherever the padding is."""
-    x = subject.tokens(*batch.real.shape)
+    x = subject.tokens(*batch.mask.shape)
     for placed in attentions(subject, batch, ENCODER, DECODER):
         padded = placed.read(x)
-        for row, real in enumerate(batch.real):
+        for row, real in enumerate(batch.mask):
             unpadded = full(1, int(real.sum())).at(placed.positions.encoding)
             alone = placed.at(unpadded).read(x[None, row, real])[0]
             require_close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
@@ -180,7 +188,7 @@ def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check(BATCHES[2:])
 def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
     """A sequence gives the same alone and in a batch, in any order of the batch."""
-    x, rows = subject.tokens(*batch.real.shape), torch.arange(len(batch.rows))
+    x, rows = subject.tokens(*batch.mask.shape), torch.arange(len(batch.rows))
     for placed in attentions(subject, batch, ENCODER, DECODER):
         whole = placed.read(x)
         for part in (*rows[:, None], rows.flip(0)):
@@ -192,7 +200,7 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
 def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) -> None:
     """A row that is all padding gives no NaN, forward or backward, and does not affect other rows."""
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
-        x, query = subject.tokens(*batch.real.shape).requires_grad_(), subject.tokens(len(batch.rows), 2)
+        x, query = subject.tokens(*batch.mask.shape).requires_grad_(), subject.tokens(len(batch.rows), 2)
         output = placed.attend(x, query)
         require_finite(output, "a row that is all padding gives NaN or infinity")
         leaves = [x, *placed.attention.parameters()]
@@ -204,9 +212,9 @@ def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) 
 @contract_check(FULL[1:])
 def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
     """With a relative encoding a sequence gives the same wherever it begins."""
-    x = subject.tokens(*batch.real.shape)
+    x = subject.tokens(*batch.mask.shape)
     for placed in attentions(subject, batch, DECODER, ENCODER):
-        moved = Positions.of(batch.real, placed.positions.encoding, Padding.NONE, start=9)
+        moved = Positions.of(batch.mask, placed.positions.encoding, Padding.NONE, start=9)
         what = f"outputs change if all positions move by 9, in {placed}"
         fault = "queries or keys are not at the positions that they are given"
         require_close(placed.at(moved).read(x), placed.read(x), f"{what}: {fault}")
@@ -215,7 +223,7 @@ def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check(BATCHES)
 def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
     """With an observer the output and its gradient are those without one."""
-    x = subject.tokens(*batch.real.shape).requires_grad_()
+    x = subject.tokens(*batch.mask.shape).requires_grad_()
     query = subject.tokens(len(batch.rows), 3)
     for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
         outputs = [placed.read(x, query, observer) for observer in (None, Collector())]
@@ -227,7 +235,7 @@ def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
 @contract_check(BATCHES)
 def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None:
     """Recorded weights are (batch, maps, query, key), zero at padding and at the future, and finite."""
-    real, (rows, length) = batch.real, batch.real.shape
+    real, (rows, length) = batch.mask, batch.mask.shape
     allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
     for placed in attentions(subject, batch, DECODER):
         collector = Collector()
@@ -250,7 +258,7 @@ def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
     of what it reads from each alone, each times its weight. Or by erasing: if the recorded weights are set to
     zero before they are used, the output no longer depends on the memory.
     """
-    memory, query = subject.tokens(*batch.real.shape), subject.tokens(len(batch.rows), 2)
+    memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
     there, keys = subject.at(CROSS), batch.at(NoPositions())
     with torch.no_grad():
         try:

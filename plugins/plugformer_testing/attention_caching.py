@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces import Padding, Positions, Scope, State
+from plugformer.interfaces import AttentionContext, Padding, Positions, State
 from plugformer_testing.attention import PlacedAttention, attentions
 from plugformer_testing.contract import contract_check, require_close
 from plugformer_testing.probes import BATCHES, PaddedBatch
@@ -40,7 +40,7 @@ CHUNKS = tuple(
 @contract_check((*STEPS, *CHUNKS))
 def cached_pieces_equal_the_whole(subject: Subject, case: Pieces) -> None:
     """Single tokens or pieces with a cache give the same as the whole sequence at once."""
-    real = case.batch.real
+    real = case.batch.mask
     x = subject.tokens(*real.shape)
     for placed in attentions(subject, case.batch, DECODER):
         with torch.no_grad():
@@ -56,22 +56,22 @@ def _read_pieces(
 ) -> Float[Tensor, "batch length width"]:
     """Computes causal self-attention piece by piece, like a decoder with a cache."""
     attention, whole = placed.attention, placed.positions
-    pieces = zip(x.tensor_split(cuts, dim=1), whole.real.tensor_split(cuts, dim=1), strict=True)
+    pieces = zip(x.tensor_split(cuts, dim=1), whole.mask.tensor_split(cuts, dim=1), strict=True)
     first, real = next(pieces)
     keys = Positions.of(real, whole.encoding, whole.padding)
     state = attention.project(first, keys)
-    outputs = [attention.attend(first, state, Scope(keys, keys, causal=True))]
+    outputs = [attention.attend(first, state, AttentionContext(keys, keys, causal=True))]
     for piece, real in pieces:
         new = keys.advance(real, whole.padding)
         keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
-        outputs.append(attention.attend(piece, state, Scope(new, keys, causal=True)))
+        outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
     return torch.cat(outputs, dim=1)
 
 
 @contract_check(CHUNKS)
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
     """New tokens read from project(a) and append(project(b)) the same as from project(a and b)."""
-    x, query = subject.tokens(*case.batch.real.shape), subject.tokens(len(case.batch.rows), 2)
+    x, query = subject.tokens(*case.batch.mask.shape), subject.tokens(len(case.batch.rows), 2)
     for placed in attentions(subject, case.batch, DECODER):
         with torch.no_grad():
             pieces = _continue(placed, query, _project_two(placed, x, case.cuts[0]))
@@ -82,8 +82,8 @@ def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces
 def _project_two(placed: PlacedAttention, x: Tensor, cut: int) -> State:
     """Returns the state of a sequence that comes in two pieces."""
     whole = placed.positions
-    head = Positions.of(whole.real[:, :cut], whole.encoding, whole.padding)
-    tail = head.advance(whole.real[:, cut:], whole.padding)
+    head = Positions.of(whole.mask[:, :cut], whole.encoding, whole.padding)
+    tail = head.advance(whole.mask[:, cut:], whole.padding)
     return placed.attention.project(x[:, :cut], head).append(placed.attention.project(x[:, cut:], tail))
 
 
@@ -92,15 +92,15 @@ def _continue(placed: PlacedAttention, query: Tensor, state: State) -> Float[Ten
     keys, real = placed.positions, torch.ones(query.shape[:2], dtype=torch.bool)
     new = keys.advance(real, Padding.NONE)
     if placed.place.cross:
-        return placed.attention.attend(query, state, Scope(new, keys, causal=False))
+        return placed.attention.attend(query, state, AttentionContext(new, keys, causal=False))
     whole = state.append(placed.attention.project(query, new))
-    return placed.attention.attend(query, whole, Scope(new, keys.concatenate(new), causal=True))
+    return placed.attention.attend(query, whole, AttentionContext(new, keys.concatenate(new), causal=True))
 
 
 @contract_check(BATCHES)
 def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> None:
     """Queries that come one by one read from a projected memory the same as together."""
-    memory, query = subject.tokens(*batch.real.shape), subject.tokens(len(batch.rows), 4)
+    memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 4)
     for placed in attentions(subject, batch, CROSS):
         keys, one = placed.positions, torch.ones(len(query), 1, dtype=torch.bool)
         with torch.no_grad():
@@ -108,7 +108,7 @@ def cross_attention_goes_on_by_steps(subject: Subject, batch: PaddedBatch) -> No
             state = placed.attention.project(memory, keys)
             for step in range(query.shape[1]):
                 positions = Positions.of(one, keys.encoding, Padding.NONE, start=step)
-                scope = Scope(positions, keys, causal=False)
+                scope = AttentionContext(positions, keys, causal=False)
                 alone = placed.attention.attend(query[:, step, None], state, scope)[:, 0]
                 what = f"query {step} reads something else alone than with the others"
                 fault = "reading changes the state, or queries see one another"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.commands import AsJson, LocalManifest, installed, print_text
 from plugformer.errors import ConfigurationError
+from plugformer_cli import AsJson, LocalManifest, installed, print_text
 
 if TYPE_CHECKING:
     from plugformer_testing import CheckReport

@@ -9,14 +9,14 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from plugformer.interfaces import Answer, Head
+from plugformer.interfaces import Head, OutputType
 from plugformer.model import draw_own_values
 from plugformer_testing.contract import contract_check, require, require_close, require_finite
 from plugformer_testing.probes import BATCHES, FULL, PADDED, PaddedBatch
 from plugformer_testing.subject import OUTPUTS, Subject
 
-_NUMBERS = frozenset({Answer.NUMBER})
-_LABELS = frozenset({Answer.LABELS})
+_NUMBERS = frozenset({OutputType.NUMBER})
+_LABELS = frozenset({OutputType.LABELS})
 
 
 @dataclass
@@ -27,24 +27,24 @@ class HeadCase:
         head: In double precision and evaluation mode, its parameters perturbed.
         hidden: Random hidden states.
         targets: Random targets, or those that the head gives for checks.
-        real: Which tokens are real.
+        mask: True for real tokens, False for padding.
         by_token: Whether it predicts at every position.
     """
 
     head: Head
     hidden: Float[Tensor, "batch length width"]
     targets: Shaped[Tensor, " batch *more"]
-    real: Bool[Tensor, "batch length"]
+    mask: Bool[Tensor, "batch length"]
     by_token: bool
 
     @classmethod
     def of(cls, subject: Subject, batch: PaddedBatch, **sizes: Any) -> "HeadCase":
         """Returns a case for a batch; `sizes` are fields of the head's context."""
-        numbers = getattr(subject.component, "answer_types", None) == _NUMBERS
+        numbers = getattr(subject.component, "output_types", None) == _NUMBERS
         head: Head = subject.perturbed(outputs=1 if numbers else OUTPUTS, **sizes)
-        hidden = subject.tokens(*batch.real.shape)
-        by_token = _by_token(head.logits(hidden, batch.real))
-        return cls(head, hidden, _targets(head, batch.real, by_token), batch.real, by_token)
+        hidden = subject.tokens(*batch.mask.shape)
+        by_token = _by_token(head.logits(hidden, batch.mask))
+        return cls(head, hidden, _targets(head, batch.mask, by_token), batch.mask, by_token)
 
     @property
     def jointly(self) -> bool:
@@ -53,13 +53,13 @@ class HeadCase:
 
     def logits(self) -> Tensor:
         """Returns the logits."""
-        return self.head.logits(self.hidden, self.real)
+        return self.head.logits(self.hidden, self.mask)
 
     def loss(
         self, hidden: Tensor | None = None, targets: Tensor | None = None, real: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Returns the loss and the count, also of other hidden states, targets or masks."""
-        values = (hidden, targets, real), (self.hidden, self.targets, self.real)
+        values = (hidden, targets, real), (self.hidden, self.targets, self.mask)
         return self.head.loss(*(own if given is None else given for given, own in zip(*values, strict=True)))
 
 
@@ -75,9 +75,9 @@ def _targets(
         return torch.tensor(list(islice(cycle(head.check_targets), len(real))), dtype=torch.float64)
     if by_token:
         return torch.randint(OUTPUTS, real.shape)
-    if head.answer_types == _NUMBERS:
+    if head.output_types == _NUMBERS:
         return torch.randn(len(real), dtype=torch.float64)
-    if head.answer_types == _LABELS:
+    if head.output_types == _LABELS:
         return torch.randint(2, (len(real), OUTPUTS)).double()
     return torch.randint(OUTPUTS, real.shape[:1])
 
@@ -89,8 +89,8 @@ def shapes(subject: Subject, batch: PaddedBatch) -> None:
     It comes with the number of real targets: of tokens, or of sequences.
     """
     case = HeadCase.of(subject, batch)
-    logits, real = case.logits(), case.real
-    outputs = 1 if case.head.answer_types == _NUMBERS else OUTPUTS
+    logits, real = case.logits(), case.mask
+    outputs = 1 if case.head.output_types == _NUMBERS else OUTPUTS
     expected = ((*real.shape, outputs), (len(real), outputs))
     what = f"logits have shape {tuple(logits.shape)}, expected one of {expected}"
     require(tuple(logits.shape) in expected, what)
@@ -119,7 +119,7 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
     state = torch.get_rng_state()
     logits = given.logits()
     torch.set_rng_state(state)  # a head may drop out: the same in both passes
-    if head.answer_types == _NUMBERS:
+    if head.output_types == _NUMBERS:
         exact, _ = given.loss(targets=logits[:, 0].detach())
         require_close(exact, torch.zeros_like(exact), "the loss of numbers predicted exactly is not zero")
         torch.set_rng_state(state)
@@ -128,12 +128,12 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
         return
     loss, _ = given.loss()
     smoothing = 0.2 if training else 0.0
-    if head.answer_types == _LABELS:
+    if head.output_types == _LABELS:
         smoothed = targets * (1 - smoothing) + smoothing / 2
         expected = binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
     else:
         if given.by_token:
-            logits, targets = logits[given.real], targets[given.real]
+            logits, targets = logits[given.mask], targets[given.mask]
         expected = cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
     kind = "smoothed cross-entropy in training" if training else "plain cross-entropy in evaluation"
     message = f"the loss is {float(loss):.4g}, the summed {kind} mode {float(expected):.4g}"
@@ -144,7 +144,7 @@ def the_loss_is_cross_entropy(subject: Subject, case: tuple[bool, PaddedBatch]) 
 def padding_does_not_count(subject: Subject, batch: PaddedBatch) -> None:
     """Values at padding change neither the loss nor the prediction, and get no gradient."""
     case = HeadCase.of(subject, batch)
-    head, hidden, real = case.head, case.hidden, case.real
+    head, hidden, real = case.head, case.hidden, case.mask
     changed = torch.where(real[..., None], hidden, 5 * torch.randn_like(hidden)).requires_grad_()
     other = case.targets.masked_fill(~real, 3) if case.by_token else case.targets
     for mode in ("training", "evaluation"):
@@ -169,7 +169,7 @@ def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
     case = HeadCase.of(subject, batch)
     whole, count = case.loss()
     for axis in (0, 1) if case.by_token and not case.jointly else (0,):
-        chunks = [part.tensor_split([1], dim=axis) for part in (case.hidden, case.targets, case.real)]
+        chunks = [part.tensor_split([1], dim=axis) for part in (case.hidden, case.targets, case.mask)]
         parts = [case.head.loss(*chunk) for chunk in zip(*chunks, strict=True)]
         total, number = (torch.stack(values).sum() for values in zip(*parts, strict=True))
         chunks_of = f"chunks of the {('batch', 'length')[axis]} do not add up"
@@ -181,7 +181,7 @@ def the_loss_adds_up(subject: Subject, batch: PaddedBatch) -> None:
 def without_real_targets_there_is_no_loss(subject: Subject) -> None:
     """A chunk without a real target is harmless: if targets are tokens it adds nothing."""
     case = HeadCase.of(subject, FULL[1])
-    loss, count = case.loss(real=torch.zeros_like(case.real))
+    loss, count = case.loss(real=torch.zeros_like(case.mask))
     require_finite(loss, "the loss without any real token is not finite")
     what = f"without a real target the loss is {float(loss):g} over {int(count)} targets, expected 0 over 0"
     require(not case.by_token or (float(loss), int(count)) == (0, 0), what)
@@ -195,14 +195,14 @@ def likelihoods_are_those_of_the_loss(subject: Subject, batch: PaddedBatch) -> N
     """
     case = HeadCase.of(subject, batch)
     loss, count = case.loss()
-    found = case.head.likelihoods(case.hidden, case.targets, case.real)
+    found = case.head.likelihoods(case.hidden, case.targets, case.mask)
     for name, values in (("log_probabilities", found.log_probabilities), ("targets", found.targets)):
-        what = f"{name} of {len(case.real)} examples are {tuple(values.shape)}"
-        require(values.shape == (len(case.real),), what)
+        what = f"{name} of {len(case.mask)} examples are {tuple(values.shape)}"
+        require(values.shape == (len(case.mask),), what)
     total = -found.log_probabilities.double().sum()
     require_close(total, loss.double(), "the log-probabilities add up to another loss")
     require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
-    if case.head.answer_types == _NUMBERS:
+    if case.head.output_types == _NUMBERS:
         require(found.correct is None, "a number is called right")
         return
     if found.correct is None:
@@ -219,7 +219,7 @@ def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
     If targets are tokens, the scores at a position depend only on its own hidden state.
     """
     case = HeadCase.of(subject, batch)
-    head, hidden, real, whole = case.head, case.hidden, case.real, case.logits()
+    head, hidden, real, whole = case.head, case.hidden, case.mask, case.logits()
     for row, marks in enumerate(real):
         alone = head.logits(hidden[row, marks][None], marks[marks][None])[0]
         expected = whole[row, marks] if case.by_token else whole[row]

@@ -43,13 +43,13 @@ _RUN: dict[Kind, Callable[[Subject, Any, Tensor], Tensor]] = {
         attention, subject.place, _BATCH.at(Turning())
     ).read(x),
     Kind.POSITION: lambda subject, encoding, x: position.everything(encoding, x, subject.model.heads, _BATCH),
-    Kind.HEAD: lambda _, component, x: head.everything(component, x, _BATCH.real),
+    Kind.HEAD: lambda _, component, x: head.everything(component, x, _BATCH.mask),
 }
 
 
 def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
     """Runs a component on the same small padded batch each time."""
-    x = example(*_BATCH.real.shape, subject.model.width, dtype=dtype)
+    x = example(*_BATCH.mask.shape, subject.model.width, dtype=dtype)
     return _RUN[subject.kind](subject, module, x)
 
 

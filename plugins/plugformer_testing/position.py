@@ -51,7 +51,7 @@ class EncodedTokens(NamedTuple):
     @classmethod
     def of(cls, subject: Subject, positions: Positions) -> "EncodedTokens":
         """Returns random embeddings and heads at some positions."""
-        batch, length = positions.real.shape
+        batch, length = positions.mask.shape
         heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
         return cls(positions, subject.tokens(batch, length), heads)
 
@@ -129,7 +129,7 @@ def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
     encoding: PositionalEncoding = subject.perturbed()
     given = EncodedTokens.of(subject, batch.at(encoding))
     whole = given.effect()
-    for row, real in enumerate(batch.real):
+    for row, real in enumerate(batch.mask):
         unpadded = full(1, int(real.sum())).at(encoding)
         alone = EncodedTokens(unpadded, given.x[row, real][None], given.heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
@@ -141,13 +141,13 @@ def positions_go_on_after_a_cache(subject: Subject, batch: PaddedBatch) -> None:
     positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
     whole = given.effect()
     for cut in range(1, positions.length):
-        head = Positions.of(positions.real[:, :cut], positions.encoding, batch.padding)
-        tail = head.advance(positions.real[:, cut:], batch.padding)
+        head = Positions.of(positions.mask[:, :cut], positions.encoding, batch.padding)
+        tail = head.advance(positions.mask[:, cut:], batch.padding)
         keys = given._replace(positions=head.concatenate(tail))
         piece = EncodedTokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
         later = torch.arange(positions.length) >= cut
         message = f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
-        for row, real in enumerate(batch.real):
+        for row, real in enumerate(batch.mask):
             found = piece.part(row, real[cut:], real)
             found.require_same(whole.part(row, real & later, real), message)
 
@@ -199,7 +199,7 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
 @contract_check(FULL[1:])
 def scores_change_between_two_tokens(subject: Subject, batch: PaddedBatch) -> None:
     """A bias for a query and a key depends on these two tokens alone."""
-    positions, last = batch.at(subject.perturbed()), batch.real.shape[1] - 1
+    positions, last = batch.at(subject.perturbed()), batch.mask.shape[1] - 1
     query, key = (EncodedTokens.of(subject, positions) for _ in range(2))
     added = query.added(key)
     for number in range(positions.length):

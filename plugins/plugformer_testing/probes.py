@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import (
     Attention,
+    AttentionContext,
     Norm,
     Padding,
     PositionalEncoding,
     Positions,
-    Scope,
     State,
     Sublayer,
 )
@@ -34,13 +34,13 @@ class PaddedBatch:
         return " / ".join(self.rows)
 
     @property
-    def real(self) -> Bool[Tensor, "batch length"]:
-        """Which tokens are real."""
+    def mask(self) -> Bool[Tensor, "batch length"]:
+        """True for real tokens, False for padding."""
         return torch.tensor([[mark == "x" for mark in row] for row in self.rows])
 
     def at(self, encoding: PositionalEncoding) -> Positions:
         """Returns the positions of the tokens."""
-        return Positions.of(self.real, encoding, self.padding)
+        return Positions.of(self.mask, encoding, self.padding)
 
 
 def full(batch: int, length: int) -> PaddedBatch:
@@ -132,10 +132,10 @@ class SharedState(Attention):
         return self.owner.project(memory, positions)
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, scope: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns the reader's output, after the owner has computed its own."""
-        self.owner.attend(query, state, Scope(scope.query, scope.key, causal=scope.causal))
+        self.owner.attend(query, state, AttentionContext(scope.query, scope.key, causal=scope.causal))
         return self.reader.attend(query, state, scope)
 
 

@@ -77,7 +77,7 @@ class SmallTask:
         for column in task_type.columns:
             if column.holds == "label" and column.name in self.examples:
                 features[column.name] = ClassLabel(names=sorted(set(self.examples[column.name])))
-        task_type.learned = task_type.learn(Dataset.from_dict(dict(self.examples), features=features))
+        task_type.state = task_type.learn(Dataset.from_dict(dict(self.examples), features=features))
         tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
         tokenizer.train(self._texts())
         self.known = Vocabularies(tokenizer, tokenizer, task_type)
@@ -142,7 +142,7 @@ class SmallTask:
         head = self._installed(
             Kind.HEAD,
             lambda found: serves(found, self.task_type),
-            f"its answers are {self.task_type.answer_type!r}, which no installed head predicts",
+            f"its answers are {self.task_type.output_type!r}, which no installed head predicts",
         )
         level, sizes, registry = self.task_type.level, self.known.sizes, self._registry
         with torch.random.fork_rng(devices=[]):

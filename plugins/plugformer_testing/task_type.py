@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from plugformer.errors import ConfigurationError, ExampleError
-from plugformer.interfaces import IGNORED, Answer, Encoded, Examples, Level, Ragged, TaskType
+from plugformer.interfaces import IGNORED, Encoded, Examples, Level, OutputType, Ragged, TaskType
 from plugformer_testing.contract import contract_check, fail, is_list_of_text, require, require_finite
 from plugformer_testing.probes import gradients
 from plugformer_testing.small_models import take
@@ -55,23 +55,23 @@ def columns_are_sound(subject: Subject) -> None:
 
 @contract_check()
 def what_it_learns_survives_json(subject: Subject) -> None:
-    """What it learns has the type `learned_type`, and read back from JSON it encodes the same."""
+    """What it learns has the type `state_type`, and read back from JSON it encodes the same."""
     task = _task(subject)
-    learned, declared = task.task_type.learned, task.task_type.learned_type
+    learned, declared = task.task_type.state, task.task_type.state_type
     try:
         schema: TypeAdapter[object] = TypeAdapter(declared, config=ConfigDict(strict=True))
         again = schema.validate_json(json.dumps(learned))
     except ValidationError as error:
         name = declared.__name__ if isinstance(declared, type) else str(declared)
         fail(
-            f"`learn` returns {reprlib.repr(learned)}, but learned_type is {name}: "
-            f"{error.errors()[0]['msg']}; set learned_type = {_annotation(learned)}"
+            f"`learn` returns {reprlib.repr(learned)}, but state_type is {name}: "
+            f"{error.errors()[0]['msg']}; set state_type = {_annotation(learned)}"
         )
     except (TypeError, ValueError) as error:
         fail(f"the learned state cannot be read back from JSON: {str(error).splitlines()[0]}")
     require(again == learned, f"it learns {learned!r}, from JSON that is {again!r}")
     other: TaskType = subject.create()
-    other.learned = again
+    other.state = again
     same = task.encode(task_type=other) == task.encode()
     require(same, "with the state read from JSON it encodes other numbers")
 
@@ -150,7 +150,7 @@ def encoding_is_repeatable(subject: Subject) -> None:
     whole = task.encode()
     require(task.encode() == whole, "encoded again, examples are other numbers")
     other: TaskType = subject.create()
-    other.learned = task.task_type.learned
+    other.state = task.task_type.state
     require(task.encode(task_type=other) == whole, "another object encodes other numbers")
     for row in range(len(task)):
         alone = task.encode(_only(task.examples, row))
@@ -262,20 +262,20 @@ def a_model_learns_from_it(subject: Subject) -> None:
 
 @contract_check()
 def answers_are_of_their_type(subject: Subject) -> None:
-    """Each example has one answer of `answer_type` that survives JSON, the same in a batch as alone.
+    """Each example has one answer of `output_type` that survives JSON, the same in a batch as alone.
 
     Scores are logarithms of probabilities.
     """
     task = _task(subject)
     if task.task_type.level is Level.NEXT_TOKEN:
         return
-    answers, answer_type = task.answers(), task.task_type.answer_type
+    answers, output_type = task.answers(), task.task_type.output_type
     require(len(answers) == len(task), f"{len(task)} examples have {len(answers)} answers")
     words = [column.name for column in task.task_type.columns if column.holds == "words"]
     for row, answer in enumerate(answers):
         output: Any = answer.output
-        _require_answer(answer_type, output, f"the answer to example {row}")
-        if answer_type is Answer.TAGS and words:
+        _require_answer(output_type, output, f"the answer to example {row}")
+        if output_type is OutputType.TAGS and words:
             count = len(task.questions[words[0]][row])
             require(len(output) == count, f"example {row} has {count} words and {len(output)} tags")
         score = answer.score
@@ -318,7 +318,7 @@ def alternatives_follow_the_best(subject: Subject) -> None:
 
 @contract_check()
 def references_are_answers(subject: Subject) -> None:
-    """Each example has at least one right answer, of `answer_type`, that survives JSON."""
+    """Each example has at least one right answer, of `output_type`, that survives JSON."""
     task = _task(subject)
     split = task.split()
     for row in range(len(split)):
@@ -326,7 +326,7 @@ def references_are_answers(subject: Subject) -> None:
         what = f"the references of example {row} are {references!r}, expected a list of answers"
         require(isinstance(references, list) and references, what)
         for reference in references:
-            _require_answer(task.task_type.answer_type, reference, f"a reference of example {row}")
+            _require_answer(task.task_type.output_type, reference, f"a reference of example {row}")
 
 
 def _same(one: object, other: object) -> bool:
@@ -343,14 +343,14 @@ def _same(one: object, other: object) -> bool:
 _TEXT: tuple[str, Callable[[object], bool]] = ("a text", lambda value: isinstance(value, str))
 _LIST: tuple[str, Callable[[object], bool]] = ("a list of text", is_list_of_text)
 _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    **dict.fromkeys((Answer.TEXT, Answer.LABEL, Answer.TOKENS), _TEXT),
-    **dict.fromkeys((Answer.LABELS, Answer.TAGS), _LIST),
-    Answer.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
+    **dict.fromkeys((OutputType.TEXT, OutputType.LABEL, OutputType.TOKENS), _TEXT),
+    **dict.fromkeys((OutputType.LABELS, OutputType.TAGS), _LIST),
+    OutputType.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
 }
 
 
-def _require_answer(answer_type: str, value: Any, what: str) -> None:
-    words, holds = _IS.get(answer_type, ("some value", lambda value: value is not None))
-    require(holds(value), f"{what} is {value!r}, expected {words} for answers of type {answer_type}")
+def _require_answer(output_type: str, value: Any, what: str) -> None:
+    words, holds = _IS.get(output_type, ("some value", lambda value: value is not None))
+    require(holds(value), f"{what} is {value!r}, expected {words} for answers of type {output_type}")
     same = json.loads(json.dumps(value)) == (list(value) if isinstance(value, tuple) else value)
     require(same, f"{what} does not survive JSON")

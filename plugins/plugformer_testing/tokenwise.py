@@ -10,7 +10,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from plugformer.interfaces import FeedForward, Norm, Place, Residual
+from plugformer.interfaces import FeedForward, LayerContext, Norm, Residual
 from plugformer.registry import Kind
 from plugformer_testing.contract import NotApplicable, contract_check, require, require_close, require_finite
 from plugformer_testing.probes import Function
@@ -173,7 +173,7 @@ def tokens_stay_apart(subject: Subject, names: Sequence[str]) -> None:
 
 
 @contract_check(PLACES, Kind.RESIDUAL)
-def says_what_it_needs(subject: Subject, place: Place) -> None:
+def says_what_it_needs(subject: Subject, place: LayerContext) -> None:
     """`final_norm` is true or false, and `gain` a finite number above zero, in any place of a model."""
     residual: Residual = subject.create(place=place)
     require(isinstance(residual.final_norm, bool), f"final_norm is {residual.final_norm!r}, expected a bool")

@@ -3,7 +3,7 @@
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.interfaces import IGNORED, Batch, Level, Padding, Sizes, Tokens
 from plugformer.model import build
 
@@ -17,7 +17,7 @@ def model(level):
     }[level]
     small = ["model.architecture=encoder-only", "model.width=8", "model.heads=2", "model.layers=1"]
     resolved = resolve("ag-news", [*small, *settings])
-    return build(model_spec(resolved.task, resolved.registry), Sizes(source=9, outputs=LENGTH))
+    return build(task_model_spec(resolved.task, resolved.registry), Sizes(source=9, outputs=LENGTH))
 
 
 def batch(targets):
@@ -28,7 +28,7 @@ def batch(targets):
 def test_as_many_labels_as_positions_are_no_targets_of_tokens():
     examples = batch(torch.ones(2, LENGTH))
     several = model(Level.SEQUENCE)
-    assert several.targets(examples)[1].equal(examples.source.real)
+    assert several.targets(examples)[1].equal(examples.source.mask)
     assert several.count(examples) == several(examples).targets == 2
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import model_spec
+from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens, evaluating
 from plugformer.model import build
@@ -103,7 +103,8 @@ def batch(sentences):
 def make(parts):
     def make(*overrides):
         return build(
-            model_spec(validate(resolve("dates", [*SHARING, *overrides], parts)).task, parts), Sizes(12, 12)
+            task_model_spec(validate(resolve("dates", [*SHARING, *overrides], parts)).task, parts),
+            Sizes(12, 12),
         )
 
     return make
@@ -131,7 +132,9 @@ def test_a_layer_reads_the_very_state_of_its_owner(make, batch):
     first, second = model.encoder.layers[:2]
     seen = []
     attend = second.attention.attend
-    second.attention.attend = lambda query, state, scope: seen.append(state) or attend(query, state, scope)
+    second.attention.attend = lambda query, state, context: (
+        seen.append(state) or attend(query, state, context)
+    )
     project, states = first.attention.project, []
     first.attention.project = lambda *given: states.append(project(*given)) or states[-1]
     model(batch)
@@ -148,7 +151,7 @@ def test_decoding_step_by_step_is_decoding_at_once(make, batch):
         for step in range(whole.shape[1]):
             one = Tokens(token[:, None], torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
             hidden = model.step(one, past)[:, 0]
-            there = batch.target.real[rows, step + 1]
+            there = batch.target.mask[rows, step + 1]
             torch.testing.assert_close(hidden[there], whole[rows, step][there])
             token = batch.target.ids[rows, step + 1]
             if step == 1:  # a row leaves, the others change places
@@ -199,7 +202,7 @@ def test_a_state_that_is_not_there_is_refused(parts, overrides, message):
     with pytest.raises(ConfigurationError, match=message):
         validate(resolve("dates", [*SHARING, *overrides], parts))
     with pytest.raises(ConfigurationError, match=r"layer \d of the encoder reads the state of"):
-        build(model_spec(resolve("dates", [*SHARING, *overrides], parts).task, parts), Sizes(12, 12))
+        build(task_model_spec(resolve("dates", [*SHARING, *overrides], parts).task, parts), Sizes(12, 12))
 
 
 def repeated(parts, folder, *overrides):
@@ -209,9 +212,9 @@ def repeated(parts, folder, *overrides):
 
 def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
     """As three layers with the same values; it is saved, and counted, once."""
-    model = build(model_spec(repeated(parts, folder), parts), Sizes(12, 4)).eval()
+    model = build(task_model_spec(repeated(parts, folder), parts), Sizes(12, 4)).eval()
     apart = build(
-        model_spec(repeated(parts, folder, "model.architecture=encoder-only"), parts), Sizes(12, 4)
+        task_model_spec(repeated(parts, folder, "model.architecture=encoder-only"), parts), Sizes(12, 4)
     ).eval()
     for layer in apart.encoder.layers:
         layer.load_state_dict(model.encoder.layers[0].state_dict())
@@ -221,7 +224,7 @@ def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
     assert {name.split(".")[2] for name, _ in model.encoder.layers.named_parameters("encoder.layers")} == {
         "0"
     }
-    restored = build(model_spec(repeated(parts, folder, "training.seed=2"), parts), Sizes(12, 4)).eval()
+    restored = build(task_model_spec(repeated(parts, folder, "training.seed=2"), parts), Sizes(12, 4)).eval()
     restore(restored, own_tensors(model), folder)
     with torch.no_grad():
         assert torch.equal(restored.hidden(batch), model.hidden(batch))
@@ -239,7 +242,7 @@ def test_a_state_that_the_order_has_elsewhere_is_refused(parts, folder, architec
 
 
 def test_each_place_of_a_layer_is_observed(parts, folder, sentences):
-    model = build(model_spec(repeated(parts, folder), parts), Sizes(12, 4))
+    model = build(task_model_spec(repeated(parts, folder), parts), Sizes(12, 4))
     with evaluating(model), observing(model) as records:
         for _ in range(2):
             model.hidden(Batch(sentences("right", begin=True)))
@@ -252,7 +255,7 @@ def test_initial_values_by_depth_count_every_place(parts, folder):
     """GPT-2 divides by the root of the sublayers: three places of two are as deep as three layers."""
     scheme = "model.initialization={name: normal, residual: true}"
     values = [
-        build(model_spec(repeated(parts, folder, scheme, architecture), parts), Sizes(12, 4))
+        build(task_model_spec(repeated(parts, folder, scheme, architecture), parts), Sizes(12, 4))
         .encoder.layers[0]
         .attention.output.weight
         for architecture in ("model.architecture=again", "model.architecture=encoder-only")

@@ -1,13 +1,14 @@
-"""From a task's settings to the specification of its model."""
+"""From the settings of a model to its specification."""
 
 from collections.abc import Mapping
 
 from plugformer.configuration.plan import Choice, StackPlan, plan_stacks
-from plugformer.configuration.task import Component, Model, Task
+from plugformer.configuration.task import Component, Model, Task, Training
 from plugformer.interfaces import (
     Architecture,
     EmbeddingSpec,
     LayerSpec,
+    Level,
     ModelSpec,
     PartSpec,
     StackSpec,
@@ -20,29 +21,55 @@ from plugformer.registry.loading import label
 from plugformer.registry.options import checked_options
 
 
-def model_spec(task: Task, registry: Registry, *, fresh: bool = True) -> ModelSpec:
-    """Returns the specification of a task's model.
+def task_model_spec(task: Task, registry: Registry, *, fresh: bool = True) -> ModelSpec:
+    """Returns the specification of a task's model, with an architecture of its own.
 
     Args:
         task: The task, resolved.
         registry: Has the task's components.
-        fresh: False if other values take the place of the initial ones. The component that draws initial
-            values is then left out, and need not be installed.
+        fresh: Whether the model needs initial values.
 
     Raises:
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
         RegistryError: A component cannot be loaded.
     """
-    settings = task.model
-    architecture: Architecture = registry.create(
-        Kind.ARCHITECTURE, settings.architecture.name, **settings.architecture.options
-    )
+    chosen = task.model.architecture
+    architecture: Architecture = registry.create(Kind.ARCHITECTURE, chosen.name, **chosen.options)
     task_type: TaskType = registry.create(Kind.TASK_TYPE, task.type.name, **task.type.options)
+    return model_spec(
+        task.model, registry, architecture, task_type.level, training=task.training, fresh=fresh
+    )
+
+
+def model_spec(
+    settings: Model,
+    registry: Registry,
+    architecture: Architecture,
+    level: Level,
+    *,
+    training: Training = Training(),  # noqa: B008 (frozen)
+    fresh: bool = True,
+) -> ModelSpec:
+    """Returns the specification of a model.
+
+    Args:
+        settings: The settings of the model.
+        registry: Has the model's components.
+        architecture: Its architecture.
+        level: What its head predicts from.
+        training: Has the seed, label smoothing and gradient checkpointing.
+        fresh: Whether the model needs initial values. If not, the component that draws them is left out and
+            need not be installed.
+
+    Raises:
+        ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
+        RegistryError: A component cannot be loaded.
+    """
     parts = _Parts(registry)
     initialization = ("model", "initialization")
     return ModelSpec(
         architecture=architecture,
-        level=task_type.level,
+        level=level,
         stacks={
             name: _stack(plan, settings, parts)
             for name, plan in plan_stacks(settings, architecture.stacks).items()
@@ -56,12 +83,12 @@ def model_spec(task: Task, registry: Registry, *, fresh: bool = True) -> ModelSp
         attention_dropout=settings.attention_dropout,
         embeddings=EmbeddingSpec(**settings.embeddings.model_dump()),
         final_norm=settings.final_norm,
-        label_smoothing=task.training.label_smoothing,
-        recompute=task.training.gradient_checkpointing,
+        label_smoothing=training.label_smoothing,
+        recompute=training.gradient_checkpointing,
         initialization=parts.get(Kind.INITIALIZATION, settings.initialization, initialization)
         if fresh
         else None,
-        seed=task.training.replicate_seed,
+        seed=training.replicate_seed,
     )
 
 

@@ -23,11 +23,18 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-from plugformer.registry.loading import guarded, label, load_component
-from plugformer.registry.manifest import Entry, EntryKind, Owner, State
+from plugformer.registry.loading import (
+    LOADED,
+    class_name,
+    guarded,
+    label,
+    load_attribute,
+    load_component,
+)
+from plugformer.registry.manifest import NAME, Entry, EntryKind, Manifest, Owner, State
 
-CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
-"""The commands that no manifest names."""
+SESSION = Owner("session")
+"""The owner of classes that a Python session registers."""
 
 
 class Registry:
@@ -84,6 +91,29 @@ class Registry:
             return self
         found = type(self)([*self._plugins, discover_local(file)], [*self.local, file])
         return found.preferring(self._preferred)
+
+    def with_components(self, components: Mapping[str, Mapping[str, type]]) -> Self:
+        """Returns this registry with classes that were defined in this session; their owner is `session`.
+
+        A name that something else has too is in conflict, as between two plugins: `session:NAME` selects the
+        class. Nothing is registered globally, so the same name may mean another class in another call.
+
+        Example:
+            `registry.with_components({"attention": {"mine": MyAttention}})`
+
+        Args:
+            components: The classes by kind and name.
+
+        Raises:
+            RegistryError: A kind is unknown, a name is not a name, or a value is not a class.
+        """
+        entries = [
+            _session_entry(_kind(kind), name, component)
+            for kind, named in components.items()
+            for name, component in named.items()
+        ]
+        plugin = Plugin(SESSION, Manifest(entries=tuple(entries)))
+        return type(self)([*self._plugins, plugin], self.local).preferring(self._preferred)
 
     def _with_manifests(self, local: Iterable[Path]) -> Self:
         """Returns this registry with local manifests, or else with the one that the environment names."""
@@ -163,13 +193,19 @@ class Registry:
             f"{label(entry)}: there is no file {path!r} in package {package!r}\ncorrect the manifest"
         )
 
-    def find_command(self, name: str) -> Entry:
-        """Returns the command of that name.
+    def load_command(self, name: str) -> Any:
+        """Imports a command: a function, or a `typer.Typer` with commands of its own.
 
         Raises:
-            RegistryError: The command is unknown, in conflict or quarantined.
+            RegistryError: The command is unknown, in conflict or quarantined, or importing it fails.
         """
-        return self._find(EntryKind.COMMAND, name)
+        entry = self._find(EntryKind.COMMAND, name)
+        function = load_attribute(entry)
+        if not callable(function):
+            raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
+        if entry.owner != BUILT_IN:  # else a bug of Plugformer would be blamed on the command
+            LOADED[entry.target] = entry
+        return function
 
     def load(self, kind: Kind | str, name: str) -> type:
         """Imports a component's class.
@@ -236,12 +272,21 @@ class Registry:
         return "\n".join(lines)
 
 
+def _session_entry(kind: Kind, name: str, component: type) -> Entry:
+    if not NAME.fullmatch(name):
+        raise RegistryError(f"{kind} {name!r}: expected letters, digits, - and _, a letter first")
+    if not isinstance(component, type):
+        raise RegistryError(f"{kind} {name!r}: expected a class, found {component!r}")
+    summary = (component.__doc__ or "").strip().partition("\n")[0]
+    return Entry(kind, name, class_name(component), summary, component=component)
+
+
 def _without_repeats(entries: Iterable[Entry]) -> list[Entry]:
     """Drops entries whose kind, name and target another has already: two with the same target are one."""
-    unique: dict[tuple[str, str, str, str], Entry] = {}
+    unique: dict[tuple[object, ...], Entry] = {}
     for entry in entries:
         apart = entry.distribution + entry.cause if entry.state is State.QUARANTINED else ""
-        unique.setdefault((entry.kind, entry.name, entry.target, apart), entry)
+        unique.setdefault((entry.kind, entry.name, entry.target, entry.component, apart), entry)
     return sorted(unique.values(), key=lambda entry: (entry.name, entry.distribution))
 
 
@@ -256,8 +301,6 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
 
 def _marked(entry: Entry, offers: list[Entry]) -> Entry:
     others = [str(other.owner) for other in offers if other is not entry]
-    if entry.kind is EntryKind.COMMAND and entry.name in CORE_COMMANDS:
-        others.append(str(BUILT_IN))
     standing = entry.kind is EntryKind.COMMAND and entry.owner == BUILT_IN
     if standing or entry.state is State.QUARANTINED or not others:
         return entry

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -13,8 +14,8 @@ from plugformer.kinds import INTERFACES, Kind
 from plugformer.registry.discovery import contains, import_folder
 from plugformer.registry.manifest import Entry
 
-LOADED: dict[type | str, Entry] = {}
-"""The entries of classes of components; and, by their targets, of commands and modules with hooks."""
+LOADED: dict[str, Entry] = {}
+"""The entries of components by `class_name`, and of commands and modules with hooks by their targets."""
 
 
 def load_component(entry: Entry, kind: Kind) -> type:
@@ -25,7 +26,7 @@ def load_component(entry: Entry, kind: Kind) -> type:
             class; the class is not, or only partly, an implementation of the kind's interface.
     """
     interface = interface_of(kind)
-    loaded = load_attribute(entry)
+    loaded = load_attribute(entry) if entry.component is None else entry.component
     if not (isinstance(loaded, type) and issubclass(loaded, interface)):
         raise RegistryError(
             f"{label(entry)}: {entry.target} is not a {interface.__name__}\n"
@@ -36,8 +37,13 @@ def load_component(entry: Entry, kind: Kind) -> type:
             f"{label(entry)}: {entry.target} does not implement {', '.join(missing)}\n"
             f"the interface is {interface.__module__}.{interface.__name__}"
         )
-    LOADED[loaded] = entry
+    LOADED[class_name(loaded)] = replace(entry, component=None)  # which would keep the class alive
     return loaded
+
+
+def class_name(component: type) -> str:
+    """Returns the name of a class as manifests write it: `module:Class`."""
+    return f"{component.__module__}:{component.__qualname__}"
 
 
 def interface_of(kind: Kind) -> type:
@@ -133,6 +139,8 @@ def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
 
 def _advice(entry: Entry) -> str:
     """Returns advice for an entry whose code fails: reinstall its distribution, or correct its file."""
+    if entry.component is not None:
+        return "correct the class"
     if not entry.file:
         return "update, repair or uninstall that distribution; everything else works without it"
     file, module = Path(entry.file), re.split("[.:]", entry.target)[0]

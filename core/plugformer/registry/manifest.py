@@ -65,7 +65,8 @@ class Entry:
         state: Whether it can be used.
         cause: Why it cannot; empty if it can.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
-        file: Of what a local manifest offers, that manifest's path; else empty.
+        file: The path of the local manifest that offers it; else empty.
+        component: The class itself, if a session registered one; else None.
     """
 
     kind: Kind | EntryKind
@@ -79,6 +80,7 @@ class Entry:
     cause: str = ""
     expected_failures: tuple[tuple[str, str], ...] = ()
     file: str = ""
+    component: type | None = None
 
     @property
     def owner(self) -> Owner:

@@ -3,9 +3,9 @@
 import inspect
 from collections import abc
 from collections.abc import Mapping
-from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Strict, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -18,7 +18,9 @@ _SCALARS = (bool, int, float, str)
 _CONTAINERS = (list, tuple, set, frozenset, abc.Sequence)
 
 
-@cache
+_MODELS: WeakKeyDictionary[type, type[BaseModel]] = WeakKeyDictionary()
+
+
 def options_model(component: type) -> type[BaseModel]:
     """Returns the model of a component's options.
 
@@ -31,10 +33,13 @@ def options_model(component: type) -> type[BaseModel]:
     Raises:
         RegistryError: A parameter has no annotation, or one that pydantic cannot check.
     """
+    if component in _MODELS:
+        return _MODELS[component]
     constructor: Any = inspect.getattr_static(component, "__init__")
     try:
         fields = _fields(component, constructor)
-        return create_model(component.__name__, __config__=_CONFIG, **fields)
+        _MODELS[component] = create_model(component.__name__, __config__=_CONFIG, **fields)
+        return _MODELS[component]
     except RegistryError:
         raise
     except Exception as error:  # pydantic has many, for what a plugin's author may have annotated

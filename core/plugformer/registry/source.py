@@ -1,13 +1,18 @@
 """Hashes of source code: what a component is made of, besides the version of its distribution."""
 
 import hashlib
+import re
+import sys
 from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
 
 from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
+from plugformer.registry.loading import interface_of
 from plugformer.registry.manifest import Entry
 
 BLOCKS = "plugformer_blocks"
@@ -15,9 +20,15 @@ BLOCKS = "plugformer_blocks"
 
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
-    """Returns a component's distribution, its version, and a hash of its source."""
+    """Returns a component's distribution, its version, and a hash of its source.
+
+    A class of a session also has its name and the version of Python, on which its hash depends.
+    """
     entry = registry.find(kind, name)
-    return {"distribution": entry.distribution, "version": entry.version, "source": source_hash(entry)}
+    lock = {"distribution": entry.distribution, "version": entry.version, "source": source_hash(entry)}
+    if entry.component is not None:  # bytecode can only be compared within one version of Python
+        lock |= {"class": entry.target, "python": ".".join(map(str, sys.version_info[:2]))}
+    return lock
 
 
 def source_hash(entry: Entry) -> str:
@@ -29,6 +40,8 @@ def source_hash(entry: Entry) -> str:
     Args:
         entry: The component.
     """
+    if entry.component is not None:
+        return class_hash(entry.component, interface_of(Kind(entry.kind)))
     if entry.file:
         return _hash(_python_files(Path(entry.file).parent))
     spec = _spec(entry.target.partition(":")[0])
@@ -51,11 +64,72 @@ def code_hash(entries: Iterable[Entry], *packages: str) -> str:
         entries: The components.
         packages: Further packages, imported already.
     """
-    modules = (entry.target.partition(":")[0] for entry in entries if not entry.file)
+    entries = list(entries)
+    installed = (entry for entry in entries if not entry.file and entry.component is None)
+    modules = (entry.target.partition(":")[0] for entry in installed)
     names = {parent for module in modules if (parent := module.rpartition(".")[0])}
     folders = [Path(place) for name in sorted({*names, *packages}) for place in _places(name)]
     local = sorted({Path(entry.file).parent for entry in entries if entry.file})
-    return _hash([file for folder in (*folders, *local) for file in _python_files(folder)])
+    files = _hash([file for folder in (*folders, *local) for file in _python_files(folder)])
+    session = sorted(source_hash(entry) for entry in entries if entry.component is not None)
+    return hashlib.sha256("".join([files, *session]).encode()).hexdigest() if session else files
+
+
+def class_hash(component: type, interface: type) -> str:
+    """Returns a SHA-256 of what a class consists of: its methods' bytecode, its attributes and annotations.
+
+    It does not depend on the place of the definition, so it needs no source file. Base classes count up to
+    those that the interface has too. Functions and global variables that methods use are not covered.
+
+    Args:
+        component: The class.
+        interface: The interface that it implements.
+    """
+    bases = [base for base in component.__mro__ if not issubclass(interface, base)]
+    return hashlib.sha256(repr([_members(base) for base in bases]).encode()).hexdigest()
+
+
+_NOT_CONTENT = {"__abstractmethods__", "__dict__", "__doc__", "__module__", "__qualname__", "__weakref__"}
+_NOT_CONTENT |= {"_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__"}
+
+
+def _members(component: type) -> list[tuple[str, Any]]:
+    members = sorted(vars(component).items())
+    within = component.__qualname__
+    return [(name, _content(member, within)) for name, member in members if name not in _NOT_CONTENT]
+
+
+def _content(value: Any, within: str) -> Any:
+    """Returns a value in a form whose `repr` is the same in every process.
+
+    Args:
+        value: An attribute of a class, or a part of one.
+        within: The qualified name of the class; classes defined in it count with their content.
+    """
+
+    def all_of(values: Iterable[Any]) -> list[Any]:
+        return [_content(item, within) for item in values]
+
+    if isinstance(value, type):
+        inside = value.__qualname__.startswith(f"{within}.")
+        return _members(value) if inside else f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, CodeType):
+        return ["code", value.co_code, all_of(value.co_consts), value.co_names]
+    if isinstance(value, FunctionType):
+        wrapped = getattr(value, "__wrapped__", None)
+        parts = (value.__code__, value.__defaults__, value.__kwdefaults__, value.__annotations__, wrapped)
+        return all_of(parts)
+    if isinstance(value, staticmethod | classmethod):
+        return [type(value).__name__, _content(value.__func__, within)]
+    if isinstance(value, property):
+        return all_of([value.fget, value.fset, value.fdel])
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, all_of(value)))
+    if isinstance(value, tuple | list):
+        return all_of(value)
+    if isinstance(value, dict):
+        return [all_of(item) for item in value.items()]
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _places(package: str) -> list[str]:
