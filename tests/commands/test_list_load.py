@@ -5,7 +5,7 @@ import json
 import pytest
 
 from plugformer.commands import listing
-from plugformer.registry import State
+from plugformer.registry import EntryState
 
 NORM = """
 from plugformer.interfaces import Norm
@@ -94,4 +94,4 @@ def test_hook_modules_are_tried_too(manifest, run):
 
 
 def test_every_state_has_a_color():
-    assert set(listing._COLORS) == set(State)
+    assert set(listing._COLORS) == set(EntryState)

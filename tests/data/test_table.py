@@ -550,7 +550,7 @@ def test_problems_are_found_before_reading(
 
 @pytest.mark.parametrize("columns", [{"source": [], "target": 2}, {"source": 0, "target": 2}])
 def test_columns_that_mean_nothing(tmp_path: Path, columns: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match=r"columns\.source: expected .*at least 1"):
+    with pytest.raises(ConfigurationError, match=r"columns\.source: .*1"):
         load(PAIRS, {"train": written(tmp_path, "rows.tsv", "a\t1\n")}, columns=columns)
 
 

@@ -10,7 +10,7 @@ from plugformer.commands.parameters import AsJson, LocalManifest, installed
 from plugformer.commands.printing import print_table, print_text, terminal_width
 from plugformer.errors import RegistryError, nearest
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, EntryKind, Registry, State
+from plugformer.registry import Entry, EntryKind, EntryState, Registry
 from plugformer.terminal import aligned, clipped, display_width, printable
 
 KINDS: tuple[str, ...] = (*(kind.value for kind in Kind), *(other.value for other in EntryKind))
@@ -100,4 +100,9 @@ def _print_blocks(entries: list[Entry]) -> None:
                 print_text(cause, indent=6)
 
 
-_COLORS = {State.READY: None, State.CONFLICT: "yellow", State.QUARANTINED: "red", State.BROKEN: "red"}
+_COLORS = {
+    EntryState.READY: None,
+    EntryState.CONFLICT: "yellow",
+    EntryState.QUARANTINED: "red",
+    EntryState.BROKEN: "red",
+}

@@ -22,7 +22,7 @@ from plugformer.commands import evaluate, info, listing, predict, train, validat
 from plugformer.commands.parameters import LocalManifest, examples, installed
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RegistryError, nearest
 from plugformer.faults import explained, unexpected
-from plugformer.registry import Entry, Registry, State
+from plugformer.registry import Entry, EntryState, Registry
 from plugformer.registry.discovery import BUILT_IN
 from plugformer.registry.loading import LOADED, guarded, label, load_attribute
 from plugformer.terminal import clipped, printable
@@ -107,7 +107,7 @@ class CommandGroup(TyperGroup):
 
 
 def _ready(ctx: Any) -> list[Entry]:
-    return [entry for entry in installed(ctx).commands() if entry.state is State.READY]
+    return [entry for entry in installed(ctx).commands() if entry.state is EntryState.READY]
 
 
 def _loaded(entry: Entry) -> Any:

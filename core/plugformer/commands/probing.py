@@ -12,13 +12,13 @@ from pathlib import Path
 
 from plugformer.errors import RegistryError
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, EntryKind, Registry, State
+from plugformer.registry import Entry, EntryKind, EntryState, Registry
 from plugformer.registry.loading import load_attribute, load_component, load_module
 
 
 def probed(entries: Sequence[Entry], registry: Registry) -> list[Entry]:
     """Returns the entries, those broken that cannot be imported; quarantined ones stay as they are."""
-    usable = [entry for entry in entries if entry.state is not State.QUARANTINED]
+    usable = [entry for entry in entries if entry.state is not EntryState.QUARANTINED]
     distributions = list(dict.fromkeys(entry.distribution for entry in usable))
     with ThreadPoolExecutor(max_workers=4) as pool:
         found = dict(zip(distributions, pool.map(partial(_tried, registry), distributions), strict=True))
@@ -70,7 +70,7 @@ def _key(entry: Entry) -> str:
 def _marked(entry: Entry, cause: str) -> Entry:
     if not cause:
         return entry
-    return replace(entry, state=State.BROKEN, cause="\n".join(filter(None, [entry.cause, cause])))
+    return replace(entry, state=EntryState.BROKEN, cause="\n".join(filter(None, [entry.cause, cause])))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from plugformer.configuration.task import (
 from plugformer.errors import RegistryError
 from plugformer.explanations import key_of
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, Registry, State
+from plugformer.registry import Entry, EntryState, Registry
 from plugformer.registry.options import options_model
 
 Schema = dict[str, Any]
@@ -78,7 +78,7 @@ def _component(registry: Registry, kind: Kind, core: Schema, definitions: Schema
 
     A block without a name adds options to the inherited one, whichever that is.
     """
-    usable = [entry for entry in registry.entries(kind) if entry.state is not State.QUARANTINED]
+    usable = [entry for entry in registry.entries(kind) if entry.state is not EntryState.QUARANTINED]
     names = [name for entry in usable for name in _names(entry)]
     nameless = {"type": "object", "not": {"required": ["name"]}, "properties": core}
     choices = [_block(registry, entry, core, definitions) for entry in usable]
@@ -136,7 +136,7 @@ def _core_properties(model: type[BaseModel] | None) -> Schema:
 def _names(entry: Entry) -> list[str]:
     """Returns the names of a component in a task: bare unless it is in conflict, or with its distribution."""
     qualified = f"{entry.distribution}:{entry.name}"
-    return [qualified] if entry.state is State.CONFLICT else [entry.name, qualified]
+    return [qualified] if entry.state is EntryState.CONFLICT else [entry.name, qualified]
 
 
 def _required(model: type[BaseModel]) -> Schema:
