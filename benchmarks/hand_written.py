@@ -1,6 +1,6 @@
 """The benchmark's model once more, written as one piece: what assembling it from components is compared with.
 
-It calls what the components call, and nothing lies between: no registry, no states, no scopes.
+It calls what the components call, and nothing lies between: no registry, no states, no contexts.
 """
 
 import torch

@@ -136,7 +136,7 @@ class StackedSeeds:
         def at_real_tokens(network: FeedForward, x: Tensor, positions: Positions) -> Tensor:
             tokens = x.flatten(0, 1)
             rows = positions.cached(
-                "real ones first", lambda: _real_first(positions.real, most[positions.length])
+                "real ones first", lambda: _real_first(positions.mask, most[positions.length])
             )
             output: Tensor = network(unpad(tokens, rows))
             return output.new_zeros(tokens.shape).index_copy(0, rows, output).view(x.shape)
@@ -168,7 +168,7 @@ def _stacked(sides: Sequence[Tokens]) -> Side:
     for each in sides:
         missing = (0, length - each.ids.shape[1], 0, rows - each.ids.shape[0])
         ids.append(padded(each.ids, missing))
-        real.append(padded(each.real, missing))
+        real.append(padded(each.mask, missing))
         real[-1][each.ids.shape[0] :, :1] = True  # nothing follows: no target, but something to attend to
     return torch.stack(ids), torch.stack(real)
 

@@ -19,7 +19,7 @@ def pairs(
     """Returns a batch of sources and targets; without targets one to predict from."""
     output = None if targets is None else Ragged.of(targets)
     encoded = Encoded(Ragged.of(sources), output)
-    return replace(EncoderDecoder().arrange(encoded, Level.NEXT_TOKEN, side=side), rows=list(rows))
+    return replace(EncoderDecoder().collate(encoded, Level.NEXT_TOKEN, side=side), rows=list(rows))
 
 
 def labeled(
@@ -28,7 +28,7 @@ def labeled(
     """Returns a batch of texts and the numbers of their classes."""
     targets = None if labels is None else np.array(labels)
     encoded = Encoded(Ragged.of(texts), targets=targets)
-    return replace(EncoderOnly().arrange(encoded, Level.SEQUENCE, side=side), rows=list(rows))
+    return replace(EncoderOnly().collate(encoded, Level.SEQUENCE, side=side), rows=list(rows))
 
 
 def split_of(batches: Sequence[Batch]) -> SimpleNamespace:

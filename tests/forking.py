@@ -20,9 +20,8 @@ from pathlib import Path
 import pytest
 
 PRELOADED = [
-    "plugformer.commands.main",
+    "plugformer_cli.main",
     "plugformer_ablation.training",
-    "plugformer_verification.training",
     "accelerate",
     "datasets",
     "evaluate",

@@ -11,9 +11,9 @@ import json, sys
 sys.modules |= dict.fromkeys(["matplotlib", "outlines_core", "ray", "sacremoses", "spacy"])
 from plugformer.errors import ConfigurationError
 from plugformer_ablation.ray_executor import RayExecutor
-from plugformer_constraints.hooks import RegularExpression
+from plugformer_constraints.hooks import output_pattern
 from plugformer_inspection import command
-from plugformer_plugins.metric.tokenized_bleu import TokenizedBLEU
+from plugformer_plugins.metric.sacrebleu import TokenizedBLEU
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
 
 TokenizedBLEU(tokenize="none")
@@ -21,7 +21,7 @@ messages = {}
 for extra, use in {
     "figures": lambda: command.command(None, None),
     "moses": TokenizedBLEU,
-    "patterns": lambda: RegularExpression("[0-9]+"),
+    "patterns": lambda: output_pattern("[0-9]+"),
     "ray": RayExecutor,
     "spacy": SpacyWords,
 }.items():

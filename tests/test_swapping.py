@@ -167,7 +167,7 @@ def targets(sentences) -> dict[str, torch.Tensor]:
         "classification": torch.tensor([2, 0, 1]),
         "multi-label": torch.eye(12)[[2, 0, 1]],
         "regression": torch.tensor([0.5, -1.0, 2.0]),
-        "tagging": source.ids.remainder(3).masked_fill(~source.real | (source.ids < 4), IGNORED),
+        "tagging": source.ids.remainder(3).masked_fill(~source.mask | (source.ids < 4), IGNORED),
     }
 
 

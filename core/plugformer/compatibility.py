@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from plugformer.configuration.task import DecodingBlock, Task
-from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
-from plugformer.interfaces import Answer, Architecture, Head, Level, Metric, TaskType, Tokenizer
+from plugformer.experiment import Experiment
+from plugformer.interfaces import Architecture, Head, Level, Metric, OutputType, TaskType, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.problems import Finding
 from plugformer.registry import EntryState, Registry
@@ -15,21 +15,23 @@ from plugformer.registry.discovery import BUILT_IN
 __all__ = ["fitting", "measures", "reads", "serves"]
 
 
-def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
+def incompatibilities(experiment: Experiment) -> Iterator[Finding]:
     """Yields every component or setting that does not fit the others, with what would."""
-    task_type, architecture = create_task_type(task, registry), create_architecture(task, registry)
+    task, registry = experiment.task, experiment.registry
+    task_type, architecture = experiment.task_type, experiment.architecture
     yield from _levels(task, task_type, architecture, registry)
-    yield from unfit_metrics(task, registry)
+    yield from unfit_metrics(experiment)
     yield from _stacks(task, architecture)
     yield from _embeddings(task, task_type, architecture)
     yield from _sampling(task, task_type, registry)
     yield from _room(task, task_type, architecture)
-    yield from unfit_decoding(task, registry)
+    yield from unfit_decoding(experiment)
 
 
-def unfit_decoding(task: Task, registry: Registry) -> Iterator[Finding]:
+def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:
     """Yields settings of the decoding of a task that decodes nothing."""
-    if create_task_type(task, registry).level is Level.NEXT_TOKEN:
+    task = experiment.task
+    if experiment.task_type.level is Level.NEXT_TOKEN:
         return
     for name in ("name", "length", "pattern"):
         if getattr(task.decoding, name) != DecodingBlock.model_fields[name].default:
@@ -54,7 +56,7 @@ def _levels(
     if not serves(head, task_type):
         found, wanted = f"from {_shown(head.levels)}", f"from {level}"
         if level in head.levels:
-            found, wanted = _shown(head.answer_types), str(task_type.answer_type)
+            found, wanted = _shown(head.output_types), str(task_type.output_type)
         yield (
             ("model", "head"),
             f"head {task.model.head.name!r} predicts {found}, a {task.type.name} task {wanted}; expected "
@@ -64,7 +66,7 @@ def _levels(
 
 def serves(head: type[Head], task_type: TaskType) -> bool:
     """Returns whether a head predicts from what a task does, what it answers with."""
-    return task_type.level in head.levels and task_type.answer_type in head.answer_types
+    return task_type.level in head.levels and task_type.output_type in head.output_types
 
 
 def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) -> bool:
@@ -73,14 +75,14 @@ def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) 
     return inputs or all(stack.causal for stack in architecture.stacks)
 
 
-def unfit_metrics(task: Task, registry: Registry) -> Iterator[Finding]:
+def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
     """Yields metrics that do not measure a task's answers, with those that do."""
-    task_type = create_task_type(task, registry)
+    task, registry, task_type = experiment.task, experiment.registry, experiment.task_type
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
         if not measures(metric, task_type):
-            found, wanted = _shown(metric.accepts), f"answers with {task_type.answer_type}"
-            if task_type.answer_type in metric.accepts:
+            found, wanted = _shown(metric.accepts), f"answers with {task_type.output_type}"
+            if task_type.output_type in metric.accepts:
                 found, wanted = "whole texts", "predicts some of their tokens"
             yield (
                 ("evaluation", "metrics", index),
@@ -92,7 +94,7 @@ def unfit_metrics(task: Task, registry: Registry) -> Iterator[Finding]:
 def measures(metric: type[Metric], task_type: TaskType) -> bool:
     """Returns whether a metric measures a task's answers; per character, only where all are predicted."""
     whole = task_type.level is Level.NEXT_TOKEN or getattr(metric, "unit", "targets") == "targets"
-    return task_type.answer_type in metric.accepts and whole
+    return task_type.output_type in metric.accepts and whole
 
 
 def _stacks(task: Task, architecture: Architecture) -> Iterator[Finding]:
@@ -114,7 +116,7 @@ def _embeddings(task: Task, task_type: TaskType, architecture: Architecture) -> 
             f"architecture {kind!r} has one embedding, which nothing can share; set it to false",
         )
     if embeddings.tied and not (
-        task_type.level is Level.NEXT_TOKEN or task_type.answer_type == Answer.TOKENS
+        task_type.level is Level.NEXT_TOKEN or task_type.output_type == OutputType.TOKENS
     ):
         yield (
             ("model", "embeddings", "tied"),

@@ -38,7 +38,7 @@ _TOPICS = {
         "spec",
         "context",
         "position",
-        "scope",
+        "attention_context",
         "attention",
         "residual",
         "initialization",

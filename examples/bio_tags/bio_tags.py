@@ -7,12 +7,12 @@ from plugformer.errors import ConfigurationError, ExampleError, nearest
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
-    Answer,
     Batch,
     Column,
     Examples,
     Level,
     Model,
+    OutputType,
     Prediction,
     TaskType,
     Tokenizers,
@@ -30,8 +30,8 @@ class BIOTags(TaskType):
     """
 
     level = Level.TOKEN
-    answer_type = Answer.TAGS
-    learned_type = list[str]
+    output_type = OutputType.TAGS
+    state_type = list[str]
     columns = (
         Column("words", "words", "input", tokenizer="source"),
         Column("tags", "tags", "output", along="words"),
@@ -48,7 +48,7 @@ class BIOTags(TaskType):
     @property
     def outputs(self) -> int:
         """Number of tags."""
-        return len(self.learned)
+        return len(self.state)
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of the words, and the number of a tag at each word's first one."""
@@ -75,16 +75,16 @@ class BIOTags(TaskType):
             )
         best, (_, real) = model.best(batch), model.targets(batch)
         rows = zip(best.outputs, real, best.log_probabilities.tolist(), strict=True)
-        return [Prediction([self.learned[tag] for tag in tags[words]], score) for tags, words, score in rows]
+        return [Prediction([self.state[tag] for tag in tags[words]], score) for tags, words, score in rows]
 
     def _numbers(self, row: int, tags: Sequence[str]) -> list[int]:
         """Returns the numbers of an example's tags, which have to be known and in order."""
         for before, tag in zip(["O", *tags], tags, strict=False):
-            if tag not in self.learned:
-                known = ", ".join(self.learned)
-                raise ExampleError(row, f"unknown tag {tag!r}{nearest(tag, self.learned)}; known: {known}")
+            if tag not in self.state:
+                known = ", ".join(self.state)
+                raise ExampleError(row, f"unknown tag {tag!r}{nearest(tag, self.state)}; known: {known}")
             if tag.startswith("I-") and before not in (tag, f"B-{tag[2:]}"):
                 raise ExampleError(
                     row, f"{tag!r} stands behind {before!r}; expected 'B-{tag[2:]}' or {tag!r}"
                 )
-        return [self.learned.index(tag) for tag in tags]
+        return [self.state.index(tag) for tag in tags]

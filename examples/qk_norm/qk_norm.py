@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 
 
@@ -60,13 +60,13 @@ class QueryKeyNormAttention(Attention):
         return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = scope.query.rotate(normalize(self._split(self.query(query)), dim=-1))
+        heads = context.query.rotate(normalize(self._split(self.query(query)), dim=-1))
         dropout = self.dropout if self.training else 0.0
-        read = softmax_attention(heads * self.factor, key, value, scope, scale=1.0, dropout=dropout)
+        read = softmax_attention(heads * self.factor, key, value, context, scale=1.0, dropout=dropout)
         output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
         return output
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from plugformer.commands import AsJson, LocalManifest, Settings, installed
+from plugformer_cli import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +103,7 @@ def command(
     from rich.console import Console
 
     from plugformer_ablation.findings import find
-    from plugformer_ablation.report.writing import report_text, write_report
+    from plugformer_ablation.report import report_text, write_report
     from plugformer_ablation.running import StudyRunner
 
     messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty())

@@ -19,7 +19,7 @@ LOSS = "validation loss"
 """What reports call it; every study has it, in nats per target."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Findings:
     """All that a report tells.
 
@@ -48,16 +48,27 @@ class Findings:
 
     @cached_property
     def table(self) -> DataFrame:
-        """A row for each arm, with its comparison beside it; numbers that do not exist are missing."""
-        beside = {each["arm"]: each for each in self.comparisons}
+        """A row for each arm, with its comparison; numbers that do not exist are missing."""
+        comparisons = {comparison["arm"]: comparison for comparison in self.comparisons}
         rows = []
         for arm in self.record["arms"]:
             row = {key: value for key, value in arm.items() if key not in ("task", "values", "tuned")}
-            row["failed"] = [f"seed {seed}: {why}" for seed, why in arm["failed"].items()]
+            row["failed"] = [f"seed {seed}: {reason}" for seed, reason in arm["failed"].items()]
             known = {key: value for key, value in row.items() if key == "baseline" or value is not None}
-            rows.append(flat(known | beside.get(arm["arm"], {})))
+            record = flat(known | comparisons.get(arm["arm"], {}))
+            rows.append({key: "; ".join(v) if isinstance(v, list) else v for key, v in record.items()})
         columns = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
         return DataFrame(rows, columns=list(columns), dtype=object)
+
+    def __repr__(self) -> str:
+        from plugformer_ablation.report import report_text
+
+        return report_text(self, None)
+
+    def _repr_html_(self) -> str:
+        from plugformer_ablation.report import html_tables
+
+        return html_tables(self)
 
 
 def find(results: StudyResults) -> Findings:

@@ -5,7 +5,7 @@ pickles.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -148,19 +148,15 @@ class StudyResults:
         return DataFrame(rows)
 
 
-def flat(
-    record: Mapping[str, Any],
-    listed: Callable[[Sequence[Any]], str] = lambda values: "; ".join(map(str, values)),
-    prefix: str = "",
-) -> Record:
-    """Returns nested mappings as one, with dots in the keys; `listed` makes text of lists."""
-    found: Record = {}
+def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
+    """Returns nested mappings as one, with dots in the keys."""
+    result: Record = {}
     for key, value in record.items():
         if isinstance(value, Mapping):
-            found |= flat(value, listed, f"{prefix}{key}.")
+            result |= flat(value, f"{prefix}{key}.")
         else:
-            found[f"{prefix}{key}"] = listed(value) if isinstance(value, list | tuple) else value
-    return found
+            result[f"{prefix}{key}"] = value
+    return result
 
 
 def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:

@@ -1,7 +1,6 @@
 """The bases of tokenizers built on Hugging Face `tokenizers`."""
 
 import itertools
-import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,15 +14,6 @@ from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 
 _NEVER_FROM_TEXT = frozenset({PADDING, BEGIN, END})
-
-_MOST_GROWTH = 10_000
-"""Characters that the rules of a tokenizer.json may make of one; real ones make three."""
-
-_MOST_GAPS = 1_000_000
-"""Numbers that a tokenizer.json may leave out: a model has parameters for them, too."""
-
-_NEVER_SEEN = "\U0010ffff"
-"""A character that Unicode will never assign: whether unknown ones have a token is seen only as one comes."""
 
 _VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 
@@ -51,8 +41,11 @@ class PipelineTokenizer(Tokenizer):
         return " ".join(tokens) if decoder is None else decoder.decode(tokens)
 
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
-        """Returns each row as text."""
-        return [self.join(self._spelled(row)) for row in rows]
+        """Returns each row as text, without PADDING, BEGIN and END."""
+        spellings = (
+            [self._in_text(number) for number in row if number not in _NEVER_FROM_TEXT] for row in rows
+        )
+        return [self.join(tokens) for tokens in spellings]
 
     def tokens(self, row: Sequence[int]) -> list[str]:
         """Returns each token's spelling; bytes are shown as the text they are, or as a replacement mark."""
@@ -72,13 +65,8 @@ class PipelineTokenizer(Tokenizer):
         """Writes tokenizer.json."""
         file.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
 
-    def _spelled(self, row: Sequence[int]) -> list[str]:
-        """Returns the tokens of a row as they take part in its text."""
-        return [
-            "<unk>" if number == UNKNOWN else self.spelling(number)
-            for number in row
-            if number not in _NEVER_FROM_TEXT
-        ]
+    def _in_text(self, number: int) -> str:
+        return "<unk>" if number == UNKNOWN else self.spelling(number)
 
 
 class FastTokenizer(PipelineTokenizer):
@@ -133,12 +121,14 @@ class FastTokenizer(PipelineTokenizer):
         return [_without_special(encoding.ids) for encoding in encodings]
 
     def unknown(self, text: str) -> list[str]:
-        """Returns the parts of a text that become UNKNOWN, as they stand in it."""
+        """Returns the parts of a text that become UNKNOWN, as the text spells them."""
         words = self.split(text)
-        found = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
+        encoding = self._tokenizer.encode(words, is_pretokenized=True, add_special_tokens=False)
         return [
             words[word][start:end]
-            for number, word, (start, end) in zip(found.ids, found.word_ids, found.offsets, strict=True)
+            for number, word, (start, end) in zip(
+                encoding.ids, encoding.word_ids, encoding.offsets, strict=True
+            )
             if word is not None and (number == UNKNOWN or number in _NEVER_FROM_TEXT)
         ]
 
@@ -156,8 +146,6 @@ class FastTokenizer(PipelineTokenizer):
                 f"{file}: the vocabulary starts with {list(first)}, expected {list(SPECIAL_TOKENS)}; "
                 "the file was not saved by Plugformer: restore it, or train again"
             )
-        if sorted(tokenizer.get_vocab().values()) != list(range(tokenizer.get_vocab_size())):
-            raise _no_tokenizer(f"{file}: its tokens are not numbered from 0 without gaps, each once")
         self._tokenizer = tokenizer
         self._protect()
 
@@ -180,45 +168,12 @@ def read_pipeline(file: Path) -> tokenizers.Tokenizer:
     Raises:
         RunError: The file is missing or damaged.
     """
-    if not file.is_file():  # a pipe would be waited for
-        raise _no_tokenizer(f"no such file: {file}")
     try:
-        description = json.loads(file.read_text(encoding="utf-8"))
-        # Lengths and padding are the core's matter, and absurd ones end the library.
-        description |= {"truncation": None, "padding": None}
-        _refuse_growth(description)
-        pipeline = tokenizers.Tokenizer.from_str(json.dumps(description))
-        pipeline.encode_batch_fast([_NEVER_SEEN], add_special_tokens=False)
-        numbers = pipeline.get_vocab().values()
-        if max(numbers, default=0) > len(numbers) + _MOST_GAPS:
-            raise ValueError(f"a token has the number {max(numbers):,}, of {len(numbers):,} tokens")
-        return pipeline
-    except Exception as error:  # the library raises plain Exception for every kind of damage
-        raise _no_tokenizer(f"{file}: {error}") from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of Rust, which is no Exception
-            raise
-        raise _no_tokenizer(f"{file}: {error}") from None
-
-
-def _no_tokenizer(reason: str) -> RunError:
-    return RunError(f"{reason}; expected a trained tokenizer's tokenizer.json; restore it, or train again")
-
-
-def _refuse_growth(part: object) -> None:
-    """Refuses rules that make thousands of characters of one: each multiplies what the others make."""
-    growth, waiting = 1, [part]
-    while waiting:
-        match waiting.pop():
-            case dict() as mapping:
-                if mapping.get("type") in ("Replace", "Prepend"):
-                    text = mapping.get("content", mapping.get("prepend", ""))
-                    growth *= max(len(text), 1) if isinstance(text, str) else 1
-                waiting += mapping.values() if "vocab" not in mapping else []
-            case list() as items:
-                waiting += items
-    if growth > _MOST_GROWTH:
-        raise ValueError(f"its rules make {growth:,} characters of one, more than {_MOST_GROWTH:,}")
+        return tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises plain Exception for any damage
+        raise RunError(
+            f"{file}: {error}; expected the tokenizer.json of a trained tokenizer; restore it, or train again"
+        ) from error
 
 
 def _without_special(ids: list[int]) -> list[int]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 
-from plugformer.interfaces import Scope
+from plugformer.interfaces import AttentionContext
 
 _WIDEST_FLASH_HEAD = 256
 """Of FlashAttention, by `check_head_dim_size_flash` in PyTorch's `sdp_utils.cpp`."""
@@ -20,20 +20,20 @@ def softmax_attention(
     query: Float[Tensor, "batch heads query head_width"],
     key: Float[Tensor, "batch groups key head_width"],
     value: Float[Tensor, "batch groups key value_width"],
-    scope: Scope,
+    context: AttentionContext,
     *,
     scale: float | None = None,
     dropout: float = 0.0,
     mask: Bool[Tensor, "#batch #heads #query #key"] | None = None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None = None,
 ) -> Float[Tensor, "batch heads query value_width"]:
-    """Returns softmax(q k^T * scale + bias) v, masked as the scope says; heads may share key-value groups.
+    """Returns softmax(q k^T * scale + bias) v, masked as the context says; heads may share key-value groups.
 
     Attention Is All You Need, equation 1: https://arxiv.org/abs/1706.03762. PyTorch's fused kernels compute
     it without keeping the scores; only where an observer wants the weights are they computed openly. A query
     that may see nothing reads zeros. What the positional encoding adds to the scores is added here.
 
-    A mask or a bias beyond the scope's is a tensor of (query, key) that the kernel reads; it then skips no
+    A mask or a bias beyond the context's is a tensor of (query, key) that the kernel reads; it then skips no
     part of the future. On a CPU, PyTorch has no fused kernel for a bias that itself gets gradients.
     On a GPU, the fused kernel that takes masks and float32 reads no groups: each query head is then given its
     group, since otherwise all scores would be computed and kept.
@@ -42,19 +42,19 @@ def softmax_attention(
         query: Query heads, already rotated.
         key: Key heads, already rotated; their number divides the number of query heads.
         value: Value heads, as many as key heads.
-        scope: Positions, masks and bias.
+        context: Positions, masks and bias.
         scale: Factor on the scores; one over the square root of the head width if None.
         dropout: Rate at which weights are dropped; give 0 in evaluation mode.
-        mask: True where a query may attend, among the keys that the scope allows; all of them if None.
+        mask: True where a query may attend, among the keys that the context allows; all of them if None.
         bias: Added to the scores after scaling, beside the encoding's; finite.
     """
-    if scope.observed:
-        scores = attention_scores(query, key, scope, scale=scale, bias=bias)
-        weights = attention_weights(scores, scope, dropout=dropout, mask=mask)
+    if context.observed:
+        scores = attention_scores(query, key, context, scale=scale, bias=bias)
+        weights = attention_weights(scores, context, dropout=dropout, mask=mask)
         return weights @ _shared(value, query.shape[1])
-    bias = _added(query, key, scope, scale, bias)
-    causal = scope.is_causal and scope.bias is None and bias is None and mask is None
-    merged = None if causal else _cast(_narrowed(_raised(scope.attn_mask, bias), mask), query.dtype)
+    bias = _added(query, key, context, scale, bias)
+    causal = context.is_causal and context.bias is None and bias is None and mask is None
+    merged = None if causal else _cast(_narrowed(_raised(context.attn_mask, bias), mask), query.dtype)
     if query.shape[1] != key.shape[1] and not _kernel_reads_groups(query, merged):
         key, value = _shared(key, query.shape[1]), _shared(value, query.shape[1])
     return scaled_dot_product_attention(
@@ -72,7 +72,7 @@ def softmax_attention(
 def attention_scores(
     query: Float[Tensor, "batch heads query head_width"],
     key: Float[Tensor, "batch groups key head_width"],
-    scope: Scope,
+    context: AttentionContext,
     *,
     scale: float | None = None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None = None,
@@ -83,14 +83,14 @@ def attention_scores(
     `softmax_attention`. The arguments are the same.
     """
     scores = query @ _shared(key, query.shape[1]).transpose(-2, -1) * _factor(query, scale)
-    for added in (scope.bias, _added(query, key, scope, scale, bias)):
+    for added in (context.bias, _added(query, key, context, scale, bias)):
         scores = scores if added is None else scores + added.to(scores.dtype)
     return scores
 
 
 def attention_weights(
     scores: Float[Tensor, "batch heads query key"],
-    scope: Scope,
+    context: AttentionContext,
     *,
     dropout: float = 0.0,
     mask: Bool[Tensor, "#batch #heads #query #key"] | None = None,
@@ -99,15 +99,15 @@ def attention_weights(
 
     Args:
         scores: As `attention_scores` returns them.
-        scope: Positions and masks; whoever looks sees what is returned.
+        context: Positions and masks; whoever looks sees what is returned.
         dropout: Rate at which weights are dropped; give 0 in evaluation mode.
-        mask: True where a query may attend, among the keys that the scope allows; all of them if None.
+        mask: True where a query may attend, among the keys that the context allows; all of them if None.
     """
-    allowed = scope.mask if mask is None else scope.mask & mask
+    allowed = context.mask if mask is None else context.mask & mask
     # A query that may see nothing has only -inf: its softmax is NaN, its weights are defined as zero.
     weights = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1).masked_fill(~allowed, 0.0)
     weights = drop(weights, dropout) if dropout else weights
-    scope.record("weights", weights)
+    context.record("weights", weights)
     return weights
 
 
@@ -141,12 +141,12 @@ def _factor(query: Float[Tensor, "batch heads query head_width"], scale: float |
 def _added(
     query: Float[Tensor, "batch heads query head_width"],
     key: Float[Tensor, "batch groups key head_width"],
-    scope: Scope,
+    context: AttentionContext,
     scale: float | None,
     bias: Float[Tensor, "#batch #heads #query #key"] | None,
 ) -> Float[Tensor, "#batch #heads #query #key"] | None:
     """Returns the bias of scaled scores in this layer alone, or None."""
-    content = scope.content_bias(query, key)
+    content = context.content_bias(query, key)
     if content is None:
         return bias
     scaled = content * _factor(query, scale)
@@ -154,7 +154,7 @@ def _added(
 
 
 def _raised(merged: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """Returns the scope's mask and bias with a further bias."""
+    """Returns the context's mask and bias with a further bias."""
     if merged is None or bias is None:
         return bias if merged is None else merged
     return bias.masked_fill(~merged, -torch.inf) if merged.dtype == torch.bool else merged + bias

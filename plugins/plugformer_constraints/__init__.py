@@ -1,4 +1,5 @@
 """Patterns of outputs: regular expressions that every output of a model matches as a whole.
 
-Reading order: pattern (the automaton over bytes), spelling (that over tokens), hooks.
+Reading order: pattern (the automaton over bytes), automaton (that over tokens), spelling (from one to the
+other), hooks.
 """

@@ -1,25 +1,64 @@
-"""How the tokens of a vocabulary spell the texts of a pattern, and why they cannot, in words."""
+"""How the tokens of a vocabulary spell the texts of a pattern."""
 
-import heapq
 import random
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
+from torch import Tensor
 
-from plugformer.decoding import TokenAutomaton
+from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Tokenizer
+from plugformer_constraints.automaton import AutomatonTokens, TokenAutomaton
 from plugformer_constraints.pattern import Pattern
 
 _SAMPLES = 100
 
-_READABLE_FIRST = [*range(0x20, 0x7F), *range(0x80, 0x100), *range(0x20), 0x7F]
-
 MAX_STATES = 4096
 """More would take minutes and gigabytes. A class such as `\\w` has hundreds in a byte-level vocabulary, each
 time that it is repeated."""
+
+
+class RegularExpression(Constraint):
+    """Texts that match a regular expression as a whole, of some lengths.
+
+    Args:
+        pattern: The regular expression.
+        tokenizer: As of `Constraint`.
+        positions: As of `Constraint`.
+        max_length: As of `Constraint`.
+        length: As of `Constraint`.
+
+    Raises:
+        ConfigurationError: The vocabulary cannot spell the pattern, or its texts do not have the length.
+    """
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        tokenizer: Tokenizer,
+        positions: int,
+        *,
+        max_length: int | str,
+        length: int | str | None = None,
+    ) -> None:
+        super().__init__(tokenizer, positions, max_length=max_length, length=length)
+        try:
+            self.automaton = token_automaton(pattern, tokenizer, self.longest)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"decoding.pattern: {error}") from error
+        known = self.automaton.lengths.tolist()
+        if isinstance(length, int) and length not in known:
+            raise ConfigurationError(
+                f"decoding.length: no text of the pattern {pattern.expression!r} has {length} tokens; its "
+                f"texts have {', '.join(map(str, known[:5]))}{' ...' if len(known) > 5 else ''}"
+            )
+
+    def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AutomatonTokens:
+        """Returns the tokens that may begin a batch's outputs."""
+        return AutomatonTokens(self.automaton.to(lengths.device), *self.bounds(lengths, room))
 
 
 def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> TokenAutomaton:
@@ -39,7 +78,7 @@ def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> Tok
     _require_pieces(tokenizer, first, later)
     automaton = _automaton(pattern, _Pieces(first), _Pieces(later), longest)
     if not len(automaton.lengths):
-        raise ConfigurationError(_infeasible(pattern, {*first, *later}, automaton, longest))
+        raise ConfigurationError(_infeasible(pattern, automaton, longest))
     return automaton
 
 
@@ -126,31 +165,17 @@ def _require_pieces(tokenizer: Tokenizer, first: list[bytes], later: list[bytes]
             )
 
 
-def _infeasible(pattern: Pattern, pieces: Set[bytes], automaton: TokenAutomaton, longest: int) -> str:
-    """Returns the message about a pattern of which no output is possible.
-
-    Args:
-        pattern: The pattern.
-        pieces: What tokens add to a text.
-        automaton: The sequences of tokens, none of which is short enough.
-        longest: Most tokens that an output may have.
-    """
+def _infeasible(pattern: Pattern, automaton: TokenAutomaton, longest: int) -> str:
+    """Returns the message about a pattern of which no output is possible."""
     shortest = _shortest(automaton.moves.numpy(), automaton.accepting.numpy())
-    if shortest is not None:
+    if shortest is None:
         return (
-            f"the shortest text of the pattern {pattern.expression!r} has {shortest} tokens, but an output "
-            f"may have {longest} at most; raise max_length of decoding, or of the model"
+            f"the vocabulary cannot spell the pattern {pattern.expression!r}; change the pattern, the "
+            "tokenizer, or the texts that it learns from"
         )
-    example = _easiest(pattern, set(b"".join(pieces)))
-    missing = sorted({mark for mark in example if not any(mark.encode() in piece for piece in pieces)})
-    reason = (
-        f"no token has {', '.join(map(repr, missing))}"
-        if missing
-        else f"no tokens make {example!r}, for example"
-    )
     return (
-        f"the vocabulary cannot spell the pattern {pattern.expression!r}: {reason}; "
-        "change the pattern, the tokenizer, or the texts that it learns from"
+        f"the shortest text of the pattern {pattern.expression!r} has {shortest} tokens, but an output may "
+        f"have {longest} at most; raise max_length of decoding, or of the model"
     )
 
 
@@ -163,30 +188,3 @@ def _shortest(moves: Int[ndarray, "states classes"], accepting: Bool[ndarray, " 
         frontier = np.setdiff1d(np.unique(moves[frontier]), seen)
         seen = np.union1d(seen, frontier)
     return None
-
-
-def _easiest(pattern: Pattern, known: set[int]) -> str:
-    """Returns a text of the pattern with the fewest bytes outside `known`, and a short one of these."""
-    reached = {0: (0, b"")}
-    queue = [(0, 0, 0)]
-    while queue:
-        unknown, length, state = heapq.heappop(queue)
-        text = reached[state][1]
-        if pattern.accepting[state]:
-            return text.decode()
-        for byte, following in _steps(pattern.moves[state], known):
-            cost = unknown + (byte not in known)
-            if following not in reached or cost < reached[following][0]:
-                reached[following] = (cost, text + bytes([byte]))
-                heapq.heappush(queue, (cost, length + 1, following))
-    return ""
-
-
-def _steps(row: Int[ndarray, " 256"], known: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yields a byte for each state that follows, a known and readable one if there is one."""
-    best = dict.fromkeys(known)
-    order = sorted(_READABLE_FIRST, key=lambda byte: byte not in best)
-    chosen: dict[int, int] = {}
-    for byte in order:
-        chosen.setdefault(int(row[byte]), byte)
-    yield from ((byte, state) for state, byte in chosen.items())

@@ -1,4 +1,4 @@
-"""`plugformer plot`: what the attentions of a model weigh, what its positions do, and how it learned.
+"""`plugformer plot`: attention weights of a model, its positional encodings, and its learning curves.
 
 Reading order: attention, attention_maps, positions, history, then the page with all figures: plot, command.
 In Python::
@@ -12,20 +12,20 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer_inspection.attention import (
+        AttentionLocation,
+        AttentionRecord,
         AttentionView,
         Inspection,
-        Place,
-        Record,
         attentions,
         inspect_attention,
         observing,
     )
 
 __all__ = [
+    "AttentionLocation",
+    "AttentionRecord",
     "AttentionView",
     "Inspection",
-    "Place",
-    "Record",
     "attentions",
     "inspect_attention",
     "observing",

@@ -1,7 +1,4 @@
-"""What the attentions of a model record while it computes, and what they weigh when it reads a text.
-
-Nothing is paid when nobody looks.
-"""
+"""The attention weights with which a model computes; observing costs nothing outside of the context."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,10 +15,10 @@ from plugformer.interfaces import (
     END,
     UNKNOWN,
     Attention,
+    AttentionContext,
     Level,
     Model,
     Observer,
-    Scope,
     Tokenizer,
     evaluating,
 )
@@ -30,13 +27,13 @@ from plugformer.runs import TrainedModel
 _SPECIAL = {UNKNOWN: "<unknown>", BEGIN: "<begin>", END: "<end>"}
 
 
-class Place(NamedTuple):
-    """Where an attention stands in a model.
+class AttentionLocation(NamedTuple):
+    """Which attention of a model.
 
     Attributes:
-        stack: The stack that it belongs to.
+        stack: Name of the stack.
         layer: Number of the layer, from 0 as in task files.
-        kind: Whether it reads its own sequence, or the encoder's output.
+        kind: Self-attention, or cross-attention to the encoder's output.
     """
 
     stack: str
@@ -44,7 +41,7 @@ class Place(NamedTuple):
     kind: Literal["self", "cross"]
 
 
-class Record(NamedTuple):
+class AttentionRecord(NamedTuple):
     """A tensor that an attention recorded.
 
     Attributes:
@@ -53,84 +50,78 @@ class Record(NamedTuple):
         value: The tensor as it was used; weights are (batch, maps, query, key).
     """
 
-    place: Place
+    place: AttentionLocation
     name: str
     value: Tensor
 
 
-def attentions(model: Model) -> dict[Place, Attention]:
-    """Returns the attentions of a model by their places: in the order in which they compute."""
-    found = {}
+def attentions(model: Model) -> dict[AttentionLocation, Attention]:
+    """Returns the attentions of a model by location, in the order in which they compute."""
+    result = {}
     for name, stack in model.stacks.items():
         for number, layer in enumerate(cast("Sequence[nn.Module]", stack.layers)):
-            found[Place(name, number, "self")] = cast("Attention", layer.attention)
-            if (crossing := getattr(layer, "cross_attention", None)) is not None:
-                found[Place(name, number, "cross")] = crossing
-    return found
+            result[AttentionLocation(name, number, "self")] = cast("Attention", layer.attention)
+            if (cross := getattr(layer, "cross_attention", None)) is not None:
+                result[AttentionLocation(name, number, "cross")] = cross
+    return result
 
 
 @contextmanager
-def observing(model: Model) -> Iterator[list[Record]]:
+def observing(model: Model) -> Iterator[list[AttentionRecord]]:
     """Inside, what the attentions of a model record is collected, in the order of computation.
 
-    An observed attention takes its plain path (`Scope.observed`) and records the weights that it uses; one
-    that keeps none, as a linear attention, records nothing. Each call of the model adds to the records; of
-    incremental decoding, each step does.
+    An observed attention takes its plain path (`AttentionContext.observed`) and records the weights that it
+    uses. A linear attention has no weights and records nothing. Each call of the model adds to the records,
+    and so does each step of incremental decoding.
 
     Args:
         model: Any model, in any mode; it is not changed.
     """
-    records: list[Record] = []
+    records: list[AttentionRecord] = []
     observers: dict[nn.Module, dict[int, list[_Observer]]] = {}
     for place in attentions(model):
         layer = getattr(model, place.stack).layers[place.layer]
         observers.setdefault(layer, {}).setdefault(place.layer, []).append(_Observer(place, records))
     with ExitStack() as hooks:
         for layer, calls in observers.items():
-            hooks.callback(layer.register_forward_pre_hook(_watch(list(calls.values()))).remove)
+            hooks.callback(layer.register_forward_pre_hook(_pre_hook(list(calls.values()))).remove)
         yield records
 
 
 @dataclass(frozen=True)
 class _Observer:
-    """Notes what one attention records, for whoever else looks as well.
+    """Collects the records of one attention, and passes them to an observer that was there before."""
 
-    Attributes:
-        place: Which attention.
-        records: Where it is noted.
-        outer: Who looked already.
-    """
-
-    place: Place
-    records: list[Record]
+    place: AttentionLocation
+    records: list[AttentionRecord]
     outer: Observer | None = None
 
     def record(self, name: str, value: Tensor) -> None:
-        self.records.append(Record(self.place, name, value))
+        self.records.append(AttentionRecord(self.place, name, value))
         if self.outer is not None:
             self.outer.record(name, value)
 
 
-def _watch(
+def _pre_hook(
     calls: Sequence[Sequence[_Observer]],
 ) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
-    """Returns a hook that gives each scope of a layer's call its observer.
+    """Returns a hook that gives each context of a layer's call its observer.
 
-    The layers of a stack share one scope, and a scope does not know the layer: each gets a copy of its own. A
-    decoder layer takes two, of self-attention and of cross-attention, in this order.
+    The layers of a stack share one context, which does not know the layer, so each gets its own copy. A
+    decoder layer takes two contexts: of self-attention, then of cross-attention.
 
     Args:
-        calls: The observers of each call in a pass: several where one layer stands in several places.
+        calls: The observers of each call in a pass: several calls where layers share their parameters.
     """
     turns = cycle(calls)
 
     def hook(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001 (torch's signature)
-        remaining = iter(next(turns))
+        observers = iter(next(turns))
         return tuple(
-            each.observed_by(replace(next(remaining), outer=each.observer))
-            if isinstance(each, Scope)
-            else each
-            for each in inputs
+            value.observed_by(replace(next(observers), outer=value.observer))
+            if isinstance(value, AttentionContext)
+            else value
+            for value in inputs
         )
 
     return hook
@@ -138,18 +129,18 @@ def _watch(
 
 @dataclass(frozen=True)
 class AttentionView:
-    """What one attention did with a text.
+    """How one attention read a text.
 
     Attributes:
-        place: Where it stands.
+        place: Which attention.
         component: Name of its class.
-        query: Tokens that read.
-        key: Tokens that are read.
-        weights: How much of what a query reads comes from each key, of every softmax map (head); each row
-            sums to 1. None of an attention that records no such weights.
+        query: The tokens that read.
+        key: The tokens that are read.
+        weights: The weight of each key for each query, of every softmax map (head); each row sums to 1. None
+            if the attention records no weights.
     """
 
-    place: Place
+    place: AttentionLocation
     component: str
     query: list[str]
     key: list[str]
@@ -158,7 +149,7 @@ class AttentionView:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a model made of a text, and how its attentions read meanwhile.
+    """A model's answer to a text, and the attention weights of the pass that computed it.
 
     Attributes:
         text: The input.
@@ -174,47 +165,43 @@ class Inspection:
 
 
 def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
-    """Lets a model answer a text and returns what its attentions weighed.
+    """Lets a model answer a text and returns its attention weights.
 
     Raises:
-        DataError: The text is no Unicode.
+        DataError: The text is not valid Unicode.
         LengthError: The text is longer than the model can process, and the task does not truncate.
     """
     model, vocabularies = trained.model, trained.vocabularies
     batch, output = trained.with_answer(text)
     with evaluating(model), observing(model) as records:
         model.hidden(batch)
-    source = _spelled(vocabularies.source, batch.source.ids.flatten().tolist())
-    read = batch.target.ids.flatten().tolist()
+    source = _tokens(vocabularies.source, batch.source.ids.flatten().tolist())
+    target_ids = batch.target.ids.flatten().tolist()
     generated = vocabularies.task_type.level is Level.NEXT_TOKEN
-    target = _spelled(vocabularies.target, read[:-1] if generated else read)
-    sides = {"encoder": source, "decoder": target}
-    views = [
-        AttentionView(
-            place,
-            type(attention).__name__,
-            query := sides[place.stack],
-            key := source if place.kind == "cross" else query,
-            _weights(records, place, (len(query), len(key))),
-        )
-        for place, attention in attentions(model).items()
-    ]
+    target = _tokens(vocabularies.target, target_ids[:-1] if generated else target_ids)
+    tokens = {"encoder": source, "decoder": target}
+    views = []
+    for place, attention in attentions(model).items():
+        query = tokens[place.stack]
+        key = source if place.kind == "cross" else query
+        weights = _weights(records, place, (len(query), len(key)))
+        views.append(AttentionView(place, type(attention).__name__, query, key, weights))
     return Inspection(text, output, views)
 
 
 def _weights(
-    records: Sequence[Record], place: Place, shape: tuple[int, int]
+    records: Sequence[AttentionRecord], place: AttentionLocation, shape: tuple[int, int]
 ) -> Float[Tensor, "maps query key"] | None:
-    """Returns the weights that an attention recorded between all tokens; several make one."""
-    found = [
+    """Returns the weights that an attention recorded between all tokens, all its maps in one tensor."""
+    weights = [
         record.value[0].float().cpu()
         for record in records
         if record.place == place and record.name == "weights"
         if record.value.dim() == 4 and record.value.shape[2:] == shape
     ]
-    return torch.cat(found) if found else None
+    return torch.cat(weights) if weights else None
 
 
-def _spelled(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Returns the spellings of tokens, special ones by one name in all vocabularies."""
+def _tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """Returns tokens as text; special ones have the same name in all vocabularies."""
     return [_SPECIAL.get(number, token) for number, token in zip(ids, tokenizer.tokens(ids), strict=True)]

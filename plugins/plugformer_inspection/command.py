@@ -1,4 +1,4 @@
-"""`plugformer plot`: pictures of how a model learned, of its positions and of its attention."""
+"""`plugformer plot`: figures of learning curves, positional encodings and attention weights."""
 
 import json
 from functools import partial
@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import plugformer
-from plugformer.commands import AsJson, Device, LocalManifest, RunPath, installed, print_device
 from plugformer.errors import needing
+from plugformer_cli import AsJson, Device, LocalManifest, RunPath, installed, print_device
 
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",
@@ -22,12 +22,10 @@ def command(
     run: RunPath,
     text: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TEXT", help="What the model reads; the first validation example if not given."
-        ),
+        typer.Argument(metavar="TEXT", help="The input; the first validation example if not given."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the files go; RUN/plots if not given.")
+        Path | None, typer.Option(metavar="DIR", help="Folder of the files; RUN/plots if not given.")
     ] = None,
     layers: Annotated[
         list[int] | None,
@@ -35,7 +33,7 @@ def command(
             "--layer",
             metavar="N",
             min=0,
-            help="A layer whose attention is drawn, from 0; repeatable. Otherwise up to four of each stack.",
+            help="Layer whose attention is drawn, from 0; repeatable. Default: up to four of each stack.",
         ),
     ] = None,
     device: Device = None,
@@ -44,8 +42,8 @@ def command(
 ) -> None:
     """Draw learning curves, positions and attention maps.
 
-    Writes each figure as PNG and SVG, and a page index.html with all of them that needs no network. Attention
-    is drawn for one text, layer by layer and head by head. Prints the files.
+    Writes each figure as PNG and SVG, and index.html, a page with all figures that needs no network.
+    Attention is drawn for one text, layer by layer and head by head. Prints the names of the files.
     """
     with needing("figures", "`plugformer plot`"):
         from plugformer_inspection.plot import plot

@@ -1,4 +1,4 @@
-"""What a training wrote about itself, and its drawing as curves over the updates."""
+"""The log of a training, and its drawing as curves over the updates."""
 
 import json
 import math
@@ -17,30 +17,26 @@ from plugformer.runs import RESTORE, read_file
 from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, panels
 
 _NO_CURVES = frozenset({"event", "step", "epoch", "seconds", "best", "tokens_per_second"})
-
-Points = list[tuple[int, float]]
-"""Updates and the figures measured after them."""
-
 _LINES: dict[str, dict[str, Any]] = {
     "training": {"color": BLUE, "linewidth": 1.0},
     "validation": {"color": ORANGE, "marker": "o", "markersize": 3.5},
     "average": {"color": "black", "marker": "D", "markersize": 4.5, "linestyle": "none"},
 }
-_ALONE = {"marker": "o", "markersize": 2.5}  # a line of one point would not be seen
-_PANEL = (4.2, 2.9)  # inches
-_COLUMNS = 2
 _DECADES = 100.0  # a loss that falls by more is drawn on a logarithmic axis
 _RATE = "learning_rate"
+
+Points = list[tuple[int, float]]
+"""Updates and the values measured after them."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What was measured while training.
+    """What was measured during a training.
 
     Attributes:
-        curves: For each figure by name, such as "loss", and each event ("training", "validation") its points;
-            in the order of the log.
-        best: The update after which the validation was best; None before the first evaluation.
+        curves: For each quantity by name, such as "loss", and each event ("training", "validation") its
+            points; in the order of the log.
+        best: The update after which validation was best; None before the first evaluation.
     """
 
     curves: dict[str, dict[str, Points]]
@@ -48,55 +44,50 @@ class History:
 
 
 def read_history(log: Path) -> History:
-    """Reads `metrics.jsonl`; half a line at its end, which a crash may leave, is passed over.
+    """Reads `metrics.jsonl`; an incomplete last line, which a crash may leave, is ignored.
 
     Raises:
         RunError: It is missing or damaged.
     """
     curves: dict[str, dict[str, Points]] = defaultdict(lambda: defaultdict(list))
     best = None
-    for number, line in enumerate(_lines(log), start=1):
+    lines = read_file(log).decode(errors="replace").splitlines(keepends=True)
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith("\n"):
+            break
         try:
             record: dict[str, Any] = json.loads(line)
             event, step = str(record["event"]), int(record["step"])
-            figures = {name: float(value) for name, value in record.items() if isinstance(value, int | float)}
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{log}:{number} is damaged: expected a JSON object with event and step, got "
                 f"{line.strip()[:60]!r}; {RESTORE}"
             ) from error
         best = step if record.get("best") is True else best
-        for name, value in figures.items():
-            if name not in _NO_CURVES:
-                curves[name][event].append((step, value))
+        for name, value in record.items():
+            if name not in _NO_CURVES and isinstance(value, int | float):
+                curves[name][event].append((step, float(value)))
     return History({name: dict(events) for name, events in curves.items()}, best)
-
-
-def _lines(log: Path) -> list[str]:
-    try:
-        lines = read_file(log).decode().splitlines(keepends=True)
-    except UnicodeDecodeError as error:
-        raise RunError(f"{log} cannot be read: {error}; {RESTORE}") from error
-    return [line for line in lines if line.endswith("\n")]
 
 
 def draw_history(history: History) -> Iterator[Drawing]:
     """Yields the learning curves, the loss first, and the learning rate, as far as they were logged."""
     names = sorted((name for name in history.curves if name != _RATE), key=lambda name: name != "loss")
     if names:
-        caption = "Training: with dropout, the loss as a mean since the point before. Validation: without."
+        caption = (
+            "Training: with dropout; the loss is a mean since the point before. Validation: without dropout."
+        )
         if history.best is not None:
             caption += f" The dotted line marks update {history.best}, the best by validation."
-        yield Drawing("learning-curves", "Learning curves", caption, _panels(history, names))
+        yield Drawing("learning-curves", "Learning curves", caption, _figure(history, names))
     if _RATE in history.curves:
-        yield Drawing(
-            "learning-rate", "Learning rate", "What the schedule made of it.", _panels(history, [_RATE])
-        )
+        caption = "The learning rate after warm-up and decay of the schedule."
+        yield Drawing("learning-rate", "Learning rate", caption, _figure(history, [_RATE]))
 
 
-def _panels(history: History, names: list[str]) -> Figure:
-    figure, found = panels(len(names), _COLUMNS, _PANEL)
-    for axes, name in zip(found, names, strict=True):
+def _figure(history: History, names: list[str]) -> Figure:
+    figure, grid = panels(len(names), 2, (4.2, 2.9))
+    for axes, name in zip(grid, names, strict=True):
         _draw(axes, name, history.curves[name], None if name == _RATE else history.best)
     return figure
 
@@ -105,8 +96,8 @@ def _draw(axes: Axes, name: str, events: dict[str, Points], best: int | None) ->
     for event, points in events.items():
         steps, values = zip(*points, strict=True)
         shown = [value if math.isfinite(value) else math.nan for value in values]
-        marked = _ALONE if len(points) == 1 else {}
-        axes.plot(steps, shown, label=event, **{**marked, **_LINES.get(event, {})})
+        marker = {"marker": "o", "markersize": 2.5} if len(points) == 1 else {}  # else it would not be seen
+        axes.plot(steps, shown, label=event, **{**marker, **_LINES.get(event, {})})
     if best is not None:
         axes.axvline(best, color=GRAY, linewidth=1.0, linestyle=":")
     finite = [value for points in events.values() for _, value in points if math.isfinite(value)]

@@ -1,5 +1,4 @@
-"""What reports are made of: figures in one style, the fonts that they need, and HTML pages without a network.
+"""What reports share: figures in one style with fonts for every script, and HTML pages that need no network.
 
-For packages that draw, such as those of `plugformer plot` and `plugformer ablate`. Knows neither runs nor
-models.
+`plugformer plot` and `plugformer ablate` draw with it. It knows neither runs nor models.
 """

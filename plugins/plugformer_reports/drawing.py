@@ -1,38 +1,48 @@
-"""Drawings: what they look like, and how they become PNG and SVG."""
+"""Figures in one style, and the fonts that their texts need."""
 
 import io
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from plugformer_reports.fonts import CJK_FAMILIES
+from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager, get_font
 
 BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "#767676"
 """Colors that people with any color vision tell apart: https://doi.org/10.1038/nmeth.1618."""
 
 STRENGTH, SIGNED = "Blues", "RdBu_r"
-"""Color maps, lightness first: from nothing to much, and from minus to plus."""
+"""Color maps: from nothing to much, and from minus to plus."""
 
-_RESOLUTION = 120  # dots an inch
+CJK_FAMILIES = (
+    *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB"),
+    *("Microsoft YaHei", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "SimHei", "Noto Sans CJK JP"),
+    *("Noto Sans JP", "Hiragino Sans", "Yu Gothic", "Noto Sans KR", "Malgun Gothic"),
+    *("Droid Sans Fallback", "Arial Unicode MS"),
+)
+"""Fonts of Linux, macOS and Windows with Chinese characters, those for simplified Chinese first."""
 
-_LOOKS = {
+_LATIN = "DejaVu Sans"  # comes with matplotlib
+_DPI = 120
+
+_STYLE = {
     "axes.edgecolor": GRAY,
     "axes.grid": False,
     "axes.labelsize": 9,
     "axes.linewidth": 0.6,
     "axes.titlesize": 10,
+    "font.sans-serif": [_LATIN, *CJK_FAMILIES],
     "font.size": 9,
     "grid.color": "#dddddd",
     "legend.fontsize": 8,
     "legend.frameon": False,
     "lines.linewidth": 1.5,
-    "svg.fonttype": "none",  # text stays text: a browser finds fonts that are missing here
+    "svg.fonttype": "none",  # text stays text: the browser finds fonts that are missing here
     "svg.hashsalt": "plugformer",  # the same figure gives the same file
     "text.parse_math": False,  # a token may be a dollar sign
     "xtick.labelsize": 8,
@@ -42,12 +52,12 @@ _LOOKS = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with what stands around it.
+    """A figure with its heading and caption.
 
     Attributes:
-        name: Of its files; unique on a page.
-        title: A heading.
-        caption: What is seen.
+        name: Name of its files; unique on a page.
+        title: The heading.
+        caption: A sentence or two about what the figure shows.
         figure: The figure.
     """
 
@@ -56,6 +66,13 @@ class Drawing:
     caption: str
     figure: Figure
 
+    def render(self, form: str) -> bytes:
+        """Returns the figure as a "png" or "svg" file, without a date or other metadata."""
+        metadata = ("Creator", "Date", "Format", "Type") if form == "svg" else ("Software",)
+        file = io.BytesIO()
+        self.figure.savefig(file, format=form, dpi=_DPI, metadata=dict.fromkeys(metadata))
+        return file.getvalue()
+
 
 def panels(
     count: int,
@@ -63,50 +80,75 @@ def panels(
     size: tuple[float, float],
     margin: tuple[float, float] = (0, 0),
     *,
-    sharex: bool = False,
-    sharey: bool = False,
+    share: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """Returns a figure with axes row by row, which have a grid and no frame.
+    """Returns a figure, and axes row by row that have a grid and no frame.
 
     Args:
-        count: How many axes.
-        columns: Of them in a row, at most.
+        count: Number of axes.
+        columns: Largest number of axes in a row.
         size: Width and height of each, in inches.
-        margin: Width and height of what else there is, in inches.
-        sharex: Whether all have one scale of x.
-        sharey: Whether all have one scale of y.
+        margin: Width and height of everything else, in inches.
+        share: Whether all have the same scales.
     """
     columns = min(columns, count)
     rows = math.ceil(count / columns)
     figsize = (columns * size[0] + margin[0], rows * size[1] + margin[1])
     figure = Figure(figsize=figsize, layout="constrained")
-    found = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).flat)
-    for axes in found[count:]:
+    grid = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
+    for axes in grid[count:]:
         axes.remove()
-    for axes in found[:count]:
+    for axes in grid[:count]:
         axes.grid(visible=True)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    return figure, found[:count]
+    return figure, grid[:count]
 
 
 @contextmanager
-def looks(families: Sequence[str]) -> Iterator[None]:
+def drawing_style(text: Iterable[str], notify: Callable[[str], None]) -> Iterator[None]:
     """Inside, figures are made and rendered in one style, whatever the user's own settings.
 
     Args:
-        families: Installed fonts; each character takes the first that has it.
+        text: All text that is drawn, which decides on the fonts.
+        notify: Receives one notice if no installed font has some of the characters.
     """
-    fonts = {"font.family": [*families, "sans-serif"], "font.sans-serif": ["DejaVu Sans", *CJK_FAMILIES]}
-    with style.context(["default", {**_LOOKS, **fonts}]), warnings.catch_warnings():
-        # Characters that no font has are reported once, by name, before anything is drawn.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    fonts = {"font.family": [*_families(text, notify), "sans-serif"]}
+    with style.context(["default", {**_STYLE, **fonts}]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # `notify` has received them
         yield
 
 
-def rendered(figure: Figure, form: str) -> bytes:
-    """Returns a figure as a "png" or "svg" file, without a date or other traces of where it was made."""
-    traces = ("Creator", "Date", "Format", "Type") if form == "svg" else ("Software",)
-    file = io.BytesIO()
-    figure.savefig(file, format=form, dpi=_RESOLUTION, metadata=dict.fromkeys(traces))
-    return file.getvalue()
+def _families(text: Iterable[str], notify: Callable[[str], None]) -> list[str]:
+    """Returns the installed fonts that a text needs; each character takes the first that has it."""
+    families = [_LATIN]
+    missing = {character for piece in text for character in piece} - {" "} - _characters(_LATIN)
+    if missing and not _installed():
+        known = {font.fname for font in fontManager.ttflist}  # matplotlib never renews its list by itself
+        for file in sorted(set(findSystemFonts()) - known):
+            with suppress(OSError, RuntimeError):  # a format that matplotlib cannot read
+                fontManager.addfont(file)
+    for family in _installed():
+        if missing & _characters(family):
+            families.append(family)
+            missing -= _characters(family)
+    if missing:
+        some = " ".join(sorted(missing)[:10]) + (" ..." if len(missing) > 10 else "")
+        notify(
+            f"no installed font has {some}: PNG files show boxes instead, and SVG files and the page leave "
+            "the choice of a font to the browser; install one, for example the package fonts-noto-cjk for "
+            "Chinese, or see https://fonts.google.com/noto, and run the same command again"
+        )
+    return families
+
+
+def _installed() -> list[str]:
+    known = {font.name for font in fontManager.ttflist}
+    return [family for family in CJK_FAMILIES if family in known]
+
+
+@cache
+def _characters(family: str) -> frozenset[str]:
+    """Returns the characters that a font has."""
+    font = get_font(fontManager.findfont(FontProperties(family=[family])))
+    return frozenset(map(chr, font.get_charmap()))

@@ -1,72 +1,54 @@
 """HTML pages of figures and tables, which need no network and no other file."""
 
 import re
-from collections.abc import Collection, Sequence
-from html import escape
-from importlib.resources import files
-from string import Template
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
 
 if TYPE_CHECKING:  # matplotlib takes a second
     from plugformer_reports.drawing import Drawing
 
-Rows = Sequence[Sequence[str]]
-"""Cells of a table, row by row."""
 
-
-def document(title: str, header: str, sections: Sequence[tuple[str, str]]) -> str:
-    """Returns a page with links to its sections.
+def render_page(package: str, template: str, **values: Any) -> str:
+    """Returns a page from a template that extends `page.html`.
 
     Args:
-        title: Its heading, as plain text.
-        header: What stands below, as HTML.
-        sections: Titles, as plain text, and contents, as HTML.
+        package: The package that the template lies in.
+        template: The template's file.
+        values: Its variables; text is escaped.
     """
-    content = files("plugformer_reports").joinpath("page.html").read_text(encoding="utf-8")
-    named = [(f"section-{number}", *section) for number, section in enumerate(sections)]
-    return Template(content).substitute(
-        title=escape(title),
-        facts=header,
-        contents="\n".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in named),
-        sections="\n".join(
-            f'<section id="{name}">\n<h2>{escape(heading)}</h2>\n{body}\n</section>'
-            for name, heading, body in named
-        ),
+    loaders = [PackageLoader(package, ""), PackageLoader("plugformer_reports", "")]
+    environment = Environment(
+        loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    return environment.get_template(template).render(values)
 
 
-def figure(drawing: "Drawing", svg: bytes) -> str:
-    """Returns a drawing with heading and caption, as HTML.
+def save_figures(
+    drawings: "Iterable[Drawing]", write: Callable[[str, bytes], object]
+) -> list[dict[str, str | Markup]]:
+    """Writes each drawing as SVG and PNG, one by one, so that only one is in memory.
 
     Args:
-        drawing: Its name makes the identifiers in the image unique on the page.
-        svg: The file that it was rendered to.
+        drawings: The drawings.
+        write: Receives the name and the content of each file.
+
+    Returns:
+        What the macro `figure` of `page.html` takes: `name`, `title`, `caption` and `svg`.
     """
-    image = svg.decode()
-    element = image[image.index("<svg") :].strip()
-    unique = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{drawing.name}-", element)
-    return (
-        f"<figure>\n<h3>{escape(drawing.title)}</h3>\n<figcaption>{escape(drawing.caption)}</figcaption>\n"
-        f'<div class="picture" role="img" aria-label="{escape(drawing.title)}">\n'
-        f"{unique}\n</div>\n</figure>"
-    )
-
-
-def table(head: Sequence[str], rows: Rows, numbers: Collection[str] = ()) -> str:
-    """Returns a table of plain text, as HTML.
-
-    Args:
-        head: Names of the columns; empty if they have none.
-        rows: The cells.
-        numbers: The columns that are aligned to the right.
-    """
-    classes = [' class="number"' if name in numbers else "" for name in head] or [""] * max(
-        map(len, rows), default=0
-    )
-    heading = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in zip(head, classes, strict=False))
-    lines = [
-        "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, classes, strict=True))
-        for row in rows
-    ]
-    body = "\n".join(f"<tr>{line}</tr>" for line in ([heading] if head else []) + lines)
-    return f'<div class="table"><table>\n{body}\n</table></div>\n'
+    figures: list[dict[str, str | Markup]] = []
+    for drawing in drawings:
+        svg = drawing.render("svg")
+        write(f"{drawing.name}.svg", svg)
+        write(f"{drawing.name}.png", drawing.render("png"))
+        element = svg.decode()
+        element = element[element.index("<svg") :].strip()
+        # Identifiers must be unique on the page.
+        unique = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{drawing.name}-", element)
+        svg_element = Markup(unique)  # noqa: S704 (made by matplotlib, which escapes text)
+        figures.append(
+            {"name": drawing.name, "title": drawing.title, "caption": drawing.caption, "svg": svg_element}
+        )
+    return figures

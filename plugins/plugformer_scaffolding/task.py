@@ -169,7 +169,7 @@ def _architecture(name: str, task_type: TaskType, registry: Registry) -> str:
 def _head(name: str, task_type: TaskType, registry: Registry) -> str:
     """Returns the head for the fewest kinds of answer."""
     found = fitting(registry, Kind.HEAD, lambda each: serves(each, task_type))
-    return _first(sorted(found, key=lambda each: len(found[each].answer_types)), f"head for a {name} task")
+    return _first(sorted(found, key=lambda each: len(found[each].output_types)), f"head for a {name} task")
 
 
 def _metrics(sample: Sample, task_type: TaskType, registry: Registry) -> list[str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from plugformer import load
 from plugformer.data import EncodedSplit
-from plugformer.evaluation import Generator
+from plugformer.evaluation import GenerativePredictor
 from plugformer.hooks import Comparison, hookimpl
 from plugformer.interfaces import (
     END,
@@ -81,7 +81,7 @@ def _contracts(*components: str) -> str:
 def _suspects(trained: TrainedModel) -> tuple[str, str]:
     """Returns the attention and the positional encoding of the last stack."""
     settings = trained.task.model
-    stack = getattr(settings, trained.architecture.stacks[-1].name)
+    stack = getattr(settings, trained.experiment.architecture.stacks[-1].name)
     attention, position = stack.attention or settings.attention, stack.position or settings.position
     return f"attention/{attention.name}", f"position/{position.name}"
 
@@ -136,9 +136,9 @@ class _Continuing:
         return outputs_apart(_predictor(self.trained), self.split, self.rows, self.greedy, others)
 
 
-def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> Generator:
+def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> GenerativePredictor:
     """Returns a model's predictor, with its task's decoding or with a built-in one."""
-    predictor = cast("Generator", trained.predictor())
+    predictor = cast("GenerativePredictor", trained.predictor())
     if decoding:
         predictor.decoding = trained.registry.create(Kind.DECODING, f"plugformer:{decoding}", **options)
     return predictor
@@ -184,12 +184,14 @@ def batch_of(
     return split.batch(rows, padding=padding, outputs=tokens).to(next(model.parameters()).device)
 
 
-def best(predictor: Generator, batches: Sequence[Batch]) -> list[Hypothesis]:
+def best(predictor: GenerativePredictor, batches: Sequence[Batch]) -> list[Hypothesis]:
     """Returns the best output for each example of some batches."""
     return [hypotheses[0] for batch in batches for hypotheses in predictor.search(batch, 0)]
 
 
-def cached_and_uncached(predictor: Generator, split: EncodedSplit, rows: Sequence[int]) -> Differences:
+def cached_and_uncached(
+    predictor: GenerativePredictor, split: EncodedSplit, rows: Sequence[int]
+) -> Differences:
     """Compares probabilities computed token by token, on cached states, with those of one pass over all.
 
     This is done for all that decoding finds, and for the right answers, since a model that has not learned
@@ -239,7 +241,7 @@ def _aligned(
 
 
 def outputs_apart(
-    predictor: Generator,
+    predictor: GenerativePredictor,
     split: EncodedSplit,
     rows: Sequence[int],
     outputs: Sequence[Hypothesis],
@@ -261,7 +263,7 @@ def outputs_apart(
 
 
 def _parting(
-    predictor: Generator, split: EncodedSplit, row: int, one: Hypothesis, other: Hypothesis
+    predictor: GenerativePredictor, split: EncodedSplit, row: int, one: Hypothesis, other: Hypothesis
 ) -> float:
     """Returns the difference in log-probability of the first two tokens that are not the same."""
     batch = batch_of(split, [row], predictor.model, outputs=[one])

@@ -90,8 +90,8 @@ class Trial:
         """
         encoded = encoded or self.encoded
         encoded = encoded if rows is None else taken(encoded, rows)
-        batch = self.architecture.arrange(encoded, self.reading.level, side=side, length=length)
-        require(isinstance(batch, Batch), f"arrange returns a {type(batch).__name__}, expected a Batch")
+        batch = self.architecture.collate(encoded, self.reading.level, side=side, length=length)
+        require(isinstance(batch, Batch), f"collate returns a {type(batch).__name__}, expected a Batch")
         return batch
 
     def states_by_row(self, batch: Batch) -> list[Float[Tensor, "states width"]]:
@@ -377,7 +377,7 @@ def _sequences(batch: Batch) -> dict[str, Tokens]:
 
 
 def _require_padded(name: str, tokens: Tokens, examples: int, side: Side) -> None:
-    real, marked = tokens.real, tokens.padding
+    real, marked = tokens.mask, tokens.padding
     require(len(real) == examples, f"{examples} examples have {len(real)} rows in {name}")
     require(bool((tokens.ids[~real] == PADDING).all()), f"padding of {name} has ids other than PADDING")
     steps = real.long().diff(dim=1)

@@ -11,7 +11,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces import Attention, NoPositions, Observer, Padding, Place, Positions, Scope
+from plugformer.interfaces import (
+    Attention,
+    AttentionContext,
+    LayerContext,
+    NoPositions,
+    Observer,
+    Padding,
+    Positions,
+)
 from plugformer_testing.check import check, fail, require_close, require_finite
 from plugformer_testing.layout import LAYOUTS, Layout, full
 from plugformer_testing.probes import Sloping, Turning
@@ -29,7 +37,7 @@ class Reader:
     """
 
     attention: Attention
-    place: Place
+    place: LayerContext
     positions: Positions
 
     def __str__(self) -> str:
@@ -58,8 +66,8 @@ class Reader:
             query = x
         if self.place.cross:
             asking = Positions.of(torch.ones(query.shape[:2], dtype=torch.bool), keys.encoding, Padding.NONE)
-        scope = Scope(asking, keys, causal=self.place.causal, observer=observer)
-        return self.attention.attend(query, self.attention.project(x, keys), scope)
+        context = AttentionContext(asking, keys, causal=self.place.causal, observer=observer)
+        return self.attention.attend(query, self.attention.project(x, keys), context)
 
     def read(
         self,
@@ -69,10 +77,10 @@ class Reader:
     ) -> Float[Tensor, "batch query width"]:
         """Returns the same with zeros at padding, which may be anything."""
         output = self.attend(x, query, observer)
-        return output if self.place.cross else output.masked_fill(~self.positions.real[..., None], 0.0)
+        return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
 
 
-def readers(subject: Subject, layout: Layout, *places: Place) -> Iterator[Reader]:
+def readers(subject: Subject, layout: Layout, *places: LayerContext) -> Iterator[Reader]:
     """Yields the attention in those of the places that it serves, under encodings of every sort.
 
     They leave it alone, rotate its heads, and add to its scores.
@@ -129,7 +137,7 @@ def every_real_token_is_read(subject: Subject) -> None:
 @check(LAYOUTS)
 def dropout_ends_with_training(subject: Subject, layout: Layout) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
-    x, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 3)
+    x, query = subject.tokens(*layout.mask.shape), subject.tokens(len(layout.rows), 3)
     for there in subject.serving(CROSS, DECODER, ENCODER):
         attention: Attention = there.perturbed(attention_dropout=0.5)
         same: Attention = there.perturbed()

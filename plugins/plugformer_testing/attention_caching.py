@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from plugformer.interfaces import Padding, Positions, Scope, State
+from plugformer.interfaces import AttentionContext, Padding, Positions, State
 from plugformer_testing.attention import Reader, readers
 from plugformer_testing.check import check, require_close
 from plugformer_testing.layout import FULL, LAYOUTS, Layout
@@ -50,7 +50,7 @@ def cached_chunks_equal_the_whole(subject: Subject, case: Pieces) -> None:
 
 
 def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
-    real = case.layout.real
+    real = case.layout.mask
     x = subject.tokens(*real.shape)
     for reader in readers(subject, case.layout, DECODER):
         with torch.no_grad():
@@ -64,22 +64,22 @@ def _cached_equals_whole(subject: Subject, case: Pieces) -> None:
 def _read_pieces(reader: Reader, x: Tensor, cuts: tuple[int, ...]) -> Float[Tensor, "batch length width"]:
     """Causal self-attention piece by piece, as a decoder with a cache does it."""
     attention, whole = reader.attention, reader.positions
-    pieces = zip(x.tensor_split(cuts, dim=1), whole.real.tensor_split(cuts, dim=1), strict=True)
+    pieces = zip(x.tensor_split(cuts, dim=1), whole.mask.tensor_split(cuts, dim=1), strict=True)
     first, real = next(pieces)
     keys = Positions.of(real, whole.encoding, whole.padding)
     state = attention.project(first, keys)
-    outputs = [attention.attend(first, state, Scope(keys, keys, causal=True))]
+    outputs = [attention.attend(first, state, AttentionContext(keys, keys, causal=True))]
     for piece, real in pieces:
         new = keys.advance(real, whole.padding)
         keys, state = keys.concatenate(new), state.append(attention.project(piece, new))
-        outputs.append(attention.attend(piece, state, Scope(new, keys, causal=True)))
+        outputs.append(attention.attend(piece, state, AttentionContext(new, keys, causal=True)))
     return torch.cat(outputs, dim=1)
 
 
 @check(CHUNKS)
 def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces) -> None:
     """What follows reads from project(a) and append(project(b)) what it reads from project(a and b)."""
-    x, query = subject.tokens(*case.layout.real.shape), subject.tokens(len(case.layout.rows), 2)
+    x, query = subject.tokens(*case.layout.mask.shape), subject.tokens(len(case.layout.rows), 2)
     for reader in readers(subject, case.layout, DECODER):
         with torch.no_grad():
             pieces = _go_on(reader, query, _project_two(reader, x, case.cuts[0]))
@@ -90,8 +90,8 @@ def projecting_pieces_equals_projecting_the_whole(subject: Subject, case: Pieces
 def _project_two(reader: Reader, x: Tensor, cut: int) -> State:
     """Returns the state of a sequence that comes in two pieces."""
     whole = reader.positions
-    head = Positions.of(whole.real[:, :cut], whole.encoding, whole.padding)
-    tail = head.advance(whole.real[:, cut:], whole.padding)
+    head = Positions.of(whole.mask[:, :cut], whole.encoding, whole.padding)
+    tail = head.advance(whole.mask[:, cut:], whole.padding)
     return reader.attention.project(x[:, :cut], head).append(reader.attention.project(x[:, cut:], tail))
 
 
@@ -100,15 +100,15 @@ def _go_on(reader: Reader, query: Tensor, state: State) -> Float[Tensor, "batch 
     keys, real = reader.positions, torch.ones(query.shape[:2], dtype=torch.bool)
     new = keys.advance(real, Padding.NONE)
     if reader.place.cross:
-        return reader.attention.attend(query, state, Scope(new, keys, causal=False))
+        return reader.attention.attend(query, state, AttentionContext(new, keys, causal=False))
     whole = state.append(reader.attention.project(query, new))
-    return reader.attention.attend(query, whole, Scope(new, keys.concatenate(new), causal=True))
+    return reader.attention.attend(query, whole, AttentionContext(new, keys.concatenate(new), causal=True))
 
 
 @check(LAYOUTS)
 def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
     """Queries that come one by one read from a projected memory what they read together."""
-    memory, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 4)
+    memory, query = subject.tokens(*layout.mask.shape), subject.tokens(len(layout.rows), 4)
     for reader in readers(subject, layout, CROSS):
         keys, one = reader.positions, torch.ones(len(query), 1, dtype=torch.bool)
         with torch.no_grad():
@@ -116,8 +116,8 @@ def cross_attention_goes_on_by_steps(subject: Subject, layout: Layout) -> None:
             state = reader.attention.project(memory, keys)
             for step in range(query.shape[1]):
                 positions = Positions.of(one, keys.encoding, Padding.NONE, start=step)
-                scope = Scope(positions, keys, causal=False)
-                alone = reader.attention.attend(query[:, step, None], state, scope)[:, 0]
+                context = AttentionContext(positions, keys, causal=False)
+                alone = reader.attention.attend(query[:, step, None], state, context)[:, 0]
                 what = f"query {step} reads something else alone than with the others"
                 fault = "reading changes the state, or queries see one another"
                 require_close(alone, whole[:, step], f"{what}: {fault}")
@@ -153,9 +153,9 @@ def _selected(subject: Subject, rows: tuple[int, ...], message: str) -> None:
 @check(FULL[1:])
 def distances_alone_matter(subject: Subject, layout: Layout) -> None:
     """Under a relative encoding a sequence gives the same wherever it begins."""
-    x = subject.tokens(*layout.real.shape)
+    x = subject.tokens(*layout.mask.shape)
     for reader in readers(subject, layout, DECODER, ENCODER):
-        moved = Positions.of(layout.real, reader.positions.encoding, Padding.NONE, start=9)
+        moved = Positions.of(layout.mask, reader.positions.encoding, Padding.NONE, start=9)
         what = f"outputs change when all positions move by 9, in {reader}"
         fault = "queries and keys do not stand where their positions say"
         require_close(reader.at(moved).read(x), reader.read(x), f"{what}: {fault}")

@@ -13,8 +13,8 @@ from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
 @check(LAYOUTS[1:])
 def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
-    """Under a causal scope, changing a token changes no output before it."""
-    x = subject.tokens(*layout.real.shape)
+    """Under a causal context, changing a token changes no output before it."""
+    x = subject.tokens(*layout.mask.shape)
     for reader in readers(subject, layout, DECODER):
         before = reader.read(x)
         for first in range(1, x.shape[1]):
@@ -25,9 +25,9 @@ def the_future_is_not_seen(subject: Subject, layout: Layout) -> None:
 
 @check(FULL[1:])
 def no_gradient_from_the_future(subject: Subject, layout: Layout) -> None:
-    """Under a causal scope, no gradient flows from an output to a later token."""
+    """Under a causal context, no gradient flows from an output to a later token."""
     for reader in readers(subject, layout, DECODER):
-        x = subject.tokens(*layout.real.shape).requires_grad_()
+        x = subject.tokens(*layout.mask.shape).requires_grad_()
         outputs = reader.read(x)
         for last in range(x.shape[1] - 1):
             (gradient,) = torch.autograd.grad(outputs[:, last].sum(), x, retain_graph=True)
@@ -38,7 +38,7 @@ def no_gradient_from_the_future(subject: Subject, layout: Layout) -> None:
 @check(PADDED)
 def padding_is_not_seen(subject: Subject, layout: Layout) -> None:
     """Changing what stands at padding changes no output of a real token, in self- or cross-attention."""
-    real, x = layout.real, subject.tokens(*layout.real.shape)
+    real, x = layout.mask, subject.tokens(*layout.mask.shape)
     changed = torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))
     query = subject.tokens(len(real), 3)
     for reader in readers(subject, layout, ENCODER, DECODER, CROSS):
@@ -51,19 +51,19 @@ def padding_is_not_seen(subject: Subject, layout: Layout) -> None:
 def no_gradient_from_padding(subject: Subject, layout: Layout) -> None:
     """No gradient flows from the output of a real token to padding."""
     for reader in readers(subject, layout, ENCODER, DECODER):
-        x = subject.tokens(*layout.real.shape).requires_grad_()
+        x = subject.tokens(*layout.mask.shape).requires_grad_()
         (gradient,) = torch.autograd.grad(reader.read(x).square().sum(), x)
-        if not (gradient[~layout.real].abs() < 1e-9).all():
+        if not (gradient[~layout.mask].abs() < 1e-9).all():
             fail("outputs of real tokens have a gradient at padding: attention sees padding")
 
 
 @check(PADDED)
 def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
     """A padded row gives what the same tokens give without padding, wherever the padding is."""
-    x = subject.tokens(*layout.real.shape)
+    x = subject.tokens(*layout.mask.shape)
     for reader in readers(subject, layout, ENCODER, DECODER):
         padded = reader.read(x)
-        for row, real in enumerate(layout.real):
+        for row, real in enumerate(layout.mask):
             unpadded = full(1, int(real.sum())).at(reader.positions.encoding)
             alone = reader.at(unpadded).read(x[None, row, real])[0]
             require_close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
@@ -84,7 +84,7 @@ def the_order_of_rows_does_not_matter(subject: Subject, layout: Layout) -> None:
 
 def _read_in_parts(subject: Subject, layout: Layout, parts: Iterable[Tensor], fault: str) -> None:
     """Requires rows of a batch to give by themselves what they give in the batch."""
-    x = subject.tokens(*layout.real.shape)
+    x = subject.tokens(*layout.mask.shape)
     for reader in readers(subject, layout, ENCODER, DECODER):
         whole = reader.read(x)
         for rows in parts:
@@ -96,7 +96,7 @@ def _read_in_parts(subject: Subject, layout: Layout, parts: Iterable[Tensor], fa
 def rows_without_real_tokens_are_harmless(subject: Subject, layout: Layout) -> None:
     """A row that is all padding gives no NaN, forward or backward, and does not disturb its neighbors."""
     for reader in readers(subject, layout, ENCODER, DECODER, CROSS):
-        x, query = subject.tokens(*layout.real.shape).requires_grad_(), subject.tokens(len(layout.rows), 2)
+        x, query = subject.tokens(*layout.mask.shape).requires_grad_(), subject.tokens(len(layout.rows), 2)
         output = reader.attend(x, query)
         require_finite(output, "a row that is all padding gives NaN or infinity")
         leaves = [x, *reader.attention.parameters()]

@@ -15,7 +15,7 @@ from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 @check(LAYOUTS)
 def looking_changes_nothing(subject: Subject, layout: Layout) -> None:
     """With an observer the output and its gradient are those without one."""
-    x = subject.tokens(*layout.real.shape).requires_grad_()
+    x = subject.tokens(*layout.mask.shape).requires_grad_()
     query = subject.tokens(len(layout.rows), 3)
     for reader in readers(subject, layout, ENCODER, DECODER, CROSS):
         outputs = [reader.read(x, query, observer) for observer in (None, Collector())]
@@ -27,7 +27,7 @@ def looking_changes_nothing(subject: Subject, layout: Layout) -> None:
 @check(LAYOUTS)
 def shown_weights_respect_the_mask(subject: Subject, layout: Layout) -> None:
     """Recorded weights are (batch, maps, query, key), zero at padding and at the future, and finite."""
-    real = layout.real
+    real = layout.mask
     batch, length = real.shape
     allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
     for reader in readers(subject, layout, DECODER):
@@ -51,7 +51,7 @@ def shown_weights_are_those_used(subject: Subject, layout: Layout) -> None:
     of what it reads from each alone, each times its weight. Or by erasing: with the recorded weights set to
     zero before they are used, the output no longer depends on the memory.
     """
-    memory, query = subject.tokens(*layout.real.shape), subject.tokens(len(layout.rows), 2)
+    memory, query = subject.tokens(*layout.mask.shape), subject.tokens(len(layout.rows), 2)
     there, keys = subject.at(CROSS), layout.at(NoPositions())
     with torch.no_grad():
         try:

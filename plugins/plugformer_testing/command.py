@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.commands import (
+from plugformer.errors import ConfigurationError, RegistryError, nearest
+from plugformer.registry import Entry, Kind, Registry, State
+from plugformer_cli import (
     AsJson,
     LocalManifest,
     installed,
     print_text,
 )
+<<<<<<< HEAD
 from plugformer.errors import ConfigurationError, RegistryError, nearest
 from plugformer.registry import Entry, EntryState, Kind, Registry
+=======
+>>>>>>> main
 
 if TYPE_CHECKING:
     from plugformer_testing import Report

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from plugformer.interfaces import Answer, Head
+from plugformer.interfaces import Head, OutputType
 from plugformer.model import draw_own_values
 from plugformer_testing.check import check, fail, require, require_close, require_finite
 from plugformer_testing.layout import FULL, LAYOUTS, PADDED, Layout
@@ -17,8 +17,8 @@ Example = tuple[
     Float[Tensor, "batch length width"], Shaped[Tensor, " batch *more"], Bool[Tensor, "batch length"]
 ]
 
-_NUMBERS = frozenset({Answer.NUMBER})
-_LABELS = frozenset({Answer.LABELS})
+_NUMBERS = frozenset({OutputType.NUMBER})
+_LABELS = frozenset({OutputType.LABELS})
 
 
 @check(LAYOUTS)
@@ -128,7 +128,7 @@ def likelihoods_are_those_of_the_loss(subject: Subject, layout: Layout) -> None:
     total = -found.log_probabilities.double().sum()
     require_close(total, loss.double(), "the log-probabilities add up to another loss")
     require(int(found.targets.sum()) == int(count), f"they count {int(found.targets.sum())} targets")
-    numbers = head.answer_types == _NUMBERS
+    numbers = head.output_types == _NUMBERS
     if found.correct is None:
         require(numbers, "correct is None, though an output is right or wrong")
     else:
@@ -183,7 +183,7 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
     state = torch.get_rng_state()
     logits = head.logits(hidden, real)
     torch.set_rng_state(state)  # a head may drop out: the same in both passes
-    if head.answer_types == _NUMBERS:
+    if head.output_types == _NUMBERS:
         exact = head.loss(hidden, logits[:, 0].detach(), real)[0]
         require_close(exact, torch.zeros_like(exact), "the loss of numbers predicted exactly is not zero")
         torch.set_rng_state(state)
@@ -192,7 +192,7 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
         return
     loss, _ = head.loss(hidden, targets, real)
     smoothing = 0.2 if training else 0.0
-    if head.answer_types == _LABELS:
+    if head.output_types == _LABELS:
         smoothed = targets * (1 - smoothing) + smoothing / 2
         expected = binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
     else:
@@ -207,9 +207,9 @@ def _loss_is_cross_entropy(subject: Subject, layout: Layout, *, training: bool) 
 def _case(subject: Subject, layout: Layout, **sizes: float) -> tuple[Head, Example, bool]:
     """Returns a head, hidden states and targets for it, and whether it predicts at every position."""
     head: Head = subject.perturbed(torch.float64, outputs=_outputs(subject), **sizes)
-    hidden = torch.randn(*layout.real.shape, subject.model.width, dtype=torch.float64)
-    by_token = _by_token(head.logits(hidden, layout.real))
-    return head, (hidden, _targets(head, layout.real, by_token), layout.real), by_token
+    hidden = torch.randn(*layout.mask.shape, subject.model.width, dtype=torch.float64)
+    by_token = _by_token(head.logits(hidden, layout.mask))
+    return head, (hidden, _targets(head, layout.mask, by_token), layout.mask), by_token
 
 
 def _by_token(logits: Tensor) -> bool:
@@ -224,16 +224,16 @@ def _targets(
         return torch.tensor(list(islice(cycle(head.check_targets), len(real))), dtype=torch.float64)
     if by_token:
         return torch.randint(OUTPUTS, real.shape)
-    if head.answer_types == _NUMBERS:
+    if head.output_types == _NUMBERS:
         return torch.randn(len(real), dtype=torch.float64)
-    if head.answer_types == _LABELS:
+    if head.output_types == _LABELS:
         return torch.randint(2, (len(real), OUTPUTS)).double()
     return torch.randint(OUTPUTS, real.shape[:1])
 
 
 def _outputs(subject: Subject) -> int:
     """Returns the number of outputs: one of numbers."""
-    return 1 if getattr(subject.component, "answer_types", None) == _NUMBERS else OUTPUTS
+    return 1 if getattr(subject.component, "output_types", None) == _NUMBERS else OUTPUTS
 
 
 def _together(head: Head, by_token: bool) -> bool:

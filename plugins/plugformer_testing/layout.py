@@ -26,13 +26,13 @@ class Layout:
         return " / ".join(self.rows)
 
     @property
-    def real(self) -> Bool[Tensor, "batch length"]:
-        """Which tokens are real."""
+    def mask(self) -> Bool[Tensor, "batch length"]:
+        """True for real tokens, False for padding."""
         return torch.tensor([[mark == "x" for mark in row] for row in self.rows])
 
     def at(self, encoding: PositionalEncoding) -> Positions:
         """Returns the positions of the tokens."""
-        return Positions.of(self.real, encoding, self.padding)
+        return Positions.of(self.mask, encoding, self.padding)
 
 
 def full(batch: int, length: int) -> Layout:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import Answer, Metric, OutputMetric, SourceMetric, Value, as_text
+from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Value, as_text
 from plugformer_testing.check import check, fail, require
 from plugformer_testing.subject import Subject
 
@@ -54,9 +54,9 @@ SEVERAL = Scored("joint references", HALF.predictions, tuple((*each, OTHER) for 
 EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
 
 EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
-    Answer.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
-    Answer.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
-    Answer.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
+    OutputType.TAGS: ((["B", "A", "C"], ["A", "B", "B"]), (["C", "A"], ["A", "C"])),
+    OutputType.LABELS: ((["blue", "red"], ["green"]), (["green"], ["red"])),
+    OutputType.NUMBER: ((1.0, 4.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0)),
 }
 """Right answers that are no text, each with a wrong one."""
 
@@ -145,7 +145,7 @@ def right_predictions_score_best(subject: Subject) -> None:
 def any_joint_reference_counts(subject: Subject, place: int) -> None:
     """A text that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
-    if not isinstance(metric, OutputMetric) or Answer.TEXT not in metric.accepts:
+    if not isinstance(metric, OutputMetric) or OutputType.TEXT not in metric.accepts:
         return
     prediction = REFERENCES[0][0]
     references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
@@ -203,7 +203,7 @@ def _same(one: float, other: float) -> bool:
 def _own(metric: Metric, case: Scored) -> Scored:
     """Returns a case with answers of the metric's kind in place of the sentences: its own, if it has some."""
     own = metric.check_examples
-    if not own and not metric.accepts & {Answer.TEXT, Answer.LABEL}:
+    if not own and not metric.accepts & {OutputType.TEXT, OutputType.LABEL}:
         own = next((EXAMPLES_OF[each] for each in sorted(metric.accepts) if each in EXAMPLES_OF), ())
     if not own:
         return case

@@ -39,13 +39,13 @@ _RUN: dict[Kind, Callable[[Subject, Any, Tensor], Tensor]] = {
     Kind.POSITION: lambda subject, encoding, x: position.everything(
         encoding, x, subject.model.heads, _LAYOUT
     ),
-    Kind.HEAD: lambda _, component, x: head.everything(component, x, _LAYOUT.real),
+    Kind.HEAD: lambda _, component, x: head.everything(component, x, _LAYOUT.mask),
 }
 
 
 def exercise(subject: Subject, module: nn.Module, dtype: torch.dtype = torch.float64) -> Tensor:
     """Runs a component on the same small example each time: a padded batch."""
-    x = example(*_LAYOUT.real.shape, subject.model.width, dtype=dtype)
+    x = example(*_LAYOUT.mask.shape, subject.model.width, dtype=dtype)
     return _RUN[subject.kind](subject, module, x)
 
 

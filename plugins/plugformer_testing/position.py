@@ -63,7 +63,7 @@ class Example(NamedTuple):
     @classmethod
     def of(cls, subject: Subject, positions: Positions) -> "Example":
         """Returns random embeddings and heads at some positions."""
-        batch, length = positions.real.shape
+        batch, length = positions.mask.shape
         heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
         return cls(positions, subject.tokens(batch, length), heads)
 
@@ -99,7 +99,7 @@ def shapes(subject: Subject, layout: Layout) -> None:
         shapes = " or ".join(str(tuple(each)) for each in expected)
         fits = tuple(output.shape) in expected
         require(fits, f"{name} has shape {tuple(output.shape)}, expected {shapes}")
-        require_finite(output, f"{name} is not finite; masks are the scope's")
+        require_finite(output, f"{name} is not finite; masks are the context's")
 
 
 @check((1, 3, 8))
@@ -141,7 +141,7 @@ def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
     encoding: PositionalEncoding = subject.perturbed()
     given = Example.of(subject, layout.at(encoding))
     whole = given.effect()
-    for row, real in enumerate(layout.real):
+    for row, real in enumerate(layout.mask):
         unpadded = full(1, int(real.sum())).at(encoding)
         alone = Example(unpadded, given.x[row, real][None], given.heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
@@ -153,13 +153,13 @@ def positions_go_on_after_a_cache(subject: Subject, layout: Layout) -> None:
     positions, x, heads = given = Example.of(subject, layout.at(subject.perturbed()))
     whole = given.effect()
     for cut in range(1, positions.length):
-        head = Positions.of(positions.real[:, :cut], positions.encoding, layout.padding)
-        tail = head.advance(positions.real[:, cut:], layout.padding)
+        head = Positions.of(positions.mask[:, :cut], positions.encoding, layout.padding)
+        tail = head.advance(positions.mask[:, cut:], layout.padding)
         keys = given._replace(positions=head.concatenate(tail))
         piece = Example(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
         later = torch.arange(positions.length) >= cut
         message = f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
-        for row, real in enumerate(layout.real):
+        for row, real in enumerate(layout.mask):
             found = piece.part(row, real[cut:], real)
             found.require_same(whole.part(row, real & later, real), message)
 
@@ -211,7 +211,7 @@ def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
 @check(FULL[1:])
 def scores_change_between_two_tokens(subject: Subject, layout: Layout) -> None:
     """What is added to the score of a query and a key depends on these two tokens alone."""
-    positions, last = layout.at(subject.perturbed()), layout.real.shape[1] - 1
+    positions, last = layout.at(subject.perturbed()), layout.mask.shape[1] - 1
     query, key = (Example.of(subject, positions) for _ in range(2))
     added = query.added(key)
     for number in range(positions.length):

@@ -7,7 +7,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, Norm, PositionalEncoding, Positions, Scope, State, Sublayer
+from plugformer.interfaces import (
+    Attention,
+    AttentionContext,
+    Norm,
+    PositionalEncoding,
+    Positions,
+    State,
+    Sublayer,
+)
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -80,11 +88,11 @@ class SharedState(Attention):
         return self.owner.project(memory, positions)
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns the reader's output, after the owner has computed its own."""
-        self.owner.attend(query, state, Scope(scope.query, scope.key, causal=scope.causal))
-        return self.reader.attend(query, state, scope)
+        self.owner.attend(query, state, AttentionContext(context.query, context.key, causal=context.causal))
+        return self.reader.attend(query, state, context)
 
 
 class Collector:

@@ -93,7 +93,7 @@ class SmallTask:
     ) -> None:
         self.task_type, self._registry = task_type, registry or Registry.discover()
         self.examples = examples_of(task_type) if examples is None else examples
-        task_type.learned = task_type.learn(_training_data(task_type, self.examples))
+        task_type.state = task_type.learn(_training_data(task_type, self.examples))
         tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
         tokenizer.train(_texts(task_type.columns, self.examples))
         self.known = Vocabularies(tokenizer, tokenizer, task_type)
@@ -157,7 +157,7 @@ class SmallTask:
         head = self._installed(
             Kind.HEAD,
             lambda each: serves(each, self.task_type),
-            f"its answers are {self.task_type.answer_type!r}, which no installed head predicts",
+            f"its answers are {self.task_type.output_type!r}, which no installed head predicts",
         )
         level, sizes, registry = self.task_type.level, self.known.sizes, self._registry
         with torch.random.fork_rng(devices=[]):

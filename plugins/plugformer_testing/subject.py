@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.interfaces import HeadContext, ModelContext, Place, ResidualContext
+from plugformer.interfaces import HeadContext, LayerContext, ModelContext, ResidualContext
 from plugformer.registry import Entry, Kind, Registry, checked_options, interface_of, options_model
 from plugformer_testing.check import fail
 from plugformer_testing.probes import RootMeanSquare, SharedState, perturbed
@@ -20,13 +20,13 @@ T = TypeVar("T")
 MODEL = ModelContext(width=24, heads=4, ffn_width=20, max_length=16)
 """Sizes that the checks use unless they try others: small, and no two of them equal."""
 
-ENCODER, DECODER = Place(), Place(stack="decoder", causal=True)
-CROSS = Place(stack="decoder", layer=1, layers=2, cross=True)
+ENCODER, DECODER = LayerContext(), LayerContext(stack="decoder", causal=True)
+CROSS = LayerContext(stack="decoder", layer=1, layers=2, cross=True)
 PLACES = (
     ENCODER,
-    Place(layer=3, layers=4),
+    LayerContext(layer=3, layers=4),
     DECODER,
-    Place(stack="decoder", layer=11, layers=12, causal=True),
+    LayerContext(stack="decoder", layer=11, layers=12, causal=True),
     CROSS,
 )
 """First and last layers of stacks of different depth, causal or not, and cross-attention."""
@@ -61,7 +61,7 @@ class Subject:
     model: ModelContext
     expected_failures: Mapping[str, str]
     registry: Registry | None
-    fixed: Place | None = None
+    fixed: LayerContext | None = None
     _memo: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -107,11 +107,11 @@ class Subject:
         declared = {**dict(entry.expected_failures), **(expected_failures or {})}
         return cls(entry, component, dict(options or {}), model or MODEL, declared, registry)
 
-    def at(self, place: Place) -> "Subject":
+    def at(self, place: LayerContext) -> "Subject":
         """Returns the same component, to be constructed for a place."""
         return replace(self, fixed=place)
 
-    def serving(self, *places: Place) -> list["Subject"]:
+    def serving(self, *places: LayerContext) -> list["Subject"]:
         """Returns the component at those of the places that it serves.
 
         An attention whose layers share states is there again, in a layer that reads another's.
@@ -126,7 +126,7 @@ class Subject:
             served += [reader for each in served for reader in self._readers(each.place)]
         return served
 
-    def _readers(self, place: Place) -> list["Subject"]:
+    def _readers(self, place: LayerContext) -> list["Subject"]:
         """Returns the attention in the first layer that reads the state of one below, if any does."""
 
         def find() -> list[Subject]:
@@ -138,14 +138,14 @@ class Subject:
         return self.once(("readers", place), find)[:1]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LayerContext:
         """The place that the component is constructed for; the model's if it refuses all."""
         if self.fixed is not None:
             return self.fixed
         places = (self.model.place, *PLACES)
         return next((place for place in places if self._serves(place)), self.model.place)
 
-    def _serves(self, place: Place) -> bool:
+    def _serves(self, place: LayerContext) -> bool:
         """Returns whether it does not refuse a place; other errors are for whoever constructs it."""
 
         def constructed() -> bool:

@@ -13,10 +13,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from plugformer.errors import ConfigurationError, ExampleError
 from plugformer.interfaces import (
     IGNORED,
-    Answer,
     Encoded,
     Examples,
     Level,
+    OutputType,
     Ragged,
     TaskType,
 )
@@ -55,24 +55,24 @@ def columns_are_sound(subject: Subject) -> None:
 
 @check()
 def what_it_learns_survives_json(subject: Subject) -> None:
-    """What it learns is as `learned_type` says, and read back from JSON it encodes the same."""
+    """What it learns is as `state_type` says, and read back from JSON it encodes the same."""
     task = _learned(subject)
-    learned = task.task_type.learned
+    learned = task.task_type.state
     try:
-        schema: TypeAdapter[object] = TypeAdapter(task.task_type.learned_type, config=ConfigDict(strict=True))
+        schema: TypeAdapter[object] = TypeAdapter(task.task_type.state_type, config=ConfigDict(strict=True))
         again = schema.validate_json(json.dumps(learned))
     except ValidationError as error:
-        declared = task.task_type.learned_type
+        declared = task.task_type.state_type
         declared = declared.__name__ if isinstance(declared, type) else str(declared)
         fail(
-            f"`learn` returns {reprlib.repr(learned)}, but learned_type is {declared}: "
-            f"{error.errors()[0]['msg']}; set learned_type = {_annotation(learned)}"
+            f"`learn` returns {reprlib.repr(learned)}, but state_type is {declared}: "
+            f"{error.errors()[0]['msg']}; set state_type = {_annotation(learned)}"
         )
     except (TypeError, ValueError) as error:
         fail(f"what it learns cannot be read back from JSON: {str(error).splitlines()[0]}")
     require(again == learned, f"it learns {learned!r}, from JSON that is {again!r}")
     other: TaskType = subject.create()
-    other.learned = again
+    other.state = again
     same = task.encode(task_type=other) == task.encode()
     require(same, "with what it has learned from JSON it encodes other numbers")
 
@@ -143,7 +143,7 @@ def encoding_is_repeatable(subject: Subject) -> None:
     first = task.encode()
     require(task.encode() == first, "encoded again, examples are other numbers")
     other: TaskType = subject.create()
-    other.learned = task.task_type.learned
+    other.state = task.task_type.state
     require(task.encode(task_type=other) == first, "another object encodes other numbers")
 
 
@@ -251,17 +251,17 @@ def a_model_learns_from_it(subject: Subject) -> None:
 
 @check()
 def answers_are_of_their_type(subject: Subject) -> None:
-    """Each example has one answer, of `answer_type`, that survives JSON; scores are logarithms."""
+    """Each example has one answer, of `output_type`, that survives JSON; scores are logarithms."""
     task = _learned(subject)
     if task.task_type.level is Level.NEXT_TOKEN:
         return
-    answers, answer_type = task.answers(), task.task_type.answer_type
+    answers, output_type = task.answers(), task.task_type.output_type
     require(len(answers) == len(task), f"{len(task)} examples have {len(answers)} answers")
     words = [column.name for column in task.task_type.columns if column.holds == "words"]
     for row, answer in enumerate(answers):
         output: Any = answer.output
-        _require_value(answer_type, output, f"the answer to example {row}")
-        if answer_type is Answer.TAGS and words:
+        _require_value(output_type, output, f"the answer to example {row}")
+        if output_type is OutputType.TAGS and words:
             given = task.questions[words[0]][row]
             tags = f"example {row} has {len(given)} words and {len(output)} tags"
             require(len(output) == len(given), tags)
@@ -319,7 +319,7 @@ def alternatives_follow_the_best(subject: Subject) -> None:
 
 @check()
 def references_are_answers(subject: Subject) -> None:
-    """The right answers to an example are one at least, of `answer_type`, and survive JSON."""
+    """The right answers to an example are one at least, of `output_type`, and survive JSON."""
     task = _learned(subject)
     split = task.split()
     for row in range(len(split)):
@@ -327,7 +327,7 @@ def references_are_answers(subject: Subject) -> None:
         if not (isinstance(references, list) and len(references) > 0):
             fail(f"the references of example {row} are {references!r}, expected a list of answers")
         for reference in references:
-            _require_value(task.task_type.answer_type, reference, f"a reference of example {row}")
+            _require_value(task.task_type.output_type, reference, f"a reference of example {row}")
 
 
 def _learned(subject: Subject) -> SmallTask:
@@ -360,12 +360,12 @@ def _same(one: object, other: object) -> bool:
 
 
 _IS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    Answer.TEXT: ("a text", lambda value: isinstance(value, str)),
-    Answer.LABEL: ("the name of a label", lambda value: isinstance(value, str)),
-    Answer.TOKENS: ("a text", lambda value: isinstance(value, str)),
-    Answer.LABELS: ("a list of text", is_list_of_text),
-    Answer.TAGS: ("a list of text", is_list_of_text),
-    Answer.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
+    OutputType.TEXT: ("a text", lambda value: isinstance(value, str)),
+    OutputType.LABEL: ("the name of a label", lambda value: isinstance(value, str)),
+    OutputType.TOKENS: ("a text", lambda value: isinstance(value, str)),
+    OutputType.LABELS: ("a list of text", is_list_of_text),
+    OutputType.TAGS: ("a list of text", is_list_of_text),
+    OutputType.NUMBER: ("a finite float", lambda value: isinstance(value, float) and math.isfinite(value)),
 }
 
 

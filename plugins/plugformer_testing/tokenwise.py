@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from plugformer.interfaces import FeedForward, Norm, Place, Residual
+from plugformer.interfaces import FeedForward, LayerContext, Norm, Residual
 from plugformer.registry import Kind
 from plugformer_testing.check import NotApplicable, check, fail, require, require_close, require_finite
 from plugformer_testing.probes import Function
@@ -185,7 +185,7 @@ def tokens_stay_apart(subject: Subject, names: Sequence[str]) -> None:
 
 
 @check(PLACES, kinds=_RESIDUAL)
-def says_what_it_needs(subject: Subject, place: Place) -> None:
+def says_what_it_needs(subject: Subject, place: LayerContext) -> None:
     """`final_norm` is true or false, and `gain` a finite number above zero, in any place of a model."""
     residual: Residual = subject.create(place=place)
     require(isinstance(residual.final_norm, bool), f"final_norm is {residual.final_norm!r}, expected a bool")

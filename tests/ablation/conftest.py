@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plugformer_ablation.results import CellResult, StudyResults
-from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.accuracy import ExactMatch
 
 MakeUp = Callable[..., StudyResults]
 

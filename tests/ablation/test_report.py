@@ -9,10 +9,17 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from markupsafe import escape
 
 from plugformer_ablation.findings import find
-from plugformer_ablation.report.text import remarks
-from plugformer_ablation.report.writing import latex_escape, latex_table, report_text, write_report
+from plugformer_ablation.report import (
+    latex_escape,
+    latex_table,
+    remarks,
+    report_text,
+    sentences,
+    write_report,
+)
 from plugformer_ablation.results import CellResult
 
 HOSTILE = 'position=<script>alert("1")</script> & 100%_\\x'
@@ -30,9 +37,9 @@ def findings(request):
 @pytest.fixture(scope="module")
 def folder(findings, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
-    told = []
-    files = write_report(findings, out, told.append)
-    assert told == []
+    notices = []
+    files = write_report(findings, out, notices.append)
+    assert notices == []
     assert [file for file in files if not file.stat().st_size] == []
     assert files[-1] == out / "report.html"
     return out
@@ -43,7 +50,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.tags, self.attributes, self.text = [], [], [], ""
+        self.open, self.tags, self.attributes, self.cells, self.text = [], [], [], [], ""
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -62,15 +69,17 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text += data
+        if self.open and self.open[-1] == "td":
+            self.cells.append(data)
 
 
 def test_without_matplotlib_a_report_has_no_figures(findings, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "plugformer_ablation.report.figures", None)
-    told = []
-    files = write_report(findings, tmp_path, told.append)
+    monkeypatch.setitem(sys.modules, "plugformer_ablation.figures", None)
+    notices = []
+    files = write_report(findings, tmp_path, notices.append)
     assert {file.suffix for file in files} == {".json", ".csv", ".tex", ".html"}
-    assert len(told) == 1
-    assert "'plugformer[figures]'" in told[0]
+    assert len(notices) == 1
+    assert "'plugformer[figures]'" in notices[0]
 
 
 def test_the_page_is_whole_and_needs_nothing_else(folder):
@@ -105,22 +114,59 @@ def test_the_page_tells_everything(folder):
     assert "evaluation.metrics" not in page.text, "what is the same in all arms is not among the differences"
 
 
+def test_the_page_opens_with_a_sentence_for_each_comparison_and_folds_the_rest(findings, folder):
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    first, folded = text.split("<details>", 1)
+    assert [text for text in sentences(findings) if escape(text) not in first] == []
+    assert first.count("<svg") == 1
+    assert "standard error" not in first
+    assert "standard error" in folded
+
+
+def test_sentences_give_difference_interval_and_what_follows(findings):
+    no_difference, worse, _ = sentences(findings)
+    number = r"-?\d\.\d{4}"
+    assert re.fullmatch(
+        rf"attention=gqa is {number} worse than baseline \(98\.33 % interval {number} to {number}\): "
+        rf"no difference shown; this study would have detected {number}\.",
+        no_difference,
+    )
+    assert re.fullmatch(
+        rf"attention=mqa is 0\.3668 worse than baseline \(98\.33 % interval {number} to {number}\): "
+        r"a significant difference\.",
+        worse,
+    )
+
+
+def test_sentences_name_the_values_of_the_factor_that_differs(made_up):
+    results = made_up({"baseline": 0.9, "other": 0.5}, seeds=2, examples=40)
+    labels = [{"attention": "mha", "norm": "rms"}, {"attention": "mqa", "norm": "rms"}]
+    arms = tuple({**arm, "values": values} for arm, values in zip(results.arms, labels, strict=True))
+    (sentence,) = sentences(find(replace(results, arms=arms)))
+    assert re.match(r"attention mqa is 0\.\d+ worse than mha \(95 % interval", sentence)
+
+
 def test_the_terminal_gets_no_line_that_is_too_long(findings):
     text = report_text(findings, 80)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     assert max(map(len, plain.splitlines())) <= 80
     assert plain != text
     assert len(re.findall(r"\d\.\d{4} ± \d\.\d{4}", plain)) == 2 * len(ARMS), "numbers are not broken"
-    assert len(re.findall(r"-?\d\.\d{4} \[-?\d\.\d{4}, -?\d\.\d{4}\]", plain)) == len(ARMS) - 1
 
 
-def test_a_pipe_gets_one_line_for_each_arm_and_no_colors(findings):
+def test_a_pipe_gets_one_line_for_each_arm_and_comparison_and_no_colors(findings):
     lines = report_text(findings, None).splitlines()
+    assert repr(findings).splitlines() == lines
     assert "\x1b" not in "".join(lines)
     for arm in ARMS:
-        assert len([line for line in lines if line.startswith(f"{arm}  ")]) == (1 if arm == "baseline" else 2)
-    (row,) = [line for line in lines if line.startswith("attention=mqa") and "worse" in line]
-    assert re.fullmatch(r"attention=mqa +-0\.\d{4} \[-0\.\d{4}, -0\.\d{4}\] +[<\d.]+  worse +0\.\d{4}", row)
+        assert len([line for line in lines if line.startswith(f"{arm}  ")]) == 1
+    assert set(sentences(findings)) <= set(lines)
+
+
+def test_a_notebook_gets_tables_with_verdicts(findings):
+    page = Page(findings._repr_html_())
+    assert page.tags.count("table") == 2
+    assert {"worse", "not distinguishable", HOSTILE} <= set(page.cells)
 
 
 def test_json_and_tables_agree(folder):
@@ -164,11 +210,7 @@ def test_escaping(text, expected):
 @pytest.mark.parametrize(
     ("arms", "seeds", "expected"),
     [
-        (
-            {"baseline": 0.9, "other": 0.5},
-            1,
-            "other: no verdict from one seed: how much seeds differ is unknown",
-        ),
+        ({"baseline": 0.9, "other": 0.5}, 1, "no verdict from one seed: how much seeds differ is unknown."),
         ({"baseline": 1.0, "other": 1.0}, 3, "other: every cell scores 1: at its floor or ceiling"),
         ({"baseline": 0.9}, 3, "± is the standard deviation over seeds."),
     ],
@@ -187,7 +229,7 @@ def test_stated_cases_are_told_without_a_nan(made_up, tmp_path, arms, seeds, exp
     ("chosen", "expected"),
     [
         ((0.2, 0.2), "tuning chose training.optimizer.lr 0.2 for every arm"),
-        ((0.2, 0.1), "lr 0.2 for baseline; 0.1 for other: the smallest of those tried, better ones may lie"),
+        ((0.2, 0.1), "lr 0.2 for baseline; 0.1 for other: the smallest of those tried, a better one may lie"),
         ((0.3, 0.1), "lr 0.3 for baseline; 0.1 for other: the smallest and the largest of those tried"),
     ],
 )

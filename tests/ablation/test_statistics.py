@@ -12,8 +12,8 @@ from scipy import stats
 
 from plugformer_ablation.comparison import Scores, compare
 from plugformer_ablation.statistics import StudentT, resampled
-from plugformer_plugins.metric.bleu import BLEU
-from plugformer_plugins.metric.macro_f1 import MacroF1
+from plugformer_plugins.metric.f1 import MacroF1
+from plugformer_plugins.metric.sacrebleu import BLEU
 
 ARM = np.array([0.91, 0.93, 0.90, 0.95, 0.92])
 BASELINE = np.array([0.89, 0.92, 0.91, 0.90, 0.90])

@@ -9,7 +9,7 @@ from plugformer_plugins.architecture.decoder_only import DecoderOnly
 
 def test_input_and_output_are_one_sequence():
     encoded = Encoded(Ragged.of([[7, 8], [9]]), Ragged.of([[10], [11, 12]]))
-    batch = DecoderOnly().arrange(encoded, Level.NEXT_TOKEN)
+    batch = DecoderOnly().collate(encoded, Level.NEXT_TOKEN)
     assert batch.target.ids.tolist() == [
         [BEGIN, 7, 8, END, 10, END],
         [BEGIN, 9, END, 11, 12, END],
@@ -19,13 +19,13 @@ def test_input_and_output_are_one_sequence():
 
 def test_questions_stop_where_the_output_begins():
     encoded = Encoded(Ragged.of([[7, 8], [9]]))
-    batch = DecoderOnly().arrange(encoded, Level.NEXT_TOKEN, side="left")
+    batch = DecoderOnly().collate(encoded, Level.NEXT_TOKEN, side="left")
     assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END], [PADDING, BEGIN, 9, END]]
 
 
 def test_a_piece_begins_with_the_token_before_it_and_has_no_end():
     encoded = Encoded(output=Ragged.of([[7, 8]]), start=Ragged.of([[6]]), complete=False)
-    assert DecoderOnly().arrange(encoded, Level.NEXT_TOKEN).target.ids.tolist() == [[6, 7, 8]]
+    assert DecoderOnly().collate(encoded, Level.NEXT_TOKEN).target.ids.tolist() == [[6, 7, 8]]
 
 
 def test_limits_leave_room_for_special_tokens():
@@ -36,6 +36,6 @@ def test_limits_leave_room_for_special_tokens():
 
 def test_classes_are_targets_of_whole_inputs():
     encoded = Encoded(Ragged.of([[7, 8]]), targets=np.array([2]))
-    batch = DecoderOnly().arrange(encoded, Level.SEQUENCE)
+    batch = DecoderOnly().collate(encoded, Level.SEQUENCE)
     assert batch.target.ids.tolist() == [[BEGIN, 7, 8, END]]
     assert torch.equal(batch.targets, torch.tensor([2]))

@@ -28,7 +28,7 @@ def batch(targets):
 def test_as_many_labels_as_positions_are_no_targets_of_tokens():
     examples = batch(torch.ones(2, LENGTH))
     several = model(Level.SEQUENCE)
-    assert several.targets(examples)[1].equal(examples.source.real)
+    assert several.targets(examples)[1].equal(examples.source.mask)
     assert several.count(examples) == several(examples).targets == 2
 
 

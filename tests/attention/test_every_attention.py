@@ -8,12 +8,12 @@ import torch
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Attention,
+    AttentionContext,
     ModelContext,
     NoPositions,
     Padding,
     PositionalEncoding,
     Positions,
-    Scope,
 )
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -76,8 +76,8 @@ def test_observed_equals_unobserved(attention, encoding, pattern, causal):
     x = sequence(2, 6).requires_grad_()
     results = []
     for observer in (None, collector):
-        scope = Scope(positions, positions, causal=causal, observer=observer)
-        output = attention.attend(x, attention.project(x, positions), scope)[real]
+        context = AttentionContext(positions, positions, causal=causal, observer=observer)
+        output = attention.attend(x, attention.project(x, positions), context)[real]
         parameters = list(attention.parameters())
         results.append((output, torch.autograd.grad(output.square().sum(), [x, *parameters])))
     torch.testing.assert_close(results[0], results[1])
@@ -94,7 +94,9 @@ def test_relative_encodings_are_read(attention, encoding):
 
     def read(under: PositionalEncoding) -> torch.Tensor:
         positions = Positions.of(real, under, Padding.NONE)
-        return attention.attend(x, attention.project(x, positions), Scope(positions, positions, causal=False))
+        return attention.attend(
+            x, attention.project(x, positions), AttentionContext(positions, positions, causal=False)
+        )
 
     assert not torch.allclose(read(encoding), read(NoPositions()))
 
@@ -108,7 +110,9 @@ def test_a_row_without_real_keys_reads_zeros(registry, name, encoding, observer)
     positions = Positions.of(real, encoding)
     x = sequence(2, 3).requires_grad_()
     output = attention.attend(
-        x, attention.project(x, positions), Scope(positions, positions, causal=False, observer=observer)
+        x,
+        attention.project(x, positions),
+        AttentionContext(positions, positions, causal=False, observer=observer),
     )
     output.sum().backward()
     assert torch.equal(output[1], torch.zeros_like(output[1]))
@@ -137,7 +141,9 @@ def test_attention_dropout_works_in_training_alone(registry, name):
 
     def run(module: Attention, observer: Collector | None = None) -> torch.Tensor:
         return module.attend(
-            x, module.project(x, positions), Scope(positions, positions, causal=False, observer=observer)
+            x,
+            module.project(x, positions),
+            AttentionContext(positions, positions, causal=False, observer=observer),
         )
 
     assert not torch.allclose(run(attention), run(same))

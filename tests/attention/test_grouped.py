@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import ModelContext, Padding, Positions, Scope
+from plugformer.interfaces import AttentionContext, ModelContext, Padding, Positions
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 from plugformer_plugins.attention.multi_query import MultiQueryAttention
@@ -46,8 +46,8 @@ def test_equals_repeated_heads(name, causal):
     real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     positions = Positions.of(real, Rotary(MODEL), Padding.RIGHT)
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
-    scope = Scope(positions, positions, causal=causal)
-    actual, expected = (a.attend(x, a.project(x, positions), scope)[real] for a in (grouped, full))
+    context = AttentionContext(positions, positions, causal=causal)
+    actual, expected = (a.attend(x, a.project(x, positions), context)[real] for a in (grouped, full))
     torch.testing.assert_close(actual, expected)
 
     direction = torch.randn_like(actual)

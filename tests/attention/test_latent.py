@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from plugformer.interfaces import ModelContext, Padding, Positions, Scope
+from plugformer.interfaces import AttentionContext, ModelContext, Padding, Positions
 from plugformer_plugins.attention.latent import MultiHeadLatentAttention
 from plugformer_plugins.position.rotary import Rotary
 
@@ -44,7 +44,9 @@ def test_equals_the_papers_equations(latent, rotary, bias, causal):
     x = torch.randn(2, 5, 24, dtype=torch.float64, requires_grad=True)
     allowed = torch.ones(5, 5, dtype=torch.bool).tril() if causal else torch.ones(5, 5, dtype=torch.bool)
     expected = openly(attention, x, positions, allowed)
-    actual = attention.attend(x, attention.project(x, positions), Scope(positions, positions, causal=causal))
+    actual = attention.attend(
+        x, attention.project(x, positions), AttentionContext(positions, positions, causal=causal)
+    )
     torch.testing.assert_close(actual, expected)
 
     variables = [x, *attention.parameters()]

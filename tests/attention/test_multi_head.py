@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer.interfaces import ModelContext, NoPositions, Padding, Positions, Scope
+from plugformer.interfaces import AttentionContext, ModelContext, NoPositions, Padding, Positions
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
@@ -59,7 +59,9 @@ def test_self_attention(pattern, bias, causal, training):
     positions = Positions.of(real, NoPositions(), padding)
     x = torch.randn(*real.shape, MODEL.width, dtype=torch.float64, requires_grad=True)
 
-    actual = ours.attend(x, ours.project(x, positions), Scope(positions, positions, causal=causal))[real]
+    actual = ours.attend(
+        x, ours.project(x, positions), AttentionContext(positions, positions, causal=causal)
+    )[real]
     forbidden = mask(real, causal=causal)
     expected = theirs(x, x, x, attn_mask=forbidden, need_weights=False)[0][real]
     torch.testing.assert_close(actual, expected)
@@ -87,7 +89,7 @@ def test_cross_attention(pattern):
     memory, query = torch.randn(2, 5, 24, dtype=torch.float64), torch.randn(2, 3, 24, dtype=torch.float64)
     keys = Positions.of(real, NoPositions(), padding)
     queries = Positions.of(torch.ones(2, 3, dtype=torch.bool), NoPositions(), Padding.NONE)
-    actual = ours.attend(query, ours.project(memory, keys), Scope(queries, keys, causal=False))
+    actual = ours.attend(query, ours.project(memory, keys), AttentionContext(queries, keys, causal=False))
     expected, _ = theirs(query, memory, memory, key_padding_mask=~real)
     torch.testing.assert_close(actual, expected)
 
@@ -101,6 +103,10 @@ def test_observed_weights_are_torchs():
     real = torch.tensor([[True, True, True], [True, True, False]])
     positions, collector = Positions.of(real, NoPositions()), Collector()
     x = torch.randn(2, 3, 24, dtype=torch.float64)
-    ours.attend(x, ours.project(x, positions), Scope(positions, positions, causal=False, observer=collector))
+    ours.attend(
+        x,
+        ours.project(x, positions),
+        AttentionContext(positions, positions, causal=False, observer=collector),
+    )
     _, expected = theirs(x, x, x, key_padding_mask=~real, average_attn_weights=False)
     torch.testing.assert_close(collector.weights, expected)

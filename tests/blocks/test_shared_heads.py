@@ -5,7 +5,7 @@ import importlib
 import pytest
 import torch
 
-from plugformer.interfaces import NoPositions, Padding, Positions, Scope
+from plugformer.interfaces import AttentionContext, NoPositions, Padding, Positions
 from plugformer_blocks import softmax_attention
 
 HEADS, WIDTH = 6, 8
@@ -16,12 +16,12 @@ def heads(count, device="cpu", dtype=torch.float32):
     return torch.randn(2, count, 5, WIDTH, device=device, dtype=dtype)
 
 
-def scope_of(device, padding):
+def context_of(device, padding):
     real = torch.ones(2, 5, dtype=torch.bool)
     if padding is not Padding.NONE:
         real[1, :2] = False
     positions = Positions.of(real.to(device), NoPositions(), padding)
-    return Scope(positions, positions, causal=True)
+    return AttentionContext(positions, positions, causal=True)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def calls(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_on_a_gpu_a_masked_query_head_is_given_its_group(calls, groups, dtype):
     query, key, value = (heads(count, "meta", dtype) for count in (HEADS, groups, groups))
-    softmax_attention(query, key, value, scope_of("meta", Padding.ANYWHERE))
+    softmax_attention(query, key, value, context_of("meta", Padding.ANYWHERE))
     ((query, key, value, options),) = calls
     assert not options["enable_gqa"]
     assert query.shape == key.shape == value.shape
@@ -49,7 +49,7 @@ def test_on_a_gpu_a_masked_query_head_is_given_its_group(calls, groups, dtype):
 
 
 def test_on_a_cpu_the_kernel_reads_groups(calls):
-    softmax_attention(heads(HEADS), heads(2), heads(2), scope_of("cpu", Padding.ANYWHERE))
+    softmax_attention(heads(HEADS), heads(2), heads(2), context_of("cpu", Padding.ANYWHERE))
     ((_, key, _, options),) = calls
     assert options["enable_gqa"]
     assert key.shape[1] == 2
@@ -59,11 +59,11 @@ def test_on_a_cpu_the_kernel_reads_groups(calls):
 @pytest.mark.parametrize("padding", [Padding.NONE, Padding.ANYWHERE])
 def test_a_group_of_its_own_changes_nothing(monkeypatch, groups, padding):
     query, key, value = heads(HEADS), heads(groups), heads(groups)
-    scope = scope_of("cpu", padding)
+    context = context_of("cpu", padding)
 
     def compute():
         inputs = [each.clone().requires_grad_() for each in (query, key, value)]
-        output = softmax_attention(*inputs, scope)
+        output = softmax_attention(*inputs, context)
         return output, *torch.autograd.grad(output.square().sum(), inputs)
 
     expected = compute()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from plugformer.interfaces import NoPositions, Padding, PositionalEncoding, Positions, Scope
+from plugformer.interfaces import AttentionContext, NoPositions, Padding, PositionalEncoding, Positions
 from plugformer_blocks import attention_scores, attention_weights, softmax_attention
 
 HEADS, GROUPS, WIDTH, VALUE_WIDTH = 4, 2, 6, 6
@@ -78,7 +78,9 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
     real = torch.tensor([[mark == "x" for mark in row] for row in rows])
     encoding = Bias() if biased else PositionalEncoding()
     positions = Positions.of(real, encoding, padding)
-    scope = Scope(positions, positions, causal=causal, observer=Collector() if observed else None)
+    context = AttentionContext(
+        positions, positions, causal=causal, observer=Collector() if observed else None
+    )
     inputs = [
         torch.randn(2, count, 5, width, dtype=torch.float64, requires_grad=True)
         for count, width in [(HEADS, WIDTH), (groups, WIDTH), (groups, VALUE_WIDTH)]
@@ -100,7 +102,7 @@ def test_forward_and_backward_equal_the_formula(further, narrow, pattern, groups
         ),
         scale=1 / math.sqrt(WIDTH),
     )
-    actual = softmax_attention(*inputs, scope, mask=near, bias=added)
+    actual = softmax_attention(*inputs, context, mask=near, bias=added)
     # Queries at padding are nobody's business; the fused causal kernel lets them see more.
     torch.testing.assert_close(actual.transpose(1, 2)[real], expected.transpose(1, 2)[real])
 
@@ -125,7 +127,9 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
     real = torch.tensor([[mark == "x" for mark in row] for row in rows])
     encoding = Relative()
     positions = Positions.of(real, encoding, padding)
-    scope = Scope(positions, positions, causal=causal, observer=Collector() if observed else None)
+    context = AttentionContext(
+        positions, positions, causal=causal, observer=Collector() if observed else None
+    )
     inputs = [
         torch.randn(2, count, 5, WIDTH, dtype=torch.float64, requires_grad=True)
         for count in (HEADS, groups, groups)
@@ -137,7 +141,7 @@ def test_a_bias_from_content_is_scaled_with_the_product(scale, pattern, groups, 
         bias=lambda b, h, t, s: inputs[0][b, h, t] @ encoding.table[index[b, s] - index[b, t] + 4] * factor,
         scale=factor,
     )
-    actual = softmax_attention(*inputs, scope, scale=scale)
+    actual = softmax_attention(*inputs, context, scale=scale)
     torch.testing.assert_close(actual.transpose(1, 2)[real], expected.transpose(1, 2)[real])
     variables = [*inputs, encoding.table]
     direction = torch.randn_like(expected) * real[:, None, :, None]
@@ -173,7 +177,7 @@ def test_the_scores_of_transformer_xl_need_no_other_attention(groups):
     """Dai et al. 2019, section 3.3: https://arxiv.org/abs/1901.02860, all four terms written out."""
     encoding = TransformerXL()
     positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
-    scope = Scope(positions, positions, causal=True)
+    context = AttentionContext(positions, positions, causal=True)
     query = torch.randn(2, HEADS, 5, WIDTH)
     key, value = torch.randn(2, 2, groups, 5, WIDTH)
     expected = torch.zeros(2, HEADS, 5, WIDTH)
@@ -188,31 +192,31 @@ def test_the_scores_of_transformer_xl_need_no_other_attention(groups):
         ]
         weights = (torch.stack(scores, dim=-1) / math.sqrt(WIDTH)).softmax(-1)
         expected[:, head, i] = (weights[..., None] * value[:, head * groups // HEADS, : i + 1]).sum(1)
-    torch.testing.assert_close(softmax_attention(query, key, value, scope), expected)
+    torch.testing.assert_close(softmax_attention(query, key, value, context), expected)
 
 
 def test_a_mask_and_a_bias_keep_the_fused_kernel():
     """PyTorch's plain formula, the only alternative on a CPU, refuses to run here."""
     positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), NoPositions(), Padding.NONE)
-    scope = Scope(positions, positions, causal=True)
+    context = AttentionContext(positions, positions, causal=True)
     query, key, value = (torch.randn(2, HEADS, 5, WIDTH, requires_grad=True) for _ in range(3))
     mask, bias = torch.rand(2, 1, 5, 5) > 0.1, torch.randn(1, HEADS, 5, 5)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        softmax_attention(query, key, value, scope, mask=mask, bias=bias).sum().backward()
+        softmax_attention(query, key, value, context, mask=mask, bias=bias).sum().backward()
         with pytest.raises(RuntimeError, match="No available kernel"):
-            softmax_attention(query, key, value, scope, bias=bias.requires_grad_())
+            softmax_attention(query, key, value, context, bias=bias.requires_grad_())
 
 
 def test_scores_and_weights_are_the_two_halves_of_attention():
     positions = Positions.of(torch.tensor([[True] * 5, [True, True, False, False, False]]), Relative())
     collector = Collector()
-    scope = Scope(positions, positions, causal=True, observer=collector)
+    context = AttentionContext(positions, positions, causal=True, observer=collector)
     query = torch.randn(2, HEADS, 5, WIDTH, dtype=torch.float64)
     key, value = torch.randn(2, 2, GROUPS, 5, WIDTH, dtype=torch.float64)
-    weights = attention_weights(attention_scores(query, key, scope), scope)
+    weights = attention_weights(attention_scores(query, key, context), context)
     assert collector.weights is weights
     read = weights @ value.repeat_interleave(HEADS // GROUPS, dim=1)
-    plain = Scope(positions, positions, causal=True)
+    plain = AttentionContext(positions, positions, causal=True)
     torch.testing.assert_close(read, softmax_attention(query, key, value, plain))
 
 
@@ -222,9 +226,9 @@ def test_scores_and_weights_are_the_two_halves_of_attention():
 def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
     real = torch.tensor([[True, True], [False, False]])
     positions = Positions.of(real, Bias() if biased else PositionalEncoding())
-    scope = Scope(positions, positions, causal=False, observer=Collector() if observed else None)
+    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
     query, key, value = (torch.randn(2, HEADS, 2, WIDTH, dtype=dtype, requires_grad=True) for _ in range(3))
-    read = softmax_attention(query, key, value, scope)
+    read = softmax_attention(query, key, value, context)
     read.float().sum().backward()
     assert torch.equal(read[1], torch.zeros_like(read[1]))
     assert read[0].abs().min() > 0
@@ -235,27 +239,27 @@ def test_a_query_that_may_see_nothing_reads_zeros(biased, dtype, observed):
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 def test_scale_replaces_the_root_of_the_head_width(observed):
     positions = Positions.of(torch.ones(1, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    scope = Scope(positions, positions, causal=False, observer=Collector() if observed else None)
+    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
     query, key, value = torch.randn(3, 1, 2, 3, WIDTH)
     expected = (query @ key.transpose(-2, -1) * 0.3).softmax(-1) @ value
-    torch.testing.assert_close(softmax_attention(query, key, value, scope, scale=0.3), expected)
+    torch.testing.assert_close(softmax_attention(query, key, value, context, scale=0.3), expected)
 
 
 @pytest.mark.parametrize("observed", [False, True], ids=["kernel", "observed"])
 def test_values_may_have_a_width_of_their_own(observed):
     positions = Positions.of(torch.ones(1, 3, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    scope = Scope(positions, positions, causal=False, observer=Collector() if observed else None)
+    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
     query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 7)
     expected = (query @ key.transpose(-2, -1) / 2).softmax(-1) @ value
-    torch.testing.assert_close(softmax_attention(query, key, value, scope), expected)
+    torch.testing.assert_close(softmax_attention(query, key, value, context), expected)
 
 
 def test_recorded_weights_are_those_that_are_used():
     positions = Positions.of(torch.tensor([[True, True, False]]), PositionalEncoding())
     collector = Collector()
-    scope = Scope(positions, positions, causal=True, observer=collector)
+    context = AttentionContext(positions, positions, causal=True, observer=collector)
     query, key, value = torch.randn(3, 1, HEADS, 3, WIDTH)
-    read = softmax_attention(query, key, value, scope)
+    read = softmax_attention(query, key, value, context)
     assert collector.name == "weights"
     assert collector.weights.shape == (1, HEADS, 3, 3)
     torch.testing.assert_close(collector.weights @ value, read)
@@ -268,10 +272,10 @@ def test_dropout_zeroes_weights_and_scales_the_rest(observed):
     """With the identity as values, what is read are the weights themselves."""
     length = 64
     positions = Positions.of(torch.ones(1, length, dtype=torch.bool), PositionalEncoding(), Padding.NONE)
-    scope = Scope(positions, positions, causal=False, observer=Collector() if observed else None)
+    context = AttentionContext(positions, positions, causal=False, observer=Collector() if observed else None)
     query = torch.zeros(1, HEADS, length, length)
     value = torch.eye(length).expand(1, HEADS, -1, -1)
-    read = softmax_attention(query, query, value, scope, dropout=0.25)
+    read = softmax_attention(query, query, value, context, dropout=0.25)
     kept = read[read > 0]
     torch.testing.assert_close(kept, torch.full_like(kept, 1 / length / 0.75))
     assert 0.2 < (read == 0).float().mean() < 0.3  # 16,384 weights: deviation 0.003

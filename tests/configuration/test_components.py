@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_located_where_it_was_written(base, registry, monke
         (("model", "attention", "kv_heads"), "3 does not divide 4\nuse 1, 2 or 4"),
         (("data",), "is odd"),
     ]
-    monkeypatch.setattr("plugformer.validation.task.check", lambda task, registry: found)
+    monkeypatch.setattr("plugformer.validation.check", lambda experiment: found)
     with pytest.raises(ConfigurationError) as caught:
         validate(resolve("base.yaml", ["model.attention.kv_heads=3"], registry))
     assert str(caught.value) == (
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_located_where_it_was_written(base, registry, monke
 
 
 def test_a_sound_task_comes_back_complete(base, registry, monkeypatch) -> None:
-    monkeypatch.setattr("plugformer.validation.task.check", lambda task, registry: [])
+    monkeypatch.setattr("plugformer.validation.check", lambda experiment: [])
     assert validate(resolve("base.yaml", [], registry)).task == checked(registry).task
 
 

@@ -28,7 +28,7 @@ def test_end_follows_every_sequence() -> None:
         [END, PADDING, PADDING, PADDING],
         [7, 8, 9, END],
     ]
-    assert tokens.real.tolist() == (tokens.ids != PADDING).tolist()
+    assert tokens.mask.tolist() == (tokens.ids != PADDING).tolist()
     assert tokens.padding is Padding.RIGHT
     assert tokens.count == 8
 
@@ -40,7 +40,7 @@ def test_padding_on_the_left() -> None:
         [PADDING, PADDING, PADDING, PADDING, BEGIN, END],
         [PADDING, BEGIN, 7, 8, 9, END],
     ]
-    assert tokens.real.tolist() == (tokens.ids != PADDING).tolist()
+    assert tokens.mask.tolist() == (tokens.ids != PADDING).tolist()
     assert tokens.padding is Padding.ANYWHERE
 
 
@@ -56,7 +56,7 @@ def test_a_batch_holds_the_same_tokens_as_its_rows_alone(side: Side) -> None:
     for number in range(3):
         single = pairs([ROWS[number]], [ROWS[2 - number]])
         for one, many in ((single.source, whole.source), (single.target, whole.target)):
-            assert many.ids[number][many.real[number]].tolist() == one.ids[0].tolist()
+            assert many.ids[number][many.mask[number]].tolist() == one.ids[0].tolist()
     assert whole.rows == [4, 5, 6]
     assert whole.tokens == 8 + 11
 
@@ -64,7 +64,7 @@ def test_a_batch_holds_the_same_tokens_as_its_rows_alone(side: Side) -> None:
 def test_a_batch_knows_what_was_given_and_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read when somebody asks, so that training pays nothing for it."""
     task_type = Regression(inputs=["one", "other"])
-    task_type.learned = {"mean": 0.0, "deviation": 1.0}
+    task_type.state = {"mean": 0.0, "deviation": 1.0}
     examples = {"one": ["a", "b"], "other": ["c", "d"], "number": [1.0, 2.0]}
     split = SmallTask(task_type, examples).split()
     read = split.example
@@ -85,7 +85,7 @@ def test_targets_go_from_begin_to_end_and_classified_texts_too() -> None:
 
 def test_a_batch_moves_as_a_whole() -> None:
     batch = pairs(ROWS, ROWS, rows=[1, 2, 3]).to("meta")
-    assert {batch.source.ids.device.type, batch.target.real.device.type, batch.targets.device.type} == {
+    assert {batch.source.ids.device.type, batch.target.mask.device.type, batch.targets.device.type} == {
         "meta"
     }
     assert batch.rows == [1, 2, 3]

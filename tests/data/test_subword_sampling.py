@@ -53,7 +53,7 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
 
 
 def rows(tokens):
-    return [row[real].tolist() for row, real in zip(tokens.ids, tokens.real, strict=True)]
+    return [row[real].tolist() for row, real in zip(tokens.ids, tokens.mask, strict=True)]
 
 
 def read(made, **given):
@@ -124,7 +124,7 @@ def test_what_a_task_truncates_is_truncated_after_the_draw():
 @pytest.mark.parametrize("over", ["refuse", "truncate"])
 def test_tags_go_with_their_words(over):
     task_type = Tagging()
-    task_type.learned = ["A", "B"]
+    task_type.state = ["A", "B"]
     examples = {"words": [["the", "quick", "brown"], ["fox"]], "tags": [["A", "B", "A"], ["B"]]}
     made = split(task_type, EncoderOnly(), examples, length={"max": 8, "over": over})
     for epoch in range(10):
@@ -139,14 +139,14 @@ def test_masks_are_drawn_of_what_was_drawn():
     batch = split(MaskedLanguageModelling(), EncoderOnly(), examples).batch([0, 1, 2], epoch=[1, 0])
     assert batch.targets.shape == batch.source.ids.shape
     masked = (batch.targets != IGNORED).sum(1)
-    lengths = batch.source.real.sum(1) - 2
+    lengths = batch.source.mask.sum(1) - 2
     assert masked.tolist() == [round(0.15 * length) for length in lengths.tolist()]
     assert len(set(lengths.tolist())) > 1
 
 
 def test_labels_stay():
     task_type = Classification()
-    task_type.learned = ["no", "yes"]
+    task_type.state = ["no", "yes"]
     examples = {"text": SOURCES, "label": ["no", "yes", "no"]}
     batch = split(task_type, EncoderOnly(), examples).batch([0, 1, 2], epoch=[1, 0])
     assert batch.targets.tolist() == [0, 1, 0]

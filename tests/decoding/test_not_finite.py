@@ -9,10 +9,9 @@ from tests.batches import labeled, pairs
 
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint
-from plugformer.decoding.constraint import LengthRange, TokenAutomaton
 from plugformer.errors import NotFiniteError
-from plugformer.evaluation.predictor import Reader
-from plugformer.interfaces import END, Prediction
+from plugformer.evaluation.predictor import DirectPredictor
+from plugformer.interfaces import END, Prediction, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
@@ -27,8 +26,8 @@ searches = pytest.mark.parametrize("search", ["greedy", "sampling", "beam"])
 
 def session(model, limit=5, *, exact=False):
     batch = pairs([[4, 5], [6, 7], [8, 9]])
-    lengths = LengthRange(limit, on_source=False, exact=exact, limit=limit)
-    constraint = Constraint(TokenAutomaton.free(VOCABULARY, limit), lengths)
+    tokenizer = Mock(Tokenizer, size=VOCABULARY)
+    constraint = Constraint(tokenizer, limit + 1, max_length=limit, length=limit if exact else None)
     return CachedSession(model.eval(), batch, constraint, [10, 11, 12])
 
 
@@ -87,9 +86,9 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         model.encoder.embedding.weight[6] = torch.nan
         batch = labeled([[4, 5], [6, 7]], [0, 0], [1, 0])
         task_type = Classification()
-        task_type.learned = [str(each) for each in range(VOCABULARY)]
+        task_type.state = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            Reader(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
+            DirectPredictor(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -97,4 +96,4 @@ def test_a_number_is_a_finite_one(value):
     answers = [Prediction(1.5), Prediction("text"), Prediction(value)]
     known = Mock(task_type=Mock(answer=lambda *_: answers), tokenizers={})
     with pytest.raises(NotFiniteError, match="not finite for input 23 "):
-        Reader(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)
+        DirectPredictor(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)

@@ -1,12 +1,13 @@
 """Decoding: cached equals recomputed, a batch equals single sentences, pieces equal one pass."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 from tests.recomputing import RecomputingSession
 
-from plugformer.decoding import CachedSession, Constraint, Progress
-from plugformer.decoding.constraint import LengthRange, TokenAutomaton
-from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokens
+from plugformer.decoding import AllowedTokens, CachedSession, Constraint
+from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokenizer, Tokens
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 
@@ -79,7 +80,7 @@ class AtMost(Constraint):
 
     def start(self, lengths, room):
         assert (self.limits <= room).all()
-        return Progress(TokenAutomaton.free(VOCABULARY, 40), torch.zeros_like(self.limits), self.limits)
+        return AllowedTokens(VOCABULARY, torch.zeros_like(self.limits), self.limits)
 
 
 def assert_cached_equals_recomputed(model, registry, source, search):
@@ -136,7 +137,7 @@ def test_a_padded_batch_equals_single_sentences(model, registry, sentences, sear
     source = sentences(padding)
     batch = decoding_of(registry, search).search(session(CachedSession, model, source))
     singles = []
-    for row, real in enumerate(source.real):
+    for row, real in enumerate(source.mask):
         alone = source.ids[row : row + 1, real]
         single = Tokens(alone, torch.ones_like(alone, dtype=torch.bool), Padding.NONE)
         singles += decoding_of(registry, search).search(session(CachedSession, model, single, [row]))
@@ -157,9 +158,9 @@ def test_padded_tokens_in_pieces_equal_one_pass(model, sentences):
     source, target = sentences("right"), sentences("right", begin=True)
     whole = model.decoder(target, model.decoder.start(model.encoder(source)))
     cache, pieces = model.decoder.start(model.encoder(source)), []
-    for ids, real in zip(target.ids.split([2, 3, 2], 1), target.real.split([2, 3, 2], 1), strict=True):
+    for ids, real in zip(target.ids.split([2, 3, 2], 1), target.mask.split([2, 3, 2], 1), strict=True):
         pieces.append(model.decoder(Tokens(ids, real, Padding.ANYWHERE), cache))
-    torch.testing.assert_close(torch.cat(pieces, dim=1)[target.real], whole[target.real])
+    torch.testing.assert_close(torch.cat(pieces, dim=1)[target.mask], whole[target.mask])
 
 
 def test_rows_that_move_in_the_middle_equal_recomputing_them(model, sentences):
@@ -171,7 +172,7 @@ def test_rows_that_move_in_the_middle_equal_recomputing_them(model, sentences):
     moved = [
         model.decoder(part(target, slice(positions, positions + 1), rows), cache) for positions in (3, 4, 5)
     ]
-    again = model.decoder.start(model.encoder(Tokens(source.ids[rows], source.real[rows], source.padding)))
+    again = model.decoder.start(model.encoder(Tokens(source.ids[rows], source.mask[rows], source.padding)))
     whole = model.decoder(part(target, slice(None), rows), again)
     torch.testing.assert_close(torch.cat(moved, dim=1), whole[:, 3:])
 
@@ -231,17 +232,17 @@ def test_scores_are_the_log_probabilities_of_the_output(plain, registry, sentenc
     ):
         tokens = [BEGIN, *hypotheses[0].tokens, END]
         ids = torch.tensor([tokens])
-        memory = plain.encoder(Tokens(source.ids[row : row + 1], source.real[row : row + 1], Padding.RIGHT))
+        memory = plain.encoder(Tokens(source.ids[row : row + 1], source.mask[row : row + 1], Padding.RIGHT))
         target = Tokens(ids[:, :-1], torch.ones_like(ids[:, :-1], dtype=torch.bool), Padding.NONE)
         hidden = plain.decoder(target, plain.decoder.start(memory))
-        logits = plain.head.logits(hidden, target.real)
+        logits = plain.head.logits(hidden, target.mask)
         expected = logits.log_softmax(-1).gather(2, ids[:, 1:, None]).sum()
         assert hypotheses[0].score == pytest.approx(expected.item(), abs=1e-4)
 
 
 def lengths(tokens):
     """Returns the lengths of sentences without END."""
-    return tokens.real.sum(dim=1) - 1
+    return tokens.mask.sum(dim=1) - 1
 
 
 @pytest.mark.parametrize(
@@ -255,19 +256,17 @@ def lengths(tokens):
     ],
 )
 def test_length_limits(sentences, setting, expected):
-    limits = LengthRange.parse(None, setting, model_max_length=10)
+    constraint = Constraint(Mock(Tokenizer, size=VOCABULARY), 10, max_length=setting)
     for padding in ("right", "left"):
-        least, most = limits.of(lengths(sentences(padding)), torch.full((3,), 99))
+        least, most = constraint.bounds(lengths(sentences(padding)), torch.full((3,), 99))
         assert (least.tolist(), most.tolist()) == ([0] * 3, expected)
 
 
 def test_the_longest_output_fits_the_model(tiny_model, registry, sentences):
     model = lively(tiny_model("model.max_length=8", "model.position=learned", *HEAD))
     model.head.bias[END] = -100.0
-    limits = LengthRange.parse("source+50", 99, model_max_length=8).of(
-        lengths(sentences()), torch.full((3,), 99)
-    )[1]
+    constraint = Constraint(Mock(Tokenizer, size=VOCABULARY), 8, max_length="source+50")
     found = registry.create(Kind.DECODING, "greedy").search(
-        CachedSession(model, Batch(sentences()), AtMost(limits), [0, 1, 2])
+        CachedSession(model, Batch(sentences()), constraint, [0, 1, 2])
     )
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [7, 7, 7]  # and BEGIN makes eight

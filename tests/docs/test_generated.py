@@ -13,11 +13,11 @@ import pytest
 import typer
 
 from plugformer import interfaces
-from plugformer.commands.main import app
 from plugformer.hooks.specification import Hooks, TrainingHooks
-from plugformer.interfaces import Answer, Level, Padding
+from plugformer.interfaces import Level, OutputType, Padding
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
+from plugformer_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATE = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
@@ -76,7 +76,7 @@ def test_every_field_of_what_is_exchanged_is_described(name: str, field: str) ->
     assert re.search(rf"^- `{field}: .+`: \S", section, re.MULTILINE)
 
 
-@pytest.mark.parametrize("enumeration", [Answer, Level, Padding], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("enumeration", [OutputType, Level, Padding], ids=lambda each: each.__name__)
 def test_every_member_of_an_enumeration_is_described(enumeration: type[Enum]) -> None:
     text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
     missing = [

@@ -13,9 +13,9 @@ import pytest
 from plugformer.errors import DataError
 from plugformer.evaluation import measure
 from plugformer.interfaces import Metric, OutputMetric
-from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.accuracy import ExactMatch
+from plugformer_plugins.metric.likelihood import Perplexity
 from plugformer_plugins.metric.offline import OfflineMetric
-from plugformer_plugins.metric.perplexity import Perplexity
 
 
 class Length(OutputMetric):
@@ -39,13 +39,13 @@ def no_network_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_value_and_interval() -> None:
-    result = measure(ExactMatch(), ["a", "x", "b"], [["a"], ["y", "x"], ["c"]]).score
+    result = measure(ExactMatch(), ["a", "x", "b"], [["a"], ["y", "x"], ["c"]])[0]
     assert result["value"] == pytest.approx(2 / 3)
     assert 0 < result["low"] < 2 / 3 < result["high"] < 1
 
 
 def test_a_metric_without_an_interval_of_its_own_is_resampled() -> None:
-    result = measure(Length(), ["a", "abc"] * 50, [["a"]] * 100).score
+    result = measure(Length(), ["a", "abc"] * 50, [["a"]] * 100)[0]
     # Standard error 0.1: the percentile interval is about 2 +- 1.96 * 0.1.
     assert result == pytest.approx({"value": 2.0, "low": 1.8, "high": 2.2}, abs=0.03)
 
@@ -53,7 +53,7 @@ def test_a_metric_without_an_interval_of_its_own_is_resampled() -> None:
 @pytest.mark.parametrize("metric", [ExactMatch(), Length()])
 @pytest.mark.parametrize("prediction", ["a", "b"])
 def test_one_example_gives_an_interval_without_gaps(metric: Metric, prediction: str) -> None:
-    result = measure(metric, [prediction], [["a"]]).score
+    result = measure(metric, [prediction], [["a"]])[0]
     assert result["low"] <= result["value"] <= result["high"]
 
 
@@ -67,7 +67,7 @@ def test_no_example_is_an_error() -> None:
 
 def test_many_at_once() -> None:
     def share(hits: int) -> float:
-        return measure(ExactMatch(), ["a"] * hits + ["b"] * (20 - hits), [["a"]] * 20).score["value"]
+        return measure(ExactMatch(), ["a"] * hits + ["b"] * (20 - hits), [["a"]] * 20)[0]["value"]
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(share, range(20))) == [hits / 20 for hits in range(20)]

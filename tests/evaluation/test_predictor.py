@@ -8,23 +8,20 @@ import pytest
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.task import DecodingBlock
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, LengthError, RunError
-from plugformer.evaluation.computing import Computing
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Generator, Reader
+from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor
 from plugformer.evaluation.validation import Validation, unscored
 from plugformer.interfaces import Batch, SourceMetric, evaluating
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
-from plugformer_plugins.metric.exact_match import ExactMatch
-from plugformer_plugins.metric.perplexity import Perplexity
-from plugformer_plugins.metric.token_accuracy import TokenAccuracy
+from plugformer_plugins.metric.accuracy import ExactMatch
+from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.characters import Characters
 
@@ -38,11 +35,11 @@ def run(trained):
 
 @pytest.fixture
 def data(run, registry):
-    return prepare(run.task, registry, run.vocabularies)
+    return prepare(run.experiment, run.vocabularies)
 
 
 def questions(run, texts) -> EncodedSplit:
-    return Inputs.of(texts, run.vocabularies, run.task, run.architecture).split
+    return Inputs.of(texts, run.experiment, run.vocabularies).split
 
 
 @pytest.fixture
@@ -55,8 +52,8 @@ def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
         target = run.vocabularies.target
-        constraint = Constraint.of(DecodingBlock(max_length=6), target, 40)
-        return Generator(run.model, target, component, constraint, Computing(batch_tokens))
+        constraint = Constraint(target, 40, max_length=6)
+        return GenerativePredictor(run.model, target, component, constraint, Computing(batch_tokens))
 
     return make
 
@@ -170,21 +167,21 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     )
     model = tiny_model("model.position=rope", task=str(file)).eval()
     task_type = Classification()
-    task_type.learned = names = [f"class {number}" for number in range(12)]
+    task_type.state = names = [f"class {number}" for number in range(12)]
     vocabularies = Vocabularies(Characters(), Characters(), task_type)
     batch = Batch(sentences("right", begin=True), rows=[0, 1, 2])
-    answers = Reader(model, vocabularies, 100).answer(batch, 0)
+    answers = DirectPredictor(model, vocabularies, 100).answer(batch, 0)
     with torch.no_grad():
         probabilities = model.logits(batch).softmax(dim=-1)
     assert [answer.output for answer in answers] == [names[each] for each in probabilities.argmax(1)]
     assert np.exp([answer.score for answer in answers]) == pytest.approx(probabilities.amax(1).numpy())
 
-    ranked = Reader(model, vocabularies, 100, n_best=3).answer(batch, 0)
+    ranked = DirectPredictor(model, vocabularies, 100, n_best=3).answer(batch, 0)
     assert [replace(answer, alternatives=()) for answer in ranked] == answers
     scores = [[answer.score, *(each.score for each in answer.alternatives)] for answer in ranked]
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
     with pytest.raises(ConfigurationError, match="13 outputs are asked for, but there are 12 labels"):
-        Reader(model, vocabularies, 100, n_best=13).answer(batch, 0)
+        DirectPredictor(model, vocabularies, 100, n_best=13).answer(batch, 0)
 
 
 def test_several_outputs_for_each_example(run, registry, predictor, split):
@@ -202,7 +199,7 @@ def test_several_outputs_for_each_example(run, registry, predictor, split):
 
 
 @pytest.mark.parametrize("n_best", [0, -1])
-@pytest.mark.parametrize("make", [Generator, Reader])
+@pytest.mark.parametrize("make", [GenerativePredictor, DirectPredictor])
 def test_less_than_one_output_is_refused(run, split, make, n_best):
     predictor = make(*[None] * len(fields(make)))
     predictor.model, predictor.n_best = run.model, n_best
@@ -241,15 +238,17 @@ def test_the_right_answers_are_read_once(run, data, monkeypatch):
 
 
 def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
-    monkeypatch.setattr(Generator, "answer", lambda *arguments: pytest.fail("an output was decoded"))
-    scores = Evaluator(run.predictor(), {"perplexity": Perplexity()}).measured(data.splits["test"])
-    score = scores["perplexity"].score
+    monkeypatch.setattr(
+        GenerativePredictor, "answer", lambda *arguments: pytest.fail("an output was decoded")
+    )
+    scores, _ = Evaluator(run.predictor(), {"perplexity": Perplexity()}).measured(data.splits["test"])
+    score = scores["perplexity"]
     assert score["low"] < score["value"] < score["high"]
 
 
 def test_scores_stand_in_the_order_of_the_task(run, data):
     metrics = {"b": Perplexity(), "exact": ExactMatch(), "a": TokenAccuracy()}
-    assert list(Evaluator(run.predictor(), metrics).measured(data.splits["test"])) == ["b", "exact", "a"]
+    assert list(Evaluator(run.predictor(), metrics).measured(data.splits["test"])[0]) == ["b", "exact", "a"]
 
 
 def test_a_report_has_the_statistics_that_its_scores_are_aggregates_of(run, data, tmp_path):
@@ -261,7 +260,7 @@ def test_a_report_has_the_statistics_that_its_scores_are_aggregates_of(run, data
     assert "statistics" not in report.as_json()
 
 
-class Spy(Generator):
+class Spy(GenerativePredictor):
     """Notes which rows it is asked for."""
 
     def predict(self, split, rows=None, *, first=0):
@@ -321,7 +320,7 @@ class PickyInTheEnd(Picky):
 
 @pytest.mark.parametrize("metric", [Picky, PickyInTheEnd])
 def test_metrics_that_refuse_right_answers_say_so_before_a_training(metric, run, data):
-    split, installed = data.splits["validation"], SimpleNamespace(create=lambda *_, **__: metric())
-    ((path, message),) = unscored(run.task, installed, split)
+    split, installed = data.splits["validation"], SimpleNamespace(task=run.task, create=lambda *_: metric())
+    ((path, message),) = unscored(installed, split)
     assert path == ("evaluation", "metrics", 0)
     assert message == f"{split.references(0)[0]!r} is no answer to {split.input(0)!r}"

@@ -8,13 +8,11 @@ from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.model_spec import task_model_spec
-from plugformer.configuration.task import DecodingBlock
-from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
-from plugformer.evaluation.computing import Computing
-from plugformer.evaluation.predictor import Generator
+from plugformer.evaluation.predictor import Computing, GenerativePredictor
+from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
 from plugformer.model import build
@@ -58,7 +56,7 @@ def task(request, position, registry, tmp_path):
 def vocabularies(task, registry):
     tokenizer = Characters()
     tokenizer.train(["ab ba"])
-    return Vocabularies(tokenizer, tokenizer, create_task_type(task, registry))
+    return Vocabularies(tokenizer, tokenizer, Experiment.of(task, registry).task_type)
 
 
 @pytest.fixture
@@ -77,8 +75,8 @@ def model(task, vocabularies, registry):
 def predictor(model, vocabularies, registry):
     def make(search, **options):
         decoding = registry.create(Kind.DECODING, search)
-        constraint = Constraint.of(DecodingBlock(max_length=LONGEST), vocabularies.target, LENGTH)
-        return Generator(
+        constraint = Constraint(vocabularies.target, LENGTH, max_length=LONGEST)
+        return GenerativePredictor(
             model, vocabularies.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
         )
 
@@ -88,7 +86,7 @@ def predictor(model, vocabularies, registry):
 @pytest.fixture
 def questions(task, vocabularies, registry):
     def make(prompts):
-        return Inputs.of(prompts, vocabularies, task, create_architecture(task, registry))
+        return Inputs.of(prompts, Experiment.of(task, registry), vocabularies)
 
     return make
 
@@ -122,10 +120,10 @@ def test_prompts_padded_on_the_right_are_read_by_the_causal_kernel(
     (batch,) = predictor("greedy").batches(questions(PROMPTS).split, range(len(PROMPTS)))
     if side == "left":
         target = batch.target
-        order = target.real.int().argsort(dim=1, stable=True)
+        order = target.mask.int().argsort(dim=1, stable=True)
         batch = replace(
             batch,
-            target=Tokens(target.ids.gather(1, order), target.real.gather(1, order), Padding.ANYWHERE),
+            target=Tokens(target.ids.gather(1, order), target.mask.gather(1, order), Padding.ANYWHERE),
         )
     read = []
     model.decoder.register_forward_pre_hook(lambda _, arguments: read.append(arguments[0].padding))
@@ -169,7 +167,7 @@ def test_a_prompt_longer_than_the_context(task, vocabularies, registry, over):
     """Truncated, it is as if only its beginning had been given; otherwise it is a fault."""
     length = task.data.length.model_copy(update={"over": over})
     limited = task.model_copy(update={"data": task.data.model_copy(update={"length": length})})
-    found = Inputs.of(["ab", "ab" * LENGTH], vocabularies, limited, create_architecture(task, registry))
+    found = Inputs.of(["ab", "ab" * LENGTH], Experiment.of(limited, registry), vocabularies)
     if over == "truncate":
         assert (found.truncated, found.faults) == (frozenset({1}), {})
         return

@@ -181,20 +181,19 @@ def test_hooks_are_listed_in_the_order_of_a_life():
 
 
 PATTERNS = """
-from plugformer.decoding import OutputPattern, TokenAutomaton
+from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl, must_not_fail
 
-class Anything(OutputPattern):
-    def automaton(self, tokenizer, longest):
-        return TokenAutomaton.free(tokenizer.size, longest)
+class Anything(Constraint):
+    pass
 
 @hookimpl(tryfirst=True)
 @must_not_fail
 def output_pattern(expression):
     if expression == "nothing":
         raise ConfigurationError("nothing is no pattern")
-    return Anything() if expression == "anything" else None
+    return Anything if expression == "anything" else None
 """
 
 
@@ -203,8 +202,8 @@ def test_plugins_say_what_a_pattern_means(registry, tmp_path, monkeypatch):
     (tmp_path / "registry.yaml").write_text("hooks: [plug_patterns]")
     (tmp_path / "plug_patterns.py").write_text(PATTERNS)
     known = registry.with_local(tmp_path / "registry.yaml")
-    assert type(output_pattern("anything", known)).__name__ == "Anything"
-    assert type(output_pattern("[a-z]+", known)).__name__ == "RegularExpression"
+    assert output_pattern("anything", known).__name__ == "Anything"
+    assert output_pattern("[a-z]+", known).func.__name__ == "RegularExpression"
     with pytest.raises(ConfigurationError, match=r"^nothing is no pattern"):
         output_pattern("nothing", known)
 

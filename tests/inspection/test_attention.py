@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.errors import DataError, LengthError
-from plugformer.interfaces import Attention, Scope
+from plugformer.interfaces import Attention, AttentionContext
 from plugformer.runs import TrainedModel
 from plugformer_inspection import inspect_attention
 
@@ -60,8 +60,10 @@ class Silent(Attention):
     def project(self, memory, positions):
         return self.attention.project(memory, positions)
 
-    def attend(self, query, state, scope):
-        return self.attention.attend(query, state, Scope(scope.query, scope.key, causal=scope.causal))
+    def attend(self, query, state, context):
+        return self.attention.attend(
+            query, state, AttentionContext(context.query, context.key, causal=context.causal)
+        )
 
 
 def test_an_attention_that_records_nothing_is_listed(model, monkeypatch):

@@ -5,21 +5,20 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import matplotlib
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext
-from plugformer_inspection.attention import AttentionView, Place
-from plugformer_inspection.attention_maps import MOST_TOKENS, chosen, draw_attention, label
+from plugformer_inspection.attention import AttentionLocation, AttentionView
+from plugformer_inspection.attention_maps import MOST_TOKENS, draw_attention, label, select_layers
 from plugformer_inspection.history import History, draw_history
-from plugformer_inspection.plot import content
 from plugformer_inspection.positions import EncodingView, draw_positions, view_encoding
-from plugformer_reports import fonts
-from plugformer_reports.drawing import looks, rendered
-from plugformer_reports.fonts import families_for
-from plugformer_reports.page import document, figure, table
+from plugformer_reports import drawing as drawing_module
+from plugformer_reports.drawing import drawing_style
+from plugformer_reports.page import render_page, save_figures
 
 CHINESE = ["晚", "风", "摇", "树", "<end>"]
 DOLLARS = ["<begin>", "$x$", " ", "a<b&c", "\x07"]
@@ -28,13 +27,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(autouse=True)
 def style():
-    with looks([fonts.FIRST]):
+    with drawing_style((), print):
         yield
 
 
 def cross(maps=3, query=DOLLARS, key=CHINESE, layer=0):
     weights = torch.rand(maps, len(query), len(key), generator=torch.Generator().manual_seed(1)).softmax(-1)
-    return AttentionView(Place("decoder", layer, "cross"), "SomeAttention", query, key, weights)
+    return AttentionView(AttentionLocation("decoder", layer, "cross"), "SomeAttention", query, key, weights)
 
 
 def texts(svg):
@@ -49,22 +48,22 @@ def test_axes_carry_the_tokens_and_panels_the_weights():
     panels = [axes for axes in drawing.figure.axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == ["head 0", "head 1", "head 2"]
     rows = ["<begin>", "$x$", "␣", "a<b&c", "�"]
-    assert [each.get_text() for each in panels[0].texts] == [*CHINESE, *rows]
-    assert [each.get_text() for each in panels[1].texts] == CHINESE  # the first of a row names its rows
+    assert [text.get_text() for text in panels[0].texts] == [*CHINESE, *rows]
+    assert [text.get_text() for text in panels[1].texts] == CHINESE  # the first of a row names its rows
     for axes, weights in zip(panels, view.weights, strict=True):
         assert torch.equal(torch.as_tensor(axes.images[0].get_array()), weights)
 
 
 def test_svg_is_xml_whose_text_is_text_and_knows_fonts_for_it():
     (drawing,) = draw_attention([cross()])
-    svg = rendered(drawing.figure, "svg").decode()
+    svg = drawing.render("svg").decode()
     assert {*CHINESE, "$x$", "a<b&c"} <= set(texts(svg))
     assert "'Noto Sans CJK SC'" in svg and "sans-serif" in svg
 
 
 def test_the_same_figure_gives_the_same_file():
     for form in ("svg", "png"):
-        first, second = (rendered(next(draw_attention([cross()])).figure, form) for _ in range(2))
+        first, second = (next(draw_attention([cross()])).render(form) for _ in range(2))
         assert first == second
 
 
@@ -93,44 +92,44 @@ def test_attentions_without_weights_are_passed_over():
     assert list(draw_attention([replace(cross(), weights=None)])) == []
 
 
-def test_few_layers_of_many_are_drawn_unless_chosen():
+def test_few_layers_of_many_are_drawn_unless_select_layers():
     views = [cross(layer=layer) for layer in range(12)]
-    assert [view.place.layer for view in chosen(views, ())] == [0, 4, 7, 11]
-    assert [view.place.layer for view in chosen(views, (3, 1))] == [1, 3]
-    assert chosen(views[:4], ()) == views[:4]
+    assert [view.place.layer for view in select_layers(views, ())] == [0, 4, 7, 11]
+    assert [view.place.layer for view in select_layers(views, (3, 1))] == [1, 3]
+    assert select_layers(views[:4], ()) == views[:4]
     with pytest.raises(ConfigurationError, match="--layer 12: no such layer; expected a number from 0 to 11"):
-        chosen(views, (12,))
+        select_layers(views, (12,))
 
 
-def test_characters_without_a_font_are_told_and_drawn_without_a_warning(monkeypatch, caplog):
-    monkeypatch.setattr(fonts, "CJK_FAMILIES", ())
-    told = []
-    assert families_for(["ä⏎", "晚风", "a b"], told.append) == ["DejaVu Sans"]
-    assert [text.partition(":")[0] for text in told] == ["no installed font has 晚 风"]
-    with caplog.at_level(logging.WARNING):
-        rendered(next(draw_attention([cross()])).figure, "png")
+def test_a_notice_names_characters_without_a_font(monkeypatch, caplog):
+    monkeypatch.setattr(drawing_module, "CJK_FAMILIES", ())
+    notices = []
+    with drawing_style(["ä⏎", "晚风", "a b"], notices.append), caplog.at_level(logging.WARNING):
+        next(draw_attention([cross()])).render("png")
+    assert [text.partition(":")[0] for text in notices] == ["no installed font has 晚 风"]
     assert not caplog.records
 
 
 def test_an_installed_font_with_the_characters_is_taken(monkeypatch):
-    monkeypatch.setattr(fonts, "CJK_FAMILIES", ("Nowhere Sans", "DejaVu Serif", "DejaVu Sans Mono"))
+    monkeypatch.setattr(drawing_module, "CJK_FAMILIES", ("Nowhere Sans", "DejaVu Serif", "DejaVu Sans Mono"))
     have = {"DejaVu Sans": {"a"}, "DejaVu Serif": {"晚"}, "DejaVu Sans Mono": {"晚", "风"}}
-    monkeypatch.setattr(fonts, "_characters", lambda family: frozenset(have[family]))
-    told = []
-    families = families_for(["a晚风摇"], told.append)
-    assert families == ["DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"]
-    assert [text.partition(":")[0] for text in told] == ["no installed font has 摇"]
+    monkeypatch.setattr(drawing_module, "_characters", lambda family: frozenset(have[family]))
+    notices = []
+    with drawing_style(["a晚风摇"], notices.append):
+        families = matplotlib.rcParams["font.family"]
+    assert families == ["DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono", "sans-serif"]
+    assert [text.partition(":")[0] for text in notices] == ["no installed font has 摇"]
 
 
 def test_every_encoding_that_does_something_is_drawn(registry, any_position):
     context = ModelContext(width=12, heads=3, ffn_width=20, max_length=40)
     view = view_encoding(registry.create("position", any_position, context), 10, 12, 4)
     drawings = list(draw_positions(replace(view, owners=["encoder", "cross-attention"])))
-    assert len(drawings) == (not view.empty)
+    assert len(drawings) == (any_position != "none")
     for drawing in drawings:
         assert drawing.name.startswith("positions-encoder-cross-")
-        assert rendered(drawing.figure, "png").startswith(b"\x89PNG")
-        assert "position" in " ".join(texts(rendered(drawing.figure, "svg")))
+        assert drawing.render("png").startswith(b"\x89PNG")
+        assert "position" in " ".join(texts(drawing.render("svg")))
 
 
 def test_a_bias_over_distance_is_a_line_for_each_head(registry):
@@ -148,7 +147,7 @@ def test_a_bias_of_pairs_is_a_heat_map_for_each_head():
     bias[0, 0, 0] = -torch.inf
     (drawing,) = draw_positions(EncodingView("Own", None, None, bias, ["decoder"]))
     assert [axes.get_title() for axes in drawing.figure.axes][:2] == ["head 0", "head 1"]
-    rendered(drawing.figure, "png")
+    drawing.render("png")
 
 
 def test_curves_are_the_logged_figures():
@@ -165,7 +164,7 @@ def test_curves_are_the_logged_figures():
     assert curves.figure.axes[0].lines[0].get_ydata()[0] == 500.0
     assert curves.figure.axes[0].get_yscale() == "log"
     assert list(rate.figure.axes[0].lines[0].get_ydata()) == [0.1, 0.2]
-    assert "100" in texts(rendered(curves.figure, "svg"))  # no formula such as 10^2
+    assert "100" in texts(curves.render("svg"))  # no formula such as 10^2
     assert list(draw_history(History({}, None))) == []
 
 
@@ -192,15 +191,23 @@ class Attributes(HTMLParser):
 
 
 def test_the_page_needs_nothing_else_and_no_identifier_occurs_twice():
-    drawings = [drawing for layer in range(2) for drawing in draw_attention([cross(layer=layer)])]
-    figures = [figure(each, rendered(each.figure, "svg")) for each in drawings]
-    section = content(["Input: <script>晚"], figures)
-    text = document("<b> & co", table((), [("run", "a<b")]), [("Attention", section)])
+    files = []
+    drawings = (drawing for layer in range(2) for drawing in draw_attention([cross(layer=layer)]))
+    figures = save_figures(drawings, lambda name, content: files.append(name))
+    assert len(files) == 4
+    text = render_page(
+        "plugformer_inspection",
+        "plot.html",
+        title="<b> & co",
+        facts=[("run", "a<b")],
+        scores=[],
+        sections=[("Attention", ["Input: <script>晚"], figures)],
+    )
     assert "&lt;b&gt; &amp; co" in text and "Input: &lt;script&gt;晚" in text and "<script" not in text
-    found = Attributes(text).found
-    assert "src" not in found
-    assert all(link.startswith(("#", "data:")) for link in found["href"] + found["xlink:href"])
+    attributes = Attributes(text).found
+    assert "src" not in attributes
+    links = attributes["xlink:href"]
+    assert all(link.startswith(("#", "data:")) for link in links)
     assert "url(http" not in text and "@import" not in text and "@font-face" not in text
-    assert len(found["id"]) == len(set(found["id"]))
-    for target in (link[1:] for link in found["href"] + found["xlink:href"] if link.startswith("#")):
-        assert target in found["id"]
+    assert len(attributes["id"]) == len(set(attributes["id"]))
+    assert {link[1:] for link in links if link.startswith("#")} <= set(attributes["id"])

@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from plugformer.interfaces import Batch, Padding, Tokens, evaluating
-from plugformer_inspection.attention import Place, attentions, observing
+from plugformer_inspection.attention import AttentionLocation, attentions, observing
 
 PLACES = [
-    Place("encoder", 0, "self"),
-    Place("encoder", 1, "self"),
-    Place("decoder", 0, "self"),
-    Place("decoder", 0, "cross"),
-    Place("decoder", 1, "self"),
-    Place("decoder", 1, "cross"),
+    AttentionLocation("encoder", 0, "self"),
+    AttentionLocation("encoder", 1, "self"),
+    AttentionLocation("decoder", 0, "self"),
+    AttentionLocation("decoder", 0, "cross"),
+    AttentionLocation("decoder", 1, "self"),
+    AttentionLocation("decoder", 1, "cross"),
 ]
 
 
@@ -26,7 +26,7 @@ def test_every_attention_is_observed_at_its_place(tiny_model, batch, any_attenti
     with evaluating(model), observing(model) as records:
         model.hidden(batch)
     assert [record.place for record in records] == PLACES == list(attentions(model))
-    source, target = batch.source.real, batch.target.real[:, 1:]
+    source, target = batch.source.mask, batch.target.mask[:, 1:]
     for record in records:
         queries = source if record.place.stack == "encoder" else target
         keys = target if record.place == ("decoder", record.place.layer, "self") else source
@@ -49,12 +49,12 @@ def test_weights_are_those_of_the_formula(tiny_model, batch):
             for projection in (layer.attention.query, layer.attention.key)
         )
         scores = query @ key.mT / 8**0.5
-        expected = scores.masked_fill(~batch.source.real[:, None, None], -torch.inf).softmax(-1)
+        expected = scores.masked_fill(~batch.source.mask[:, None, None], -torch.inf).softmax(-1)
     torch.testing.assert_close(records[0].value, expected)
 
 
 def test_looking_changes_no_answer_and_leaves_no_trace(tiny_model, batch):
-    model, real = tiny_model("model.layers=2"), batch.target.real[:, 1:]
+    model, real = tiny_model("model.layers=2"), batch.target.mask[:, 1:]
     with evaluating(model):
         before = model.hidden(batch)
         with observing(model) as records:
@@ -88,7 +88,7 @@ def test_incremental_decoding_records_the_rows_of_the_whole(tiny_model, batch):
     """Step by step the weights are those of one pass, a row at a time."""
     model = tiny_model()
     ids = batch.target.ids[:1, :4]
-    whole = Batch(Tokens(batch.source.ids[:1], batch.source.real[:1], Padding.NONE))
+    whole = Batch(Tokens(batch.source.ids[:1], batch.source.mask[:1], Padding.NONE))
     with evaluating(model):
         memory = model.encoder(whole.source)
         with observing(model) as together:

@@ -45,7 +45,7 @@ def test_pieces_make_the_whole(rows, padding, cut):
     head = Positions.of(whole[:, :cut], encoding, padding)
     tail = head.advance(whole[:, cut:], padding)
     joined = head.concatenate(tail)
-    assert torch.equal(joined.real, whole)
+    assert torch.equal(joined.mask, whole)
     index = joined.index.expand_as(whole)
     assert torch.equal(index[whole], expected.index[whole])
     assert joined.padding is (Padding.NONE if padding is Padding.NONE else Padding.ANYWHERE)
@@ -54,7 +54,7 @@ def test_pieces_make_the_whole(rows, padding, cut):
 def test_select_takes_rows_in_order():
     positions = Positions.of(real("xxx", ".xx", "..x"), NoPositions())
     chosen = positions.select(torch.tensor([2, 0, 2]))
-    assert chosen.real.tolist() == real("..x", "xxx", "..x").tolist()
+    assert chosen.mask.tolist() == real("..x", "xxx", "..x").tolist()
     assert chosen.index.tolist() == [[0, 0, 0], [0, 1, 2], [0, 0, 0]]
 
 
@@ -70,7 +70,7 @@ def test_under_another_encoding_the_tokens_stay():
     assert positions.with_encoding(first) is positions
     assert other.encoding is second
     assert other.index is positions.index
-    assert other.real is positions.real
+    assert other.mask is positions.mask
 
 
 def test_once_computes_each_key_a_single_time():

@@ -4,8 +4,8 @@ import pytest
 
 from plugformer.evaluation import measure
 from plugformer.evaluation.report import in_class_order
-from plugformer_plugins.metric.confusion_matrix import ConfusionMatrix
-from plugformer_plugins.metric.macro_f1 import MacroF1
+from plugformer_plugins.metric.accuracy import ConfusionMatrix
+from plugformer_plugins.metric.f1 import MacroF1
 
 # Right:     a a a a b b c
 # Predicted: a a a b b c b
@@ -15,31 +15,31 @@ RIGHT = [[label] for label in "aaaabbc"]
 
 def test_macro_f1():
     """Of a: precision 3/3, recall 3/4; of b: 1/3, 1/2; of c: 0/1, 0/1."""
-    assert measure(MacroF1(), PREDICTIONS, RIGHT).score["value"] == pytest.approx((6 / 7 + 2 / 5 + 0) / 3)
+    assert measure(MacroF1(), PREDICTIONS, RIGHT)[0]["value"] == pytest.approx((6 / 7 + 2 / 5 + 0) / 3)
 
 
 def test_a_class_that_is_only_predicted_counts():
-    assert measure(MacroF1(), ["a", "z"], [["a"], ["a"]]).score["value"] == pytest.approx((2 / 3 + 0) / 2)
+    assert measure(MacroF1(), ["a", "z"], [["a"], ["a"]])[0]["value"] == pytest.approx((2 / 3 + 0) / 2)
 
 
 def test_any_reference_is_right():
-    assert measure(MacroF1(), ["a", "b"], [["b", "a"], ["b"]]).score["value"] == 1
+    assert measure(MacroF1(), ["a", "b"], [["b", "a"], ["b"]])[0]["value"] == 1
 
 
 def test_all_right_has_no_spread():
-    assert measure(MacroF1(), ["a", "b"], [["a"], ["b"]]).score == {"value": 1.0, "low": 1.0, "high": 1.0}
+    assert measure(MacroF1(), ["a", "b"], [["a"], ["b"]])[0] == {"value": 1.0, "low": 1.0, "high": 1.0}
 
 
 def test_the_interval_holds_the_score_of_rare_classes():
     """With four examples of each class, resamples that miss some of them score lower than the whole."""
     right = [[f"class {number // 4}"] for number in range(2000)]
     predictions = [right[number - 4 * (number % 4 == 0)][0] for number in range(2000)]
-    found = measure(MacroF1(), predictions, right).score
+    found = measure(MacroF1(), predictions, right)[0]
     assert found["low"] < found["value"] == found["high"]
 
 
 def test_the_confusion_matrix():
-    found = measure(ConfusionMatrix(), PREDICTIONS, RIGHT).score
+    found = measure(ConfusionMatrix(), PREDICTIONS, RIGHT)[0]
     assert found["value"] == pytest.approx(4 / 7)
     assert found["low"] < 4 / 7 < found["high"]
     assert found["table"] == {
@@ -50,11 +50,11 @@ def test_the_confusion_matrix():
 
 
 def test_classes_stand_in_the_order_of_the_task():
-    found = in_class_order(measure(ConfusionMatrix(), PREDICTIONS, RIGHT).score, ["c", "z", "a", "b"])
+    found = in_class_order(measure(ConfusionMatrix(), PREDICTIONS, RIGHT)[0], ["c", "z", "a", "b"])
     assert found["table"]["columns"] == ["c", "a", "b"]
     assert found["table"]["rows"] == {"c": [0, 0, 1], "a": [0, 3, 1], "b": [1, 0, 1]}
     assert list(found["table"]["rows"]) == ["c", "a", "b"]
-    other = measure(ConfusionMatrix(), PREDICTIONS, RIGHT).score
+    other = measure(ConfusionMatrix(), PREDICTIONS, RIGHT)[0]
     assert in_class_order(other, ["a", "b"]) == other  # not a table of these classes
 
 

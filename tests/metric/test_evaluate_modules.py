@@ -57,9 +57,7 @@ def module(tmp_path):
 
 
 def test_the_value_and_its_interval(module):
-    found = measure(
-        Local(folder=module()), ["a", "b", "ü", "d"], [["a", "x"], ["b"], ["ü"], ["x", "y"]]
-    ).score
+    found = measure(Local(folder=module()), ["a", "b", "ü", "d"], [["a", "x"], ["b"], ["ü"], ["x", "y"]])[0]
     assert found["value"] == 0.75
     assert 0.0 <= found["low"] < 0.75 < found["high"] <= 1.0
     assert found["signature"].startswith("module|key:None|evaluate:")
@@ -91,19 +89,17 @@ def test_numbers_where_the_module_wants_them(module):
     folder = module(computed, "Value('float32')", "Value('float32')")
     metric = Local(folder=folder, arguments={"power": 2}, higher_is_better=False)
     assert metric.aggregate(metric.statistics(["1.5", "2"], [["1"], ["4"]])) == pytest.approx(0.25 + 4)
-    with pytest.raises(
-        DataError, match=r"wants predictions of the type float32: .*'red'.*answers with numbers"
-    ):
+    with pytest.raises(DataError, match=r"predictions of type float32: .*'red'"):
         metric.aggregate(metric.statistics(["red"], [["1"]]))
 
 
 @pytest.mark.parametrize(
     ("computed", "key", "error", "words"),
     [
-        ("{'a': 1.0, 'b': 2.0}", "c", ConfigurationError, "key 'c' is none of the figures of .*'a' or 'b'"),
-        ("{'a': 1.0, 'b': 2.0}", None, ConfigurationError, "key None is none of the figures of .*'a' or 'b'"),
-        ("{'a': float('nan')}", None, DataError, "gives nan, which is not finite"),
-        ("{}['a']", None, DataError, "fails: KeyError: 'a'"),
+        ("{'a': 1.0, 'b': 2.0}", "c", ConfigurationError, "'c'.*'a' or 'b'"),
+        ("{'a': 1.0, 'b': 2.0}", None, ConfigurationError, "None.*'a' or 'b'"),
+        ("{'a': float('nan')}", None, DataError, "nan"),
+        ("{}['a']", None, DataError, "KeyError: 'a'"),
     ],
 )
 def test_what_a_module_may_get_wrong(module, computed, key, error, words):
@@ -119,7 +115,7 @@ def test_the_figure_of_several(module):
 
 @pytest.mark.parametrize("metric", ["someone/metric", "./nowhere", "../evil", "/evil", "evil.py", "~", ""])
 def test_only_names_are_accepted(metric):
-    with pytest.raises(ConfigurationError, match=r"evaluation\.metrics\.1: .*is no name of Hugging Face's"):
+    with pytest.raises(ConfigurationError, match=r"evaluation\.metrics\.1: "):
         validate(
             resolve("dates", [f"evaluation.metrics=[exact_match, {{name: evaluate, metric: '{metric}'}}]"])
         )

@@ -6,29 +6,28 @@ import numpy as np
 import pytest
 
 from plugformer.evaluation import measure
-from plugformer_plugins.metric.perplexity import Perplexity
-from plugformer_plugins.metric.token_accuracy import TokenAccuracy
+from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 
 # One target with probability 1/2, three with 1/8 each: the geometric mean is (1/2 * 1/512) ** (1/4).
 LIKELIHOODS = (np.log([1 / 2, 1 / 512]), np.array([1, 3]), np.array([1, 1]))
 
 
 def test_perplexity():
-    found = measure(Perplexity(), *LIKELIHOODS).score
+    found = measure(Perplexity(), *LIKELIHOODS)[0]
     assert found["value"] == pytest.approx(1024**0.25)
     assert found["low"] == pytest.approx(2)  # the first example twice
     assert found["high"] == pytest.approx(8)
 
 
 def test_token_accuracy():
-    found = measure(TokenAccuracy(), *LIKELIHOODS).score
+    found = measure(TokenAccuracy(), *LIKELIHOODS)[0]
     assert found == pytest.approx({"value": 2 / 4, "low": 1 / 3, "high": 1.0})
 
 
 @pytest.mark.parametrize("outputs", [2, 10, 1000])
 def test_a_uniform_guess_hesitates_between_all_outputs(outputs):
     targets = np.array([4, 7, 1])
-    found = measure(Perplexity(), -targets * np.log(outputs), targets, np.array([0, 0, 0])).score
+    found = measure(Perplexity(), -targets * np.log(outputs), targets, np.array([0, 0, 0]))[0]
     assert [found["low"], found["value"], found["high"]] == pytest.approx([outputs] * 3)
 
 
@@ -37,6 +36,6 @@ def test_a_uniform_guess_hesitates_between_all_outputs(outputs):
 def test_one_example_is_a_number_without_warning(metric, nats):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = measure(metric, np.array([nats]), np.array([2]), np.array([1])).score
+        found = measure(metric, np.array([nats]), np.array([2]), np.array([1]))[0]
     assert np.isfinite(list(found.values())).all()
     assert found["low"] == found["value"] == found["high"]

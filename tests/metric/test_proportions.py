@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from plugformer.interfaces import Metric
-from plugformer_plugins.metric.accuracy import Accuracy
-from plugformer_plugins.metric.exact_match import ExactMatch
+from plugformer_plugins.metric.accuracy import Accuracy, ExactMatch
 
 METRICS: list[Metric] = [Accuracy(), ExactMatch()]
 

@@ -7,9 +7,7 @@ import pytest
 import sacrebleu
 
 from plugformer.evaluation import measure
-from plugformer_plugins.metric.bleu import BLEU
-from plugformer_plugins.metric.chrf import CHRF
-from plugformer_plugins.metric.tokenized_bleu import TokenizedBLEU
+from plugformer_plugins.metric.sacrebleu import BLEU, CHRF, TokenizedBLEU
 
 TEXT = "The the a Man woman runs, walks ( slowly ) in on U.S. street street . ! 3.5 don't 北京"
 
@@ -48,7 +46,7 @@ def test_the_score_is_that_of_the_corpus(ours, theirs, references):
         for number in range(max(references))
     ]
     expected = theirs.corpus_score(outputs, streams)
-    found = measure(ours, outputs, answers).score
+    found = measure(ours, outputs, answers)[0]
     assert found["value"] == pytest.approx(expected.score, rel=1e-12)
     assert found["signature"] == str(theirs.get_signature())
     assert 0 < found["low"] < found["value"] < found["high"] < 100
@@ -56,9 +54,9 @@ def test_the_score_is_that_of_the_corpus(ours, theirs, references):
 
 @pytest.mark.parametrize("metric", [BLEU(), CHRF(), TokenizedBLEU()])
 def test_extremes(metric):
-    assert measure(metric, [""], [["a b"]]).score["value"] == 0
-    assert measure(metric, ["x"] * 3, [["a b"]] * 3).score["value"] == 0
-    perfect = measure(metric, ["a b c d e"] * 2, [["a b c d e"]] * 2).score
+    assert measure(metric, [""], [["a b"]])[0]["value"] == 0
+    assert measure(metric, ["x"] * 3, [["a b"]] * 3)[0]["value"] == 0
+    perfect = measure(metric, ["a b c d e"] * 2, [["a b c d e"]] * 2)[0]
     assert [perfect[key] for key in ("low", "value", "high")] == pytest.approx([100] * 3)
 
 
@@ -69,19 +67,19 @@ def test_tokenized_bleu_by_hand():
     #         the man doesn 't wear a red hat .   (9)
     precisions = [8 / 8, 6 / 7, 4 / 6, 3 / 5]
     expected = 100 * exp(1 - 9 / 8) * exp(sum(map(log, precisions)) / 4)
-    assert measure(TokenizedBLEU(), [output], [[reference]]).score["value"] == pytest.approx(expected)
+    assert measure(TokenizedBLEU(), [output], [[reference]])[0]["value"] == pytest.approx(expected)
 
 
 def test_tokenized_bleu_is_not_smoothed():
     """Without a common sequence of four words multi-bleu.perl gives 0; sacreBLEU's smoothing does not."""
     output, reference = "a b c x d e f", "a b c y d e f"
-    assert measure(TokenizedBLEU(), [output], [[reference]]).score["value"] == 0
-    assert measure(BLEU(), [output], [[reference]]).score["value"] > 10
+    assert measure(TokenizedBLEU(), [output], [[reference]])[0]["value"] == 0
+    assert measure(BLEU(), [output], [[reference]])[0]["value"] > 10
 
 
 def test_texts_that_are_tokenized_already_are_left_alone():
     output, reference = "do n't you see it", "don't you see it"
-    assert measure(TokenizedBLEU(tokenize="none"), [output], [[reference]]).score["value"] == 0
+    assert measure(TokenizedBLEU(tokenize="none"), [output], [[reference]])[0]["value"] == 0
     signature = TokenizedBLEU(tokenize="none", lowercase=False).signature([["a"]])
     assert "tok:none" in signature
     assert "case:mixed" in signature

@@ -12,9 +12,7 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Predictor
 from plugformer.interfaces import Level, Prediction
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
-from plugformer_plugins.metric.exact_match import ExactMatch
-from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
-from plugformer_plugins.metric.same_length import SameLength
+from plugformer_plugins.metric.accuracy import ExactMatch, MirroredRepeats, SameLength
 from plugformer_plugins.task_type.classification import Classification
 
 FIRST = "上海自来水来自海上"
@@ -48,14 +46,14 @@ def test_mirrored_repeats(source: str, prediction: str, mirrored: bool) -> None:
 
 def test_the_share_of_mirrored_repeats_has_a_table() -> None:
     sources = ["aab", "aab", "abc", "abc", "abc"]
-    found = measure(MirroredRepeats(), sources, ["xxy", "xyz", "xyz", "uvw", "x"], [[""]] * 5).score
+    found = measure(MirroredRepeats(), sources, ["xxy", "xyz", "xyz", "uvw", "x"], [[""]] * 5)[0]
     assert found["value"] == pytest.approx(3 / 5)
     assert found["table"]["columns"] == ["mirrored", "not"]
     assert found["table"]["rows"] == {"with a repeat": [1, 1], "without": [2, 1]}
 
 
 def test_length_is_counted_in_characters() -> None:
-    found = measure(SameLength(), ["晚风", "ab", "abc"], ["ab", "晚 风", ""], [["abc"]] * 3).score
+    found = measure(SameLength(), ["晚风", "ab", "abc"], ["ab", "晚 风", ""], [["abc"]] * 3)[0]
     assert found["value"] == pytest.approx(1 / 3)
     assert 0 < found["low"] < found["value"] < found["high"] < 1
 
@@ -67,7 +65,7 @@ def test_every_answer_stands_beside_its_own_source() -> None:
     split.references = lambda row: [f"reference {row}"]  # type: ignore[method-assign]
     evaluator = Evaluator(Mock(spec=Predictor), {"length": SameLength(), "exact": ExactMatch()})
     answers = [Prediction("wxyz", 0.0), Prediction("u", 0.0)]
-    given = evaluator._given(split, [3, 1], answers, None)
+    given = evaluator._columns(split, [3, 1], answers, None)
     assert given["length"] == (["dddd", "bb"], ["wxyz", "u"], [["reference 3"], ["reference 1"]])
-    assert measure(SameLength(), *given["length"]).score["value"] == 0.5
-    assert measure(ExactMatch(), *given["exact"]).statistics.tolist() == [[0.0], [0.0]]
+    assert measure(SameLength(), *given["length"])[0]["value"] == 0.5
+    assert measure(ExactMatch(), *given["exact"])[1].tolist() == [[0.0], [0.0]]

@@ -11,12 +11,11 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 from plugformer.errors import DataError
-from plugformer_plugins.metric.bits import BitsPerByte, BitsPerCharacter
-from plugformer_plugins.metric.correlation import Pearson, Spearman
+from plugformer_plugins.metric.accuracy import TagAccuracy
 from plugformer_plugins.metric.entity_f1 import SCHEMES, EntityF1
-from plugformer_plugins.metric.mean_squared_error import MeanSquaredError
-from plugformer_plugins.metric.micro_f1 import LabelF1
-from plugformer_plugins.metric.tag_accuracy import TagAccuracy
+from plugformer_plugins.metric.f1 import LabelF1
+from plugformer_plugins.metric.likelihood import BitsPerByte, BitsPerCharacter
+from plugformer_plugins.metric.regression import MeanSquaredError, Pearson, Spearman
 
 
 def score(metric, *pairs):

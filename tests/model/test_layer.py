@@ -50,28 +50,28 @@ def test_step_by_step_equals_the_whole(decoder, sentences):
             decoder(
                 Tokens(
                     tokens.ids[:, positions : positions + 1],
-                    tokens.real[:, positions : positions + 1],
+                    tokens.mask[:, positions : positions + 1],
                     tokens.padding,
                 ),
                 cache,
             )
             for positions in range(tokens.ids.shape[1])
         ]
-    real = tokens.real
+    real = tokens.mask
     torch.testing.assert_close(torch.cat(steps, dim=1)[real], whole[real], atol=1e-5, rtol=1e-5)
 
 
 def test_rows_can_be_chosen(decoder, sentences):
     tokens = sentences("none")
-    first = Tokens(tokens.ids[:, :3], tokens.real[:, :3], tokens.padding)
-    last = Tokens(tokens.ids[:, 3:], tokens.real[:, 3:], tokens.padding)
+    first = Tokens(tokens.ids[:, :3], tokens.mask[:, :3], tokens.padding)
+    last = Tokens(tokens.ids[:, 3:], tokens.mask[:, 3:], tokens.padding)
     with torch.no_grad():
         whole = decoder(tokens, decoder.start())[:, 3:]
         cache = decoder.start()
         decoder(first, cache)
         rows = torch.tensor([2, 0])
         cache.select(rows)
-        chosen = Tokens(last.ids[rows], last.real[rows], last.padding)
+        chosen = Tokens(last.ids[rows], last.mask[rows], last.padding)
         torch.testing.assert_close(decoder(chosen, cache), whole[rows], atol=1e-5, rtol=1e-5)
 
 

@@ -122,11 +122,11 @@ def test_encoder(model, reference, sentences, padding):
     source = sentences(padding)
     hidden = model.encoder(source).hidden
     x = embedded(model.encoder.embedding, source.ids)
-    expected = reference.encoder(x, src_key_padding_mask=~source.real)
-    torch.testing.assert_close(hidden[source.real], expected[source.real])
+    expected = reference.encoder(x, src_key_padding_mask=~source.mask)
+    torch.testing.assert_close(hidden[source.mask], expected[source.mask])
 
-    scalar(hidden, source.real).backward()
-    scalar(expected, source.real).backward()
+    scalar(hidden, source.mask).backward()
+    scalar(expected, source.mask).backward()
     assert_same_gradients(found, model.encoder)
     weight = model.encoder.embedding.weight
     torch.testing.assert_close(weight.grad, gradient_by_token(source.ids, x.grad, len(weight)))
@@ -145,13 +145,13 @@ def test_decoder(model, reference, sentences, padding):
         x,
         memory.hidden.detach(),
         tgt_mask=future(target.ids.shape[1]),
-        tgt_key_padding_mask=~target.real,
-        memory_key_padding_mask=~memory.positions.real,
+        tgt_key_padding_mask=~target.mask,
+        memory_key_padding_mask=~memory.positions.mask,
     )
-    torch.testing.assert_close(hidden[target.real], expected[target.real])
+    torch.testing.assert_close(hidden[target.mask], expected[target.mask])
 
-    scalar(hidden, target.real).backward()
-    scalar(expected, target.real).backward()
+    scalar(hidden, target.mask).backward()
+    scalar(expected, target.mask).backward()
     assert_same_gradients(found, model.decoder)
     weight = model.decoder.embedding.weight
     torch.testing.assert_close(weight.grad, gradient_by_token(target.ids, x.grad, len(weight)))
@@ -165,14 +165,14 @@ def test_whole_model(model, reference, sentences, padding):
     copy(found["encoder"] + found["decoder"])
     source, target = sentences(padding), sentences(padding, begin=True, shift=3)
     before, after = target.ids[:, :-1], target.ids[:, 1:]
-    real = target.real[:, 1:]
+    real = target.mask[:, 1:]
     hidden = reference(
         embedded(model.encoder.embedding, source.ids),
         embedded(model.decoder.embedding, before),
         tgt_mask=future(before.shape[1]),
-        src_key_padding_mask=~source.real,
-        tgt_key_padding_mask=~target.real[:, :-1],
-        memory_key_padding_mask=~source.real,
+        src_key_padding_mask=~source.mask,
+        tgt_key_padding_mask=~target.mask[:, :-1],
+        memory_key_padding_mask=~source.mask,
     )
     logits = hidden @ model.head.weight.detach().T
     batch = Batch(source, target)

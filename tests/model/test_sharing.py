@@ -132,7 +132,9 @@ def test_a_layer_reads_the_very_state_of_its_owner(make, batch):
     first, second = model.encoder.layers[:2]
     seen = []
     attend = second.attention.attend
-    second.attention.attend = lambda query, state, scope: seen.append(state) or attend(query, state, scope)
+    second.attention.attend = lambda query, state, context: (
+        seen.append(state) or attend(query, state, context)
+    )
     project, states = first.attention.project, []
     first.attention.project = lambda *given: states.append(project(*given)) or states[-1]
     model(batch)
@@ -149,7 +151,7 @@ def test_decoding_step_by_step_is_decoding_at_once(make, batch):
         for step in range(whole.shape[1]):
             one = Tokens(token[:, None], torch.ones(len(rows), 1, dtype=torch.bool), Padding.NONE)
             hidden = model.step(one, past)[:, 0]
-            there = batch.target.real[rows, step + 1]
+            there = batch.target.mask[rows, step + 1]
             torch.testing.assert_close(hidden[there], whole[rows, step][there])
             token = batch.target.ids[rows, step + 1]
             if step == 1:  # a row leaves, the others change places

@@ -14,7 +14,7 @@ def batch(sentences) -> Batch:
 
 
 def spy(monkeypatch, attention, method: str) -> list:
-    """Notes the last argument of every call: the positions or the scope."""
+    """Notes the last argument of every call: the positions or the context."""
     seen, original = [], getattr(attention, method)
     monkeypatch.setattr(
         attention, method, lambda *arguments: seen.append(arguments[-1]) or original(*arguments)
@@ -33,14 +33,14 @@ def test_every_attention_reads_the_encoding_that_is_meant_for_it(tiny_model, bat
     keys = spy(monkeypatch, layer.cross_attention, "project")
     encoder = spy(monkeypatch, model.encoder.layers[0].attention, "attend")
     model(batch)
-    for scope, encoding, causal in [
+    for context, encoding, causal in [
         (encoder[0], model.encoder.position, False),
         (own[0], model.decoder.position, True),
         (crossing[0], model.decoder.cross_position, False),
     ]:
-        assert scope.query.encoding is encoding
-        assert scope.key.encoding is encoding
-        assert scope.causal is causal
+        assert context.query.encoding is encoding
+        assert context.key.encoding is encoding
+        assert context.causal is causal
     assert keys[0].encoding is model.decoder.cross_position
     assert isinstance(model.decoder.cross_position, NoPositions) is (cross == "none")
 
@@ -64,7 +64,7 @@ def test_what_stands_at_padding_does_not_matter(tiny_model, sentences, any_atten
     source, target = sentences(padding), sentences(padding, begin=True)
     losses = [model(Batch(source, target)).total]
     for tokens in (source, target):
-        changed = replace(tokens, ids=torch.where(tokens.real, tokens.ids, 7))
+        changed = replace(tokens, ids=torch.where(tokens.mask, tokens.ids, 7))
         losses.append(model(Batch(changed, target) if tokens is source else Batch(source, changed)).total)
     torch.testing.assert_close(losses[1:], losses[:1] * 2)
 

@@ -15,7 +15,7 @@ def wave(position: int, coordinate: int, width: int) -> float:
 
 
 def embed(width: int, positions: Positions, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    x = torch.zeros(*positions.real.shape, width, dtype=dtype)
+    x = torch.zeros(*positions.mask.shape, width, dtype=dtype)
     return positions.encoding.embed(x, positions)
 
 

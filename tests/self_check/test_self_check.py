@@ -12,7 +12,7 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.errors import RegistryError
 from plugformer.hooks import Comparison
-from plugformer.interfaces import END, Hypothesis, Padding, Positions, Scope, evaluating
+from plugformer.interfaces import END, AttentionContext, Hypothesis, Padding, Positions, evaluating
 from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
@@ -62,7 +62,7 @@ class Checked:
 
 def checked(directory):
     model = load(directory)
-    return Checked(model, prepare(model.task, model.registry, model.vocabularies).splits["validation"])
+    return Checked(model, prepare(model.experiment, model.vocabularies).splits["validation"])
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,8 @@ def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, t
     (tmp_path / "plug_raising.py").write_text(
         COMPARING.replace("return", "raise NotImplementedError\n    return")
     )
-    run.model.registry = registry.with_local(tmp_path / "registry.yaml")
+    known = registry.with_local(tmp_path / "registry.yaml")
+    run.model.experiment = replace(run.model.experiment, registry=known)
     said = []
     found = run.model.checked(run.split, notify=said.append)
     assert sorted(each.name for each in found.comparisons) == sorted([*SEQUENCES, "[0, 1, 2]"])
@@ -170,13 +171,13 @@ def keeping(state):
     return project
 
 
-def see_padding(self, query, state, scope):
-    key = Positions(scope.key.index, torch.ones_like(scope.key.real), Padding.NONE, scope.key.encoding)
-    return ATTEND(self, query, state, Scope(scope.query, key, causal=scope.causal))
+def see_padding(self, query, state, context):
+    key = Positions(context.key.index, torch.ones_like(context.key.mask), Padding.NONE, context.key.encoding)
+    return ATTEND(self, query, state, AttentionContext(context.query, key, causal=context.causal))
 
 
-def mix_rows(self, query, state, scope):
-    read = ATTEND(self, query, state, scope)
+def mix_rows(self, query, state, context):
+    read = ATTEND(self, query, state, context)
     return read - read.mean(dim=0, keepdim=True)
 
 
@@ -226,8 +227,8 @@ def test_padding_that_an_encoder_reads_is_found_where_a_decoder_answers(registry
     assert "padded = unpadded" in checked(run).failed()
 
 
-def count_padding(self, query, state, scope):
-    return ATTEND(self, query, state, scope) + scope.key.count
+def count_padding(self, query, state, context):
+    return ATTEND(self, query, state, context) + context.key.count
 
 
 def test_padding_that_counts_is_found_in_a_decoder_alone(registry, tmp_path, monkeypatch):
@@ -246,8 +247,8 @@ def test_what_is_no_number_agrees_with_nothing():
 def test_what_is_not_saved(run, labels, monkeypatch):
     """A component that learned a number which is neither a parameter nor a buffer."""
 
-    def scaled(self, query, state, scope):
-        return ATTEND(self, query, state, scope) * getattr(self, "learned", 1.0)
+    def scaled(self, query, state, context):
+        return ATTEND(self, query, state, context) * getattr(self, "learned", 1.0)
 
     monkeypatch.setattr(MultiHeadAttention, "attend", scaled)
     for each in (run, checked(labels)):

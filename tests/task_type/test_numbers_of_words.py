@@ -31,7 +31,7 @@ from plugformer_testing.metric import np
 
 class Numbers(TaskType):
     level = Level.TOKEN
-    answer_type = "numbers"
+    output_type = "numbers"
     outputs = 1
     check_examples = (
         {"words": ["the", "red", "house"], "tags": ["0.5", "-1.25", "3"]},
@@ -71,7 +71,7 @@ class Numbers(TaskType):
 
 class Regressor(Head):
     levels = frozenset({Level.TOKEN})
-    answer_types = frozenset({"numbers"})
+    output_types = frozenset({"numbers"})
 
     def __init__(self, model):
         super().__init__()
@@ -141,7 +141,7 @@ class Given(TaskType):
     """Encodes what an example has."""
 
     level = Level.TOKEN
-    answer_type = "numbers"
+    output_type = "numbers"
     given = ()
     outputs = 1
 
@@ -216,7 +216,7 @@ def test_what_is_drawn_stays_a_float():
     made = split(Mine(), EncoderOnly(), {"text": ["the fox", "a cat"]})
     drawn = made.batch([0, 1], epoch=(1, 1))
     expected = torch.where(drawn.source.ids % 2 == 1, drawn.source.ids / 8, np.nan)
-    inside = drawn.source.real & (drawn.source.ids > 3)
+    inside = drawn.source.mask & (drawn.source.ids > 3)
     assert torch.equal(drawn.targets[inside].nan_to_num(-1), expected[inside].nan_to_num(-1))
 
 

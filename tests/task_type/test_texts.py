@@ -26,7 +26,7 @@ def name(request):
 def make(registry, name):
     def create(**options):
         task_type = registry.create(Kind.TASK_TYPE, name, **options)
-        task_type.learned = LEARNED[name]
+        task_type.state = LEARNED[name]
         return task_type
 
     return create
@@ -82,7 +82,7 @@ def test_equal_numbers_have_a_deviation_of_one(registry, number, count):
 
 def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokenizers):
     task_type = registry.create(Kind.TASK_TYPE, "regression")
-    task_type.learned = task_type.learn({"number": [1e-320, 0.0, 2e-320]})
+    task_type.state = task_type.learn({"number": [1e-320, 0.0, 2e-320]})
     assert task_type.encode({"text": ["the fox"], "number": [1e-320]}, tokenizers)["targets"] == [0.0]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.evaluation.predictor import Generator
+from plugformer.evaluation.predictor import GenerativePredictor
 from plugformer.interfaces import Prediction
 from plugformer.runs.loading import load
 from plugformer.training.train import train
@@ -38,7 +38,7 @@ def test_any_of_the_translations_is_right(run: Path, version: int, monkeypatch: 
         answered.extend(split.input(row) for row in rows)
         return [Prediction(split.references(row)[version], 0.0) for row in rows]
 
-    monkeypatch.setattr(Generator, "predict", predict)
+    monkeypatch.setattr(GenerativePredictor, "predict", predict)
     report = load(run).evaluate("test")
     assert report.examples == len(answered) == len(set(answered)) == HELD_OUT
     assert report.metrics["bleu_lowercase"]["value"] == pytest.approx(100)

@@ -38,35 +38,35 @@ class HidesItsStack(DecoderOnly):
 
 
 class PadsRight(DecoderOnly):
-    def arrange(self, encoded, level, *, side="right", length=None):
-        return super().arrange(encoded, level, length=length)
+    def collate(self, encoded, level, *, side="right", length=None):
+        return super().collate(encoded, level, length=length)
 
 
 class ForgetsTheLength(EncoderDecoder):
-    def arrange(self, encoded, level, *, side="right", length=None):
-        return super().arrange(encoded, level, side=side)
+    def collate(self, encoded, level, *, side="right", length=None):
+        return super().collate(encoded, level, side=side)
 
 
 class SaysNoPadding(EncoderOnly):
-    def arrange(self, encoded, level, *, side="right", length=None):
-        batch = super().arrange(encoded, level, side=side, length=length)
+    def collate(self, encoded, level, *, side="right", length=None):
+        batch = super().collate(encoded, level, side=side, length=length)
         return replace(batch, source=replace(batch.source, padding=Padding.NONE))
 
 
 class LosesTheFirstTarget(EncoderOnly):
-    def arrange(self, encoded, level, *, side="right", length=None):
+    def collate(self, encoded, level, *, side="right", length=None):
         if isinstance(encoded.targets, Ragged):
             values = encoded.targets.values.copy()
             values[0] = IGNORED
             encoded = replace(encoded, targets=Ragged(values, encoded.targets.lengths))
-        return super().arrange(encoded, level, side=side, length=length)
+        return super().collate(encoded, level, side=side, length=length)
 
 
 class EndsEveryPiece(DecoderOnly):
     """Expects END behind a piece of a text that goes on."""
 
-    def arrange(self, encoded, level, *, side="right", length=None):
-        return super().arrange(replace(encoded, complete=True), level, side=side, length=length)
+    def collate(self, encoded, level, *, side="right", length=None):
+        return super().collate(replace(encoded, complete=True), level, side=side, length=length)
 
 
 class CountsPadding(DecoderModel):
@@ -74,7 +74,7 @@ class CountsPadding(DecoderModel):
 
     def hidden(self, batch):
         target = batch.target
-        every = torch.ones_like(target.real)
+        every = torch.ones_like(target.mask)
         return super().hidden(replace(batch, target=Tokens(target.ids, every, Padding.NONE)))
 
 
@@ -108,11 +108,11 @@ class SeesAll(DecoderModel):
     def hidden(self, batch):
         target = Tokens(batch.target.ids[:, :-1], self.targets_read(batch), batch.target.padding)
         forward = super().hidden(batch)
-        turned = self.decoder.embedding(target.ids).masked_fill(~target.real[..., None], 0)
+        turned = self.decoder.embedding(target.ids).masked_fill(~target.mask[..., None], 0)
         return forward + turned.sum(dim=1, keepdim=True)
 
     def targets_read(self, batch):
-        return batch.target.real[:, :-1] & batch.target.real[:, 1:]
+        return batch.target.mask[:, :-1] & batch.target.mask[:, 1:]
 
 
 class Bidirectional(DecoderOnly):
@@ -123,9 +123,9 @@ class Bidirectional(DecoderOnly):
 class LeavesOutTheBeginning(EncoderDecoder):
     """Cuts the first token off inputs."""
 
-    def arrange(self, encoded, level, *, side="right", length=None):
+    def collate(self, encoded, level, *, side="right", length=None):
         cut = Ragged.of([row[1:] for row in encoded.input.rows()])
-        return super().arrange(replace(encoded, input=cut), level, side=side, length=length)
+        return super().collate(replace(encoded, input=cut), level, side=side, length=length)
 
 
 class TwoEmbeddings(EncoderOnly):

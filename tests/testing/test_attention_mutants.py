@@ -3,7 +3,7 @@
 import torch
 from tests.testing.mutants import mutant_tests
 
-from plugformer.interfaces import Padding, Positions, Scope
+from plugformer.interfaces import AttentionContext, Padding, Positions
 from plugformer.kinds import Kind
 from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
@@ -13,34 +13,34 @@ from plugformer_testing import run
 class Altered(MultiHeadAttention):
     """Multi-head attention with one thing wrong."""
 
-    def plain(self, query, state, scope):
-        return super().attend(query, state, scope)
+    def plain(self, query, state, context):
+        return super().attend(query, state, context)
 
 
 class SeesTheFuture(Altered):
     """Leaks the next key."""
 
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         shifted = Positions(
-            scope.query.index + 1, scope.query.real, scope.query.padding, scope.query.encoding
+            context.query.index + 1, context.query.mask, context.query.padding, context.query.encoding
         )
-        return self.plain(query, state, Scope(shifted, scope.key, causal=scope.causal))
+        return self.plain(query, state, AttentionContext(shifted, context.key, causal=context.causal))
 
 
 class LearnsFromTheFuture(Altered):
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         whole = query.sum(dim=1, keepdim=True)
-        return self.plain(query, state, scope) + (whole - whole.detach())
+        return self.plain(query, state, context) + (whole - whole.detach())
 
 
 class SeesPadding(Altered):
     """Ignores the padding mask."""
 
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         key = Positions(
-            scope.key.index, torch.ones_like(scope.key.real), scope.key.padding, scope.key.encoding
+            context.key.index, torch.ones_like(context.key.mask), context.key.padding, context.key.encoding
         )
-        return self.plain(query, state, Scope(scope.query, key, causal=scope.causal))
+        return self.plain(query, state, AttentionContext(context.query, key, causal=context.causal))
 
 
 class LearnsFromPadding(LearnsFromTheFuture):
@@ -53,35 +53,37 @@ class CountsPadding(Altered):
     def project(self, memory, positions):
         return super().project(memory, self.columns(positions))
 
-    def attend(self, query, state, scope):
-        same = scope.query is scope.key
-        key = self.columns(scope.key)
-        return self.plain(query, state, Scope(key if same else scope.query, key, causal=scope.causal))
+    def attend(self, query, state, context):
+        same = context.query is context.key
+        key = self.columns(context.key)
+        return self.plain(
+            query, state, AttentionContext(key if same else context.query, key, causal=context.causal)
+        )
 
     def columns(self, positions):
-        index = torch.arange(positions.length)[None].expand(positions.real.shape)
-        return Positions(index, positions.real, positions.padding, positions.encoding)
+        index = torch.arange(positions.length)[None].expand(positions.mask.shape)
+        return Positions(index, positions.mask, positions.padding, positions.encoding)
 
 
 class MixesRows(Altered):
-    def attend(self, query, state, scope):
-        read = self.plain(query, state, scope)
+    def attend(self, query, state, context):
+        read = self.plain(query, state, context)
         return read - read.mean(dim=0, keepdim=True)
 
 
 class NumbersRows(Altered):
-    def attend(self, query, state, scope):
-        return self.plain(query, state, scope) * torch.arange(1, len(query) + 1)[:, None, None]
+    def attend(self, query, state, context):
+        return self.plain(query, state, context) * torch.arange(1, len(query) + 1)[:, None, None]
 
 
 class NotANumber(Altered):
     """A plain softmax: rows that see nothing are NaN."""
 
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         key, value = (tensor.transpose(1, 2) for tensor in state.tensors)
-        heads = scope.query.rotate(self.query(query).unflatten(-1, (self.heads, -1)).transpose(1, 2))
+        heads = context.query.rotate(self.query(query).unflatten(-1, (self.heads, -1)).transpose(1, 2))
         scores = heads @ key.transpose(-2, -1)
-        weights = scores.masked_fill(~scope.mask, -torch.inf).softmax(-1)
+        weights = scores.masked_fill(~context.mask, -torch.inf).softmax(-1)
         return self.output((weights @ value).transpose(1, 2).flatten(-2))
 
 
@@ -122,15 +124,17 @@ class RestartsPositions(Altered):
     """Rotates the keys of every piece as if it were the first."""
 
     def project(self, memory, positions):
-        return super().project(memory, Positions.of(positions.real, positions.encoding, positions.padding))
+        return super().project(memory, Positions.of(positions.mask, positions.encoding, positions.padding))
 
 
 class OpenChunks(Altered):
     """Lets the tokens of a chunk see one another whenever there is a past."""
 
-    def attend(self, query, state, scope):
-        whole = scope.query.length == scope.key.length
-        return self.plain(query, state, Scope(scope.query, scope.key, causal=scope.causal and whole))
+    def attend(self, query, state, context):
+        whole = context.query.length == context.key.length
+        return self.plain(
+            query, state, AttentionContext(context.query, context.key, causal=context.causal and whole)
+        )
 
 
 class CentersMemory(Altered):
@@ -143,8 +147,8 @@ class CentersMemory(Altered):
 class GrowingState(Altered):
     """Reading writes into the state."""
 
-    def attend(self, query, state, scope):
-        read = self.plain(query, state, scope)
+    def attend(self, query, state, context):
+        read = self.plain(query, state, context)
         with torch.no_grad():
             state.tensors[1].mul_(1.1)
         return read
@@ -172,69 +176,74 @@ class RaisesOnSelection(Altered):
 
 
 class UnrotatedQueries(Altered):
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         here = Positions(
-            torch.zeros_like(scope.query.index), scope.query.real, scope.query.padding, scope.query.encoding
+            torch.zeros_like(context.query.index),
+            context.query.mask,
+            context.query.padding,
+            context.query.encoding,
         )
-        turned = Scope(scope.query, scope.key, causal=scope.causal)
-        turned.query = type("Still", (), {"rotate": here.rotate, "length": scope.query.length})()
-        turned.__dict__.update(mask=scope.mask, bias=scope.bias, is_causal=False)
-        turned.content_bias = scope.content_bias
+        turned = AttentionContext(context.query, context.key, causal=context.causal)
+        turned.query = type("Still", (), {"rotate": here.rotate, "length": context.query.length})()
+        turned.__dict__.update(mask=context.mask, bias=context.bias, is_causal=False)
+        turned.content_bias = context.content_bias
         return self.plain(query, state, turned)
 
 
 class OtherWhenObserved(Altered):
-    def attend(self, query, state, scope):
-        return self.plain(query, state, scope) * (2 if scope.observed else 1)
+    def attend(self, query, state, context):
+        return self.plain(query, state, context) * (2 if context.observed else 1)
 
 
 class ShowsUnmaskedWeights(Altered):
-    def attend(self, query, state, scope):
-        shape = (len(query), self.heads, query.shape[1], scope.key.length)
-        scope.record("weights", torch.full(shape, 1 / scope.key.length))
-        return self.plain(query, state, Scope(scope.query, scope.key, causal=scope.causal))
+    def attend(self, query, state, context):
+        shape = (len(query), self.heads, query.shape[1], context.key.length)
+        context.record("weights", torch.full(shape, 1 / context.key.length))
+        return self.plain(query, state, AttentionContext(context.query, context.key, causal=context.causal))
 
 
 class ShowsOtherWeights(Altered):
     """Shows weights that respect the mask and sum to one, but are not those used."""
 
-    def attend(self, query, state, scope):
-        shape = (len(query), self.heads, query.shape[1], scope.key.length)
-        shown = scope.mask.expand(shape).double()
-        scope.record("weights", shown / shown.sum(dim=-1, keepdim=True).clamp(min=1))
-        return self.plain(query, state, Scope(scope.query, scope.key, causal=scope.causal))
+    def attend(self, query, state, context):
+        shape = (len(query), self.heads, query.shape[1], context.key.length)
+        shown = context.mask.expand(shape).double()
+        context.record("weights", shown / shown.sum(dim=-1, keepdim=True).clamp(min=1))
+        return self.plain(query, state, AttentionContext(context.query, context.key, causal=context.causal))
 
 
 class DropsForever(Altered):
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         training, self.training = self.training, True
-        read = self.plain(query, state, scope)
+        read = self.plain(query, state, context)
         self.training = training
         return read
 
 
 class NeedsEqualLengths(Altered):
-    def attend(self, query, state, scope):
-        read = self.plain(query, state, scope)
-        return read[:, : scope.key.length]
+    def attend(self, query, state, context):
+        read = self.plain(query, state, context)
+        return read[:, : context.key.length]
 
 
 class ReadsTwoKeys(Altered):
-    def attend(self, query, state, scope):
-        key = scope.key
-        near = key.real & (key.index < 2)
+    def attend(self, query, state, context):
+        key = context.key
+        near = key.mask & (key.index < 2)
         return self.plain(
             query,
             state,
-            Scope(
-                scope.query, Positions(key.index, near, Padding.ANYWHERE, key.encoding), causal=scope.causal
+            AttentionContext(
+                context.query,
+                Positions(key.index, near, Padding.ANYWHERE, key.encoding),
+                causal=context.causal,
             ),
         )
 
 
 class NormalizesItsOutput(MultiHeadAttention):
-    def attend(self, query, state, scope):
-        return torch.nn.functional.normalize(super().attend(query, state, scope), dim=-1)
+    def attend(self, query, state, context):
+        return torch.nn.functional.normalize(super().attend(query, state, context), dim=-1)
 
 
 class Shared(MultiHeadAttention):
@@ -262,44 +271,51 @@ class ReadsAReader(Shared):
 class GrowsTheOwners(Shared):
     """Appends what it has read to a state that is another's."""
 
-    def attend(self, query, state, scope):
-        read = super().attend(query, state, scope)
+    def attend(self, query, state, context):
+        read = super().attend(query, state, context)
         if self.reads_layer is not None:
-            state.append(self.project(query, scope.query))
+            state.append(self.project(query, context.query))
         return read
 
 
 class ReaderIsUnrotated(Shared):
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         if self.reads_layer is None:
-            return super().attend(query, state, scope)
+            return super().attend(query, state, context)
         still = Positions(
-            torch.zeros_like(scope.query.index), scope.query.real, scope.query.padding, scope.query.encoding
+            torch.zeros_like(context.query.index),
+            context.query.mask,
+            context.query.padding,
+            context.query.encoding,
         )
-        return super().attend(query, state, Scope(still, scope.key, causal=False))
+        return super().attend(query, state, AttentionContext(still, context.key, causal=False))
 
 
 class LeaksInTraining(Altered):
     """Is causal in evaluation mode only."""
 
-    def attend(self, query, state, scope):
-        seen = Scope(scope.query, scope.key, causal=scope.causal and not self.training)
+    def attend(self, query, state, context):
+        seen = AttentionContext(context.query, context.key, causal=context.causal and not self.training)
         return self.plain(query, state, seen)
 
 
 class SeesPaddingInTraining(SeesPadding):
-    def attend(self, query, state, scope):
-        return super().attend(query, state, scope) if self.training else self.plain(query, state, scope)
+    def attend(self, query, state, context):
+        return super().attend(query, state, context) if self.training else self.plain(query, state, context)
 
 
 class ShowsCrossingUnmasked(Altered):
     """Computes cross-attention without the padding mask where somebody looks."""
 
-    def attend(self, query, state, scope):
-        if not (scope.cross and scope.observed):
-            return self.plain(query, state, scope)
-        key = Positions(scope.key.index, torch.ones_like(scope.key.real), Padding.NONE, scope.key.encoding)
-        return self.plain(query, state, Scope(scope.query, key, causal=False, observer=scope.observer))
+    def attend(self, query, state, context):
+        if not (context.cross and context.observed):
+            return self.plain(query, state, context)
+        key = Positions(
+            context.key.index, torch.ones_like(context.key.mask), Padding.NONE, context.key.encoding
+        )
+        return self.plain(
+            query, state, AttentionContext(context.query, key, causal=False, observer=context.observer)
+        )
 
 
 class SelectsLater(PositionwiseState):

@@ -143,7 +143,7 @@ class RightNumbers(Regressor):
 class TwoParts(Pooled):
     """A class and a number: answers, and so targets, of a kind that no built-in part knows."""
 
-    answer_types = frozenset({"class and number"})
+    output_types = frozenset({"class and number"})
     check_targets = ((0.0, 1.5), (2.0, -1.0))
 
     def losses(self, hidden, targets, real):

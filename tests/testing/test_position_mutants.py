@@ -18,11 +18,11 @@ from plugformer_testing.runner import checks_of
 
 def by_column(positions):
     """The same tokens, numbered by column from zero."""
-    return replace_index(positions, torch.arange(positions.length)[None].expand(positions.real.shape))
+    return replace_index(positions, torch.arange(positions.length)[None].expand(positions.mask.shape))
 
 
 def replace_index(positions, index):
-    return Positions(index, positions.real, positions.padding, positions.encoding)
+    return Positions(index, positions.mask, positions.padding, positions.encoding)
 
 
 class RestartsAfterCaching(Rotary):
@@ -84,13 +84,13 @@ class TurnsByRoot(Rotary):
 
     def rotate(self, heads, positions):
         index = positions.index.double().sqrt()
-        return super().rotate(heads, Positions(index, positions.real, positions.padding, positions.encoding))
+        return super().rotate(heads, Positions(index, positions.mask, positions.padding, positions.encoding))
 
 
 class OneRow(Learned):
     def embed(self, x, positions):
         still = Positions(
-            torch.zeros_like(positions.index), positions.real, positions.padding, positions.encoding
+            torch.zeros_like(positions.index), positions.mask, positions.padding, positions.encoding
         )
         return super().embed(x, still)
 

@@ -37,9 +37,9 @@ class RunningMean(Attention):
         self.value, self.gate = (nn.Linear(model.width, model.width) for _ in range(2))
 
     def project(self, memory, positions):
-        return self.state(self.value(memory) * positions.real[..., None], positions.real)
+        return self.state(self.value(memory) * positions.mask[..., None], positions.mask)
 
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         values, real = state.piece
         total, count = values.cumsum(1), real.cumsum(1)
         if state.past:
@@ -73,18 +73,18 @@ class CountsPadding(RunningMean):
     """Padding moves the summary."""
 
     def project(self, memory, positions):
-        return Sums(self.value(memory) * positions.real[..., None], torch.ones_like(positions.real))
+        return Sums(self.value(memory) * positions.mask[..., None], torch.ones_like(positions.mask))
 
 
 class KeepsPadding(RunningMean):
     def project(self, memory, positions):
-        return Sums(self.value(memory), positions.real)
+        return Sums(self.value(memory), positions.mask)
 
 
 class SeesItsPiece(RunningMean):
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         values, real = state.piece
-        return super().attend(query, Sums(values.flip(1), real, past=state.past), scope)
+        return super().attend(query, Sums(values.flip(1), real, past=state.past), context)
 
 
 class ServesNothing(RunningMean):

@@ -27,18 +27,18 @@ class NothingToRead(Classification):
 
 
 class LearnsASet(MultiLabel):
-    learned_type = set[str]
+    state_type = set[str]
 
     def learn(self, train):
         return set(super().learn(train))
 
 
 class LearnsUndeclared(MultiLabel):
-    learned_type = None
+    state_type = None
 
 
 class LearnsOtherThanDeclared(Regression):
-    learned_type = dict[str, int]
+    state_type = dict[str, int]
 
 
 class LearnsATuple(Classification):
@@ -51,7 +51,7 @@ class LearnsATuple(Classification):
 class TooFewOutputs(Classification):
     @property
     def outputs(self):
-        return len(self.learned) - 1
+        return len(self.state) - 1
 
 
 class ATargetForEachWord(Tagging):
@@ -117,7 +117,7 @@ class UnknownIsTheFirst(Classification):
 
     def encode(self, examples, tokenizers):
         if "label" in examples:
-            known = [label if label in self.learned else self.learned[0] for label in examples["label"]]
+            known = [label if label in self.state else self.state[0] for label in examples["label"]]
             examples = {**examples, "label": known}
         return super().encode(examples, tokenizers)
 
@@ -128,7 +128,7 @@ class NamesTheFirst(UnknownIsTheFirst):
     check_examples = ({"text": "good", "label": "yes"}, {"text": "bad", "label": "no"})
 
     def encode(self, examples, tokenizers):
-        if set(examples.get("label", ())) - set(self.learned):
+        if set(examples.get("label", ())) - set(self.state):
             raise ExampleError(0, f"unknown label {examples['label'][-1]!r}")
         return super().encode(examples, tokenizers)
 
@@ -173,7 +173,7 @@ class IgnoresTheNumber(Classification):
     """Has one answer, however many are asked for within reason."""
 
     def answer(self, model, batch, tokenizers, n_best):
-        number = n_best if n_best > len(self.learned) else 1
+        number = n_best if n_best > len(self.state) else 1
         return super().answer(model, batch, tokenizers, number)
 
 
@@ -188,13 +188,13 @@ class WorstFirst(Classification):
 class AnswersInNumbers(Classification):
     def answer(self, model, batch, tokenizers, n_best):
         found = super().answer(model, batch, tokenizers, n_best)
-        return [replace(each, output=self.learned.index(each.output)) for each in found]
+        return [replace(each, output=self.state.index(each.output)) for each in found]
 
 
 class ATagForEachToken(Tagging):
     def answer(self, model, batch, tokenizers, n_best):
         best = model.best(batch)
-        return [Prediction([self.learned[tag] for tag in row.tolist()]) for row in best.outputs]
+        return [Prediction([self.state[tag] for tag in row.tolist()]) for row in best.outputs]
 
 
 class ScoresInProbabilities(MultiLabel):
@@ -231,7 +231,7 @@ class RanksByName(RanksTheBatch):
 
 
 class NobodyPredictsMoods(Classification):
-    answer_type = "mood"
+    output_type = "mood"
 
 
 MUTANTS = [
@@ -243,12 +243,12 @@ MUTANTS = [
     (
         LearnsUndeclared,
         "what_it_learns_survives_json",
-        r"returns \['blue', 'green', 'red'\], but learned_type is None: .*; set learned_type = list\[str\]$",
+        r"returns \['blue', 'green', 'red'\], but state_type is None: .*; set state_type = list\[str\]$",
     ),
     (
         LearnsOtherThanDeclared,
         "what_it_learns_survives_json",
-        r"but learned_type is dict\[str, int\]: .*; set learned_type = dict\[str, float\]$",
+        r"but state_type is dict\[str, int\]: .*; set state_type = dict\[str, float\]$",
     ),
     (LearnsATuple, "what_it_learns_survives_json", r"learns \('blue', .*, from JSON that is \['blue'"),
     (

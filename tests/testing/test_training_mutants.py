@@ -10,12 +10,9 @@ from tests.testing.mutants import assert_caught, mutant_tests
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
 from plugformer.kinds import Kind
-from plugformer_plugins.metric.exact_match import ExactMatch
-from plugformer_plugins.metric.mean_squared_error import MeanSquaredError
-from plugformer_plugins.metric.mirrored_repeats import MirroredRepeats
-from plugformer_plugins.metric.perplexity import Perplexity
-from plugformer_plugins.metric.same_length import SameLength
-from plugformer_plugins.metric.tag_accuracy import TagAccuracy
+from plugformer_plugins.metric.accuracy import ExactMatch, MirroredRepeats, SameLength, TagAccuracy
+from plugformer_plugins.metric.likelihood import Perplexity
+from plugformer_plugins.metric.regression import MeanSquaredError
 from plugformer_testing import Status, run
 
 

@@ -63,28 +63,11 @@ def test_no_text_is_an_error(component: type[Tokenizer], texts: list[str]) -> No
 def test_a_damaged_file_is_a_run_error(component: type[Tokenizer], tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
     made = component()
-    with pytest.raises(RunError, match=r"no such file: .*tokenizer\.json"):
-        made.load(file)
-    for damage in (b"", b"{", b"\xff\xfe", b"[]", b'{"version": "1.0", "model": {}}'):
-        file.write_bytes(damage)
+    for damage in (None, b"", b"{", b"\xff\xfe", b"[]", b'{"version": "1.0", "model": {}}'):
+        if damage is not None:
+            file.write_bytes(damage)
         with pytest.raises(RunError, match=r"tokenizer\.json"):
             made.load(file)
-
-
-@pytest.mark.parametrize("component", [Characters, Whitespace, WordPiece, Words])
-def test_a_vocabulary_without_a_token_for_the_unknown_is_a_run_error(
-    component: type[Tokenizer], tmp_path: Path
-) -> None:
-    """Found by fuzzing: the library notices only as it meets an unknown word."""
-    made = component()
-    made.train(TEXTS)
-    made.save(tmp_path / "tokenizer.json")
-    text = (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
-    damaged = text.replace('"unk_token": "<unknown >"', '"unk_token": ""')
-    assert damaged != text
-    (tmp_path / "tokenizer.json").write_text(damaged, encoding="utf-8")
-    with pytest.raises(RunError, match=r"tokenizer\.json: .*[Mm]issing \[UNK\]"):
-        component().load(tmp_path / "tokenizer.json")
 
 
 def test_a_foreign_vocabulary_is_a_run_error(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from rich.console import Console
 
 from plugformer.errors import InterruptedRunError, NotFiniteError
 from plugformer.hooks import hookimpl
-from plugformer.hooks.progress import ProgressDisplay
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume
+from plugformer_cli.progress import ProgressDisplay
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoderModel
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 
@@ -42,8 +42,8 @@ class Overflow:
         self.step, self.broken = step, None
         attend = MultiHeadAttention.attend
 
-        def overflowing(attention, query, state, scope):
-            output = attend(attention, query, state, scope)
+        def overflowing(attention, query, state, context):
+            output = attend(attention, query, state, context)
             return output * torch.inf if attention is self.broken else output
 
         monkeypatch.setattr(MultiHeadAttention, "attend", overflowing)
@@ -104,8 +104,8 @@ def test_a_learning_rate_beyond_all_measure(train_tiny, tmp_path):
 def test_a_component_that_fails_in_evaluation_too(train_tiny, tmp_path, monkeypatch, training):
     attend = MultiHeadAttention.attend
 
-    def broken(attention, query, state, scope):
-        return attend(attention, query, state, scope) * (
+    def broken(attention, query, state, context):
+        return attend(attention, query, state, context) * (
             torch.inf if training or not attention.training else 1
         )
 

@@ -53,8 +53,8 @@ class Linear(Attention):
         key = at.rotate(self.maps[0](memory)[:, None])[:, 0].exp()
         return Sums(key.transpose(1, 2) @ self.maps[1](memory), key.sum(1))
 
-    def attend(self, query, state, scope):
-        read = scope.query.rotate(self.maps[2](query)[:, None])[:, 0].exp()
+    def attend(self, query, state, context):
+        read = context.query.rotate(self.maps[2](query)[:, None])[:, 0].exp()
         return read @ state.products / (read @ state.keys[..., None])
 
 
@@ -70,7 +70,7 @@ class Answering(PositionalEncoding):
 
 
 class Broken(Linear):
-    def attend(self, query, state, scope):
+    def attend(self, query, state, context):
         return query @ query
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plugformer.configuration.task import Component, CrossAttention, LayerOverrides, Model, StackOverrides
-from plugformer.interfaces import Place, Stack
+from plugformer.interfaces import LayerContext, Stack
 from plugformer.kinds import Kind
 from plugformer.problems import KeyPath
 
@@ -23,7 +23,7 @@ class Choice:
     kind: Kind
     path: KeyPath
     block: Component
-    place: Place
+    place: LayerContext
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class StackPlan:
     cross_position: Choice | None
     layers: tuple[LayerPlan, ...]
     norm: Choice
-    top: Place
+    top: LayerContext
 
 
 NO_POSITION = Component(name="none")
@@ -69,7 +69,7 @@ def plan_stacks(settings: Model, stacks: Sequence[Stack]) -> dict[str, StackPlan
     readers = sum(sizes[stack.name] for stack in stacks if stack.cross)
     plans: dict[str, StackPlan] = {}
     for stack in stacks:
-        place = Place(
+        place = LayerContext(
             stack=stack.name,
             layers=sizes[stack.name],
             causal=stack.causal,
@@ -80,7 +80,9 @@ def plan_stacks(settings: Model, stacks: Sequence[Stack]) -> dict[str, StackPlan
     return plans
 
 
-def _plan(settings: Model, stack: StackOverrides, bottom: Place, cross: CrossAttention | None) -> StackPlan:
+def _plan(
+    settings: Model, stack: StackOverrides, bottom: LayerContext, cross: CrossAttention | None
+) -> StackPlan:
     """Returns the plan of a stack.
 
     Args:
@@ -92,7 +94,7 @@ def _plan(settings: Model, stack: StackOverrides, bottom: Place, cross: CrossAtt
     path = ("model", bottom.stack)
     top = replace(bottom, layer=bottom.layers)
 
-    def choose(part: str, layer: LayerOverrides, place: Place) -> Choice:
+    def choose(part: str, layer: LayerOverrides, place: LayerContext) -> Choice:
         return _first(
             Kind(part),
             place,
@@ -127,11 +129,11 @@ def _plan(settings: Model, stack: StackOverrides, bottom: Place, cross: CrossAtt
     )
 
 
-def _crossing(place: Place) -> Place:
+def _crossing(place: LayerContext) -> LayerContext:
     """Returns the place of what reads another stack from here."""
     return replace(place, causal=False, cross=True)
 
 
-def _first(kind: Kind, place: Place, *candidates: tuple[KeyPath, Component | None]) -> Choice:
+def _first(kind: Kind, place: LayerContext, *candidates: tuple[KeyPath, Component | None]) -> Choice:
     """Returns the most specific block that is given."""
     return next(Choice(kind, path, block, place) for path, block in candidates if block is not None)

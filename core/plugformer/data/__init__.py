@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from plugformer.data.files import check_file, fingerprint, open_bytes, read_lines
     from plugformer.data.numbering import encode
     from plugformer.data.preparation import PreparedData, prepare
-    from plugformer.data.read_count import ReadCount
+    from plugformer.data.split_stats import SplitStats
     from plugformer.data.vocabularies import Vocabularies
 
 __all__ = [
     "EncodedSplit",
     "PreparedData",
-    "ReadCount",
+    "SplitStats",
     "Vocabularies",
     "check_file",
     "encode",

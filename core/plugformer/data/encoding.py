@@ -105,7 +105,7 @@ class EncodedSplit:
         if outputs is not None:
             encoded = replace(encoded, output=Ragged.of(outputs), complete=True)
         length = self._padding if padding is None else padding
-        batch = self._architecture.arrange(encoded, self._type.level, length=length)
+        batch = self._architecture.collate(encoded, self._type.level, length=length)
         return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows)))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.configuration.task import Task
 from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, LengthError, PlugformerError
-from plugformer.interfaces import UNKNOWN, Architecture, Example, Examples, Level
+from plugformer.experiment import Experiment
+from plugformer.interfaces import UNKNOWN, Example, Examples, Level
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,7 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(
-        cls, texts: Sequence[str], vocabularies: Vocabularies, task: Task, architecture: Architecture
-    ) -> "Inputs":
+    def of(cls, texts: Sequence[str], experiment: Experiment, vocabularies: Vocabularies) -> "Inputs":
         """Encodes texts.
 
         Too long a text is cut if the task truncates long examples, and is a fault if it drops or refuses
@@ -41,10 +39,10 @@ class Inputs:
 
         Args:
             texts: Inputs.
+            experiment: Says how long a text may be, and what is done with longer ones.
             vocabularies: Of the task.
-            task: Says how long a text may be, and what is done with longer ones.
-            architecture: Arranges them.
         """
+        task, architecture = experiment.task, experiment.architecture
         task_type = vocabularies.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
@@ -105,16 +103,16 @@ def _unknown(
         rows = np.repeat(np.arange(len(lengths)), every.lengths)
         for row in np.unique(rows[every.values == UNKNOWN]).tolist():
             said = [value for values in columns.values() for value in _strings(values[row])]
-            words = (_without(text, vocabularies.task_type.marks) for text in said)
+            words = (_without(text, vocabularies.task_type.mask_tokens) for text in said)
             parts = (part for text in words for part in vocabularies.source.unknown(text))
             found[row] = tuple(dict.fromkeys(parts))
     return {row: parts for row, parts in found.items() if parts}
 
 
-def _without(text: str, marks: Sequence[str]) -> str:
-    """Returns a text with a space in place of each mark."""
-    for mark in marks:
-        text = text.replace(mark, " ")
+def _without(text: str, mask_tokens: Sequence[str]) -> str:
+    """Returns a text with a space in place of each mask token."""
+    for token in mask_tokens:
+        text = text.replace(token, " ")
     return text
 
 

@@ -10,7 +10,7 @@ from numpy import ndarray
 from plugformer.configuration.task import Task
 from plugformer.data.arrow import encoded_examples
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.read_count import ReadCount
+from plugformer.data.split_stats import SplitStats
 from plugformer.data.vocabularies import SubwordSampling, Vocabularies
 from plugformer.errors import DataError
 from plugformer.interfaces import Architecture, Limits
@@ -22,7 +22,7 @@ def limited(
     vocabularies: Vocabularies,
     architecture: Architecture,
     place: Callable[[int], str],
-) -> tuple[EncodedSplit, ReadCount]:
+) -> tuple[EncodedSplit, SplitStats]:
     """Returns examples without those that a task drops for their length, and what was counted.
 
     Args:
@@ -42,7 +42,7 @@ def limited(
     lengths = {name: each.lengths for name, each in examples.tokens.items()}
     if task_type.packed:  # in pieces as long as the model reads: no text is too long for them
         split = EncodedSplit(examples, task_type, architecture, piece=min(longest, max_length))
-        return split, ReadCount(len(data), longest=int(lengths["output"].max(initial=0)))
+        return split, SplitStats(len(data), longest=int(lengths["output"].max(initial=0)))
     room = architecture.limits(max_length, task_type.level)
     most = Limits(min(room.input, longest), min(room.output, longest), room.together)
     limits = {name: getattr(most, name) for name in lengths}
@@ -64,7 +64,7 @@ def limited(
         padding=None if block.padding == "batch" else block.padding,
         sampling=sampling if sampling.active else None,
     )
-    return split, ReadCount(
+    return split, SplitStats(
         rows=len(too_long),
         dropped=int(dropped.sum()),
         truncated=int((too_long & ~dropped).sum()),

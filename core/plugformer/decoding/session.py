@@ -1,4 +1,4 @@
-"""A decoding session: a model continuing a batch of sentences."""
+"""A decoding session: a model that continues a batch of sentences."""
 
 import torch
 from jaxtyping import Float, Int
@@ -10,18 +10,18 @@ from plugformer.interfaces import END, Batch, Generative, Padding, Session, Toke
 
 
 class CachedSession(Session):
-    """A model, the rows that it continues, and what these must respect.
+    """A model, the rows that it continues, and the constraint of its outputs.
 
-    Each token is computed once: the model keeps what its layers projected of the tokens before.
+    Each token is computed once: the model keeps the keys and values of the tokens before.
 
     Args:
         model: The model, in evaluation mode.
-        batch: What is to be continued; read here.
-        constraint: What outputs must respect.
+        batch: The beginnings; the session reads them when it is created.
+        constraint: Of the outputs.
         sentence_ids: Each example's number in the whole input.
 
     Raises:
-        NotFiniteError: The model's scores are not finite. Later tokens raise it from `extend`.
+        NotFiniteError: The model's scores are not finite; `extend` raises it for later tokens.
     """
 
     def __init__(
@@ -29,20 +29,20 @@ class CachedSession(Session):
     ) -> None:
         self.model = model
         self._sentence_ids = sentence_ids
-        self._progress = constraint.start(model.input_lengths(batch), model.room(batch))
+        self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
         self._sentences = torch.arange(len(sentence_ids), device=batch.device)
         self._log_probabilities = self._next(self._start(batch))
 
     def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
-        """Prepares for the first token of the outputs, and returns the last that is given."""
+        """Reads the beginnings but for their last tokens, which it returns."""
         self._past, last = self.model.begin(batch)
         return last
 
     def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
         """Returns the hidden state of a token appended to every row."""
         new = tokens[:, None]
-        everywhere = Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE)
-        return self.model.step(everywhere, self._past)[:, -1]
+        unpadded = Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE)
+        return self.model.step(unpadded, self._past)[:, -1]
 
     @property
     def sentences(self) -> Int[Tensor, " rows"]:
@@ -61,14 +61,14 @@ class CachedSession(Session):
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row."""
-        self._progress.extend(tokens)
+        self._allowed.extend(tokens)
         self._log_probabilities = self._next(tokens)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Goes on with these rows only, in this order."""
+        """Keeps these rows, in this order."""
         before = self._sentences
         self._sentences = before.index_select(0, rows)
-        self._progress.select(rows)
+        self._allowed.select(rows)
         self._log_probabilities = self._log_probabilities.index_select(0, rows)
         if len(rows) == len(before) and torch.equal(self._sentences, before):
             self._past.reorder(rows)
@@ -78,15 +78,11 @@ class CachedSession(Session):
     def _next(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         hidden = self._advance(tokens)[:, None]
         logits = self.model.head.logits(hidden, torch.ones_like(tokens, dtype=torch.bool)[:, None])[:, 0]
-        log_probabilities = self._progress.mask(logits.float().log_softmax(dim=-1))
-        self._require_finite(log_probabilities[:, END])
-        return log_probabilities
-
-    def _require_finite(self, ending: Float[Tensor, " rows"]) -> None:
-        """Refuses rows that no search could end."""
-        endless = self._progress.endless(ending)
+        log_probabilities = self._allowed.mask(logits.float().log_softmax(dim=-1))
+        endless = self._allowed.endless(log_probabilities[:, END])
         if endless.any():
             raise not_finite(min(self._sentence_ids[row] for row in self._sentences[endless].tolist()))
+        return log_probabilities
 
 
 def not_finite(key: int) -> NotFiniteError:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.evaluation.predictor import Generator
+    from plugformer.evaluation.predictor import GenerativePredictor
     from plugformer.evaluation.report import Report, Score
     from plugformer.evaluation.scoring import measure
 
-__all__ = ["Generator", "Report", "Score", "measure"]
+__all__ = ["GenerativePredictor", "Report", "Score", "measure"]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__)

@@ -1,17 +1,21 @@
 """From a model and encoded examples to outputs that people read."""
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
+import torch
+
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import CachedSession, Constraint, not_finite
 from plugformer.errors import ConfigurationError, RunError, described, out_of_memory
-from plugformer.evaluation.computing import Computing
 from plugformer.interfaces import (
     Batch,
     Decoding,
@@ -20,9 +24,61 @@ from plugformer.interfaces import (
     Model,
     Prediction,
     Tokenizer,
+    evaluating,
 )
 
 T = TypeVar("T")
+
+_MORE_THAN_IN_TRAINING = 4
+"""Without gradients a model keeps the states of one layer, not of all."""
+
+_MOST = 8192
+"""Positions that keep a processor busy."""
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass
+class Computing:
+    """How a model is evaluated: the size of batches, and the precision, which is that of its training.
+
+    Attributes:
+        batch_tokens: Most positions of a batch, padding included; a longer example is a batch by itself.
+        precision: `training.precision`; float32 if None.
+    """
+
+    batch_tokens: int
+    precision: str | None = None
+
+    @classmethod
+    def of(cls, task: Task) -> "Computing":
+        """Returns that of a task: four times the batches of its training, at most 8,192 positions."""
+        training = task.training
+        tokens = training.batch_tokens or DEFAULT_BATCH_TOKENS
+        if training.batch_size is not None:
+            tokens = training.batch_size * task.model.max_length
+        return cls(min(_MORE_THAN_IN_TRAINING * tokens, _MOST), training.precision)
+
+    def halve(self) -> None:
+        """Makes batches smaller from now on, because memory has run out, and warns."""
+        self.batch_tokens = max(1, self.batch_tokens // 2)
+        warnings.warn(
+            f"memory has run out: evaluation continues with batches of {self.batch_tokens:,} positions; "
+            "training.batch_tokens, which it follows, is large for this machine",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    @contextmanager
+    def evaluating(self, model: Model) -> Iterator[None]:
+        """Inside, a model is in evaluation mode and computes in the precision (float16: only on a GPU)."""
+        device = next(model.parameters()).device.type
+        dtype = _DTYPES.get(self.precision or "")
+        mixed = dtype is not None and torch.amp.is_autocast_available(device)
+        if device == "cpu" and dtype is torch.float16:
+            mixed = False
+        with evaluating(model), torch.autocast(device, dtype) if mixed else nullcontext():
+            yield
 
 
 class Predictor(ABC):
@@ -40,29 +96,35 @@ class Predictor(ABC):
 
     @abstractmethod
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns the outputs for one batch; `first` is the number of the split's first example."""
+        """Returns the outputs for one batch; `first` is the number of the split's first example.
+
+        Raises:
+            ConfigurationError: There are fewer outputs than `n_best`.
+            NotFiniteError: The model's scores are not finite.
+        """
 
     def predict(
         self, split: EncodedSplit, rows: Sequence[int] | None = None, *, first: int = 0
     ) -> list[Prediction]:
-        """Returns the outputs for some rows of a split, in their order; the model is in evaluation mode.
+        """Returns the outputs for some rows of a split, in their order.
 
         Args:
             split: The examples.
-            rows: Which of them; all if None.
+            rows: All if None.
             first: Number of the split's first example in the whole input, if it comes in portions: random
                 choices depend on it.
 
         Raises:
-            ConfigurationError: Less than one output is asked for, or more than there are.
+            ConfigurationError: `n_best` is less than one, or more than there are outputs.
             NotFiniteError: The model's scores are not finite.
+            RunError: There is not enough memory for one example.
         """
         if self.n_best < 1:
             raise ConfigurationError(f"{self.n_best} outputs are asked for; ask for one or more")
         rows = range(len(split)) if rows is None else rows
         answers: dict[int, Prediction] = {}
-        for chosen, found in self.computed(split, rows, lambda batch: self.answer(batch, first)):
-            answers.update(zip(chosen, found, strict=True))
+        for chosen, predictions in self.computed(split, rows, lambda batch: self.answer(batch, first)):
+            answers.update(zip(chosen, predictions, strict=True))
         return [answers[row] for row in rows]
 
     def batches(self, split: EncodedSplit, rows: Sequence[int]) -> Iterator[Batch]:
@@ -74,51 +136,43 @@ class Predictor(ABC):
     def computed(
         self, split: EncodedSplit, rows: Sequence[int], compute: Callable[[Batch], T]
     ) -> Iterator[tuple[list[int], T]]:
-        """Yields what is computed of batches of some rows, each with its rows.
-
-        The model is in evaluation mode, and has the precision of its training. Where memory runs out, batches
-        are halved.
+        """Yields the rows and the result of each batch of some rows; batches are halved if memory is full.
 
         Raises:
             RunError: There is not enough memory for one example.
         """
-        left = [*rows]
-        while left:
+        remaining = [*rows]
+        while remaining:
             done: set[int] = set()
-            for batch in self.batches(split, left):
-                found = self._fitting(batch, compute)
-                if found is None:
+            for batch in self.batches(split, remaining):
+                try:
+                    with self.computing.evaluating(self.model):
+                        result = compute(batch)
+                except Exception as error:
+                    if not out_of_memory(error):
+                        raise
+                    if len(batch.rows) == 1:
+                        raise RunError(
+                            f"there is not enough memory to answer example {batch.rows[0]} alone "
+                            f"({described(error)})\n  limit outputs by decoding.max_length, or decoding.size "
+                            "of a beam; or choose another --device"
+                        ) from error
                     self.computing.halve()
                     break
                 done.update(batch.rows)
-                yield batch.rows, found[0]
-            left = [row for row in left if row not in done]
-
-    def _fitting(self, batch: Batch, compute: Callable[[Batch], T]) -> tuple[T] | None:
-        """Returns what is computed of a batch; None if memory runs out, and the batch can be smaller."""
-        try:
-            with self.computing.evaluating(self.model):
-                return (compute(batch),)
-        except Exception as error:
-            if not out_of_memory(error):
-                raise
-            if len(batch.rows) > 1:
-                return None
-            raise RunError(
-                f"there is not enough memory to answer example {batch.rows[0]} alone ({described(error)})\n  "
-                "limit outputs by decoding.max_length, or decoding.size of a beam; or choose another --device"
-            ) from error
+                yield batch.rows, result
+            remaining = [row for row in remaining if row not in done]
 
 
 @dataclass(eq=False)
-class Generator(Predictor):
+class GenerativePredictor(Predictor):
     """Continues sequences.
 
     Attributes:
         model: The model.
         tokenizer: Of the outputs.
-        decoding: How outputs are searched.
-        constraint: What they must respect.
+        decoding: The search for outputs.
+        constraint: Of the outputs.
         computing: Size of batches, and precision.
         n_best: Outputs for each example.
     """
@@ -136,27 +190,22 @@ class Generator(Predictor):
         return self.decoding.search(CachedSession(self.model, batch, self.constraint, keys))
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns each sentence's best hypotheses.
-
-        Raises:
-            ConfigurationError: The search finds fewer than are asked for.
-            NotFiniteError: The model's scores are not finite.
-        """
-        found = [hypotheses[: self.n_best] for hypotheses in self.search(batch, first)]
-        if (fewest := min(map(len, found))) < self.n_best:
+        """Returns each sentence's best hypotheses."""
+        ranked = [hypotheses[: self.n_best] for hypotheses in self.search(batch, first)]
+        if (fewest := min(map(len, ranked))) < self.n_best:
             raise ConfigurationError(
                 f"{self.n_best} outputs are asked for, but the search found {fewest} for an example; ask for "
                 f"fewer, or decode with decoding.name=beam and decoding.size={self.n_best} or more"
             )
-        best = [hypothesis for hypotheses in found for hypothesis in hypotheses]
+        best = [hypothesis for hypotheses in ranked for hypothesis in hypotheses]
         texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in best])
         answers = [Prediction(text, hypothesis.score) for text, hypothesis in zip(texts, best, strict=True)]
         return [Prediction.of(answers[at : at + self.n_best]) for at in range(0, len(answers), self.n_best)]
 
 
 @dataclass(eq=False)
-class Reader(Predictor):
-    """Predicts from what is read, as the task's type says.
+class DirectPredictor(Predictor):
+    """Predicts from the hidden states of the input, without a search.
 
     Attributes:
         model: The model.
@@ -171,20 +220,11 @@ class Reader(Predictor):
     n_best: int = 1
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns each example's best answers.
-
-        Raises:
-            ConfigurationError: There are not so many.
-            NotFiniteError: The model's scores are not finite.
-        """
-        known = self.vocabularies
-        answers = known.task_type.answer(self.model, batch, known.tokenizers, self.n_best)
-        if broken := [row for row, each in zip(batch.rows, answers, strict=True) if not _is_finite(each)]:
-            raise not_finite(first + min(broken))
+        """Returns each example's best answers."""
+        vocabularies = self.vocabularies
+        answers = vocabularies.task_type.answer(self.model, batch, vocabularies.tokenizers, self.n_best)
+        for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
+            number = answer.output if answer.score is None else answer.score
+            if isinstance(number, float) and not math.isfinite(number):
+                raise not_finite(first + row)
         return answers
-
-
-def _is_finite(answer: Prediction) -> bool:
-    """Returns whether the score of an answer, or a number that has none, is neither infinite nor NaN."""
-    number = answer.output if answer.score is None else answer.score
-    return not isinstance(number, float) or math.isfinite(number)

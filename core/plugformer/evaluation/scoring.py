@@ -1,12 +1,11 @@
-"""What metrics make of answers: statistics of each example, and one number of all.
+"""Scores of metrics: the statistics of each example, and one number of all.
 
-A metric is code of a plugin, so what it returns is checked here, before anybody computes with it.
+A metric is code of a plugin, so its results are checked here, before anything is computed with them.
 """
 
-import json
 import math
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -19,51 +18,45 @@ from plugformer.interfaces import LikelihoodMetric, OutputMetric, SourceMetric
 OfFamily = OutputMetric | SourceMetric | LikelihoodMetric
 
 
-class Measured(NamedTuple):
-    """A score, and each example's statistics that it is the aggregate of."""
-
-    score: Score
-    statistics: Float[ndarray, "examples statistics"]
-
-
 def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "examples statistics"]]:
     """Returns a metric's value, and the statistics that it is the aggregate of.
 
     Args:
         metric: The metric.
-        *given: What the `statistics` of its family take: columns of one length, the number of examples.
+        *given: Arguments of its `statistics`: columns of one length, the number of examples.
 
     Raises:
         RegistryError: The statistics are not finite numbers, one row for each example, or the aggregate is
             not one finite number.
     """
-    found = metric.statistics(*given)
+    values = metric.statistics(*given)
     try:
-        statistics = np.asarray(found)
+        statistics = np.asarray(values)
     except ValueError:  # rows of different length
         statistics = np.empty(0, dtype=object)
     if statistics.dtype.kind not in "biuf" or not np.ndim(statistics):
-        raise _broken(metric, f"the statistics are {_shown(found)}, expected an array of numbers")
+        raise _broken(metric, f"the statistics are {_shown(values)}, expected an array of numbers")
     if len(statistics) != len(given[0]):
         raise _broken(metric, f"{len(given[0])} examples have {len(statistics)} rows of statistics")
     finite = np.isfinite(statistics).reshape(len(statistics), -1).all(axis=1)
     if not finite.all():
         row = int(finite.argmin())
-        what = f"the statistics of example {row + 1} are {statistics[row]}"
-        raise _broken(metric, f"{what}, expected finite numbers")
+        raise _broken(
+            metric, f"the statistics of example {row + 1} are {statistics[row]}, expected finite numbers"
+        )
     return _number(metric, metric.aggregate(statistics), "the aggregate"), statistics
 
 
-def measure(metric: OfFamily, *given: Any) -> Measured:
-    """Returns a metric's score, and what it is made of.
+def measure(metric: OfFamily, *given: Any) -> tuple[Score, Float[ndarray, "examples statistics"]]:
+    """Returns a metric's score, and each example's statistics that it is the aggregate of.
 
     Args:
         metric: The metric.
-        *given: What the `statistics` of its family take: columns of one length, the number of examples.
+        *given: Arguments of its `statistics`: columns of one length, the number of examples.
 
     Raises:
         DataError: There is no example.
-        RegistryError: What the metric returns is no score.
+        RegistryError: The metric returns something else than a score.
     """
     if not len(given[0]):
         raise DataError(
@@ -77,28 +70,16 @@ def measure(metric: OfFamily, *given: Any) -> Measured:
         score["signature"] = signature
     if not isinstance(metric, LikelihoodMetric) and (table := metric.table(*given)) is not None:
         score["table"] = asdict(table)
-    try:
-        json.dumps(score, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise _broken(metric, f"signature or table cannot be written as JSON: {error}") from error
-    return Measured(score, statistics)
+    return score, statistics
 
 
 def _number(metric: OfFamily, value: object, what: str) -> float:
-    """Returns a value as a float.
-
-    Raises:
-        RegistryError: It is not one finite number.
-    """
-    number = math.nan
+    """Returns a value as a float; raises RegistryError if it is not one finite number."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:  # an integer that no float holds
-            number = math.inf
-    if not math.isfinite(number):
-        raise _broken(metric, f"{what} is {_shown(value)}, expected a finite number")
-    return number
+        number = float(value)
+        if math.isfinite(number):
+            return number
+    raise _broken(metric, f"{what} is {_shown(value)}, expected a finite number")
 
 
 def _shown(value: object) -> str:
@@ -106,8 +87,8 @@ def _shown(value: object) -> str:
     return repr(value)[:60] if simple else f"of the type {type(value).__name__}"
 
 
-def _broken(metric: OfFamily, what: str) -> RegistryError:
+def _broken(metric: OfFamily, problem: str) -> RegistryError:
     return RegistryError(
-        f"metric {type(metric).__name__}: {what}; correct the metric: where it is not defined, it chooses a "
-        "number, such as 0"
+        f"metric {type(metric).__name__}: {problem}; correct the metric: where it is not defined, it "
+        "chooses a number, such as 0"
     )

@@ -16,7 +16,7 @@ import pluggy
 import torch
 
 from plugformer.configuration.task import Component
-from plugformer.decoding import OutputPattern
+from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
@@ -227,15 +227,15 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
     return loaded
 
 
-def output_pattern(expression: str, registry: Registry) -> OutputPattern:
-    """Returns the texts that a task's `decoding.pattern` allows.
+def output_pattern(expression: str, registry: Registry) -> Callable[..., Constraint]:
+    """Returns what creates the constraint of a task's `decoding.pattern`; it is called like `Constraint`.
 
     Raises:
-        ConfigurationError: It is none that can be used, or no installed plugin knows patterns.
+        ConfigurationError: It is not a usable pattern, or no installed plugin knows patterns.
     """
     notices: list[str] = []
     hooks = HookManager(load_observers(registry.hooks(), notices.append), notices.append)
-    pattern: OutputPattern | None = hooks.first("output_pattern", expression=expression)
+    pattern: Callable[..., Constraint] | None = hooks.first("output_pattern", expression=expression)
     if pattern is None:
         raise ConfigurationError(
             "\n".join(["no installed plugin implements the hook output_pattern", *notices])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task, Training
 from plugformer.data.encoding import EncodedSplit
-from plugformer.decoding import OutputPattern
+from plugformer.decoding import Constraint
 from plugformer.distributed import Processes
 from plugformer.interfaces import Batch, Loss, Model
 
@@ -175,10 +175,11 @@ class Hooks:
     """What a plugin may implement."""
 
     @hookspec
-    def output_pattern(self, expression: str) -> OutputPattern | None:
-        """Returns the texts that a task's `decoding.pattern` allows, or None to leave it to other plugins.
+    def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
+        """Returns what creates the constraint of a task's `decoding.pattern`, or None if it is for others.
 
-        Mark the implementation `must_not_fail`, and raise ConfigurationError for what is no pattern.
+        It is called like the class `plugformer.decoding.Constraint`, when the tokenizer is trained. Mark the
+        implementation `must_not_fail`, and raise ConfigurationError if the expression is not a pattern.
         """
 
     @hookspec

@@ -2,6 +2,7 @@
 
 from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
 from plugformer.interfaces.attention import Attention, State
+from plugformer.interfaces.attention_context import AttentionContext, Observer
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -15,7 +16,7 @@ from plugformer.interfaces.batch import (
     token_targets,
     unpad,
 )
-from plugformer.interfaces.context import HeadContext, ModelContext, Place
+from plugformer.interfaces.context import HeadContext, LayerContext, ModelContext
 from plugformer.interfaces.data import Data, require_columns, require_one_text
 from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
 from plugformer.interfaces.feed_forward import FeedForward
@@ -27,10 +28,9 @@ from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluatin
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
-from plugformer.interfaces.prediction import Answer, Level, Prediction, Value, as_text
+from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
 from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
 from plugformer.interfaces.schedule import Schedule
-from plugformer.interfaces.scope import Observer, Scope
 from plugformer.interfaces.spec import EmbeddingSpec, LayerSpec, ModelSpec, PartSpec, StackSpec
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
@@ -44,9 +44,9 @@ __all__ = [
     "PADDING",
     "SPECIAL_TOKENS",
     "UNKNOWN",
-    "Answer",
     "Architecture",
     "Attention",
+    "AttentionContext",
     "Batch",
     "Best",
     "Column",
@@ -64,6 +64,7 @@ __all__ = [
     "Hook",
     "Hypothesis",
     "Initialization",
+    "LayerContext",
     "LayerSpec",
     "Level",
     "LikelihoodMetric",
@@ -79,11 +80,11 @@ __all__ = [
     "Observer",
     "Optimizer",
     "OutputMetric",
+    "OutputType",
     "Padding",
     "ParameterContext",
     "PartSpec",
     "Past",
-    "Place",
     "PositionalEncoding",
     "Positions",
     "Prediction",
@@ -91,7 +92,6 @@ __all__ = [
     "Residual",
     "ResidualContext",
     "Schedule",
-    "Scope",
     "Session",
     "Side",
     "Sizes",

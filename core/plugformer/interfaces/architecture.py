@@ -71,7 +71,7 @@ class Architecture(ABC):
     stacks: ClassVar[tuple[Stack, ...]]
 
     @abstractmethod
-    def arrange(
+    def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns examples as tensors: special tokens in their places, shorter ones padded.
@@ -94,7 +94,7 @@ class Architecture(ABC):
 
         Args:
             lengths: Tokens of each example's input and output, special ones not counted; -1 without one.
-            level: As of `arrange`.
+            level: As of `collate`.
         """
 
     @abstractmethod

@@ -6,8 +6,8 @@ from typing import TypeVar
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from plugformer.interfaces.attention_context import AttentionContext
 from plugformer.interfaces.position import Positions
-from plugformer.interfaces.scope import Scope
 
 AnyState = TypeVar("AnyState", bound="State")  # typing.Self, which beartype cannot check in methods
 
@@ -31,13 +31,13 @@ class State(ABC):
 class Attention(nn.Module, ABC):
     """Attention in two steps, so that caching is a property of the core and every component has it.
 
-    Full self-attention is `attend(x, project(x, positions), scope)`. Cross-attention projects the encoder's
+    Full self-attention is `attend(x, project(x, positions), context)`. Cross-attention projects the encoder's
     output once per sequence. Incremental decoding appends `project(x_t, positions)` to the state it keeps.
 
     What is kept decides the state. In `plugformer_blocks`, `PositionwiseState` holds something of each token,
     and `Recurrent` is for mixers that decode from a summary of the past: `project` maps each token by itself,
     and `attend` does what depends on the tokens before. A state that drops old tokens keeps the positions of
-    the others beside them and reads with `scope.over(kept)`.
+    the others beside them and reads with `context.over(kept)`.
 
     A component is constructed as `SomeAttention(model, **options)` with a `ModelContext` and its own keyword
     options, which are validated from the constructor's annotations. Where it makes no sense, such as a
@@ -64,10 +64,10 @@ class Attention(nn.Module, ABC):
 
     @abstractmethod
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
-        """Returns the attention output of each query over the part of the state that the scope allows.
+        """Returns the attention output of each query over the part of the state that the context allows.
 
-        Queries are rotated here with `scope.query.rotate(heads)`; masks and biases are the scope's.
+        Queries are rotated here with `context.query.rotate(heads)`; masks and biases are the context's.
         `plugformer_blocks.softmax_attention` applies these for an attention that is built on a softmax.
         """

@@ -25,14 +25,14 @@ class Tokens:
 
     Attributes:
         ids: Token numbers; PADDING where there is none.
-        real: Which of them are real tokens; BEGIN and END are.
+        mask: True for real tokens, BEGIN and END included; False for padding.
         padding: Where the others are.
         places: Those of real tokens, once they are located. Other tokens made of these have none.
         following: Likewise those of real tokens with a real one behind them, all but the last position.
     """
 
     ids: Int[Tensor, "batch length"]
-    real: Bool[Tensor, "batch length"]
+    mask: Bool[Tensor, "batch length"]
     padding: Padding
     places: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
     following: Int[Tensor, " tokens"] | None = field(default=None, init=False, repr=False, compare=False)
@@ -40,23 +40,23 @@ class Tokens:
     @property
     def count(self) -> int:
         """Number of real tokens."""
-        return int(self.real.sum())
+        return int(self.mask.sum())
 
     def located(self) -> "Tokens":
         """Returns the same tokens with their places, which are then known on every device."""
-        following = self.real[:, :-1] & self.real[:, 1:]
-        return _with(replace(self), places=places_of(self.real), following=places_of(following))
+        following = self.mask[:, :-1] & self.mask[:, 1:]
+        return _with(replace(self), places=places_of(self.mask), following=places_of(following))
 
     def to(self, device: torch.device | str) -> "Tokens":
         """Returns the same tokens on another device."""
         places, following = _copy_if_any(self.places, device), _copy_if_any(self.following, device)
-        real = with_places(_copy(self.real, device), places)
+        real = with_places(_copy(self.mask, device), places)
         copied = Tokens(_copy(self.ids, device), real, self.padding)
         return _with(copied, places=places, following=following)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
         """Returns some rows, in the order asked for."""
-        return Tokens(self.ids.index_select(0, rows), self.real.index_select(0, rows), self.padding)
+        return Tokens(self.ids.index_select(0, rows), self.mask.index_select(0, rows), self.padding)
 
 
 NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool), Padding.NONE)

@@ -10,7 +10,7 @@ from torch import nn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class LayerContext:
     """Where in a model a part stands.
 
     What a component computes may depend on it: a schedule over the depth, buckets for the past alone. One
@@ -60,7 +60,7 @@ class ModelContext:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     max_length: int = 512
-    place: Place = Place()
+    place: LayerContext = LayerContext()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces.batch import places_of
-from plugformer.interfaces.prediction import Answer, Level
+from plugformer.interfaces.prediction import Level, OutputType
 
 _POSITIONS = 1024
 
 
 class Likelihoods(NamedTuple):
-    """How probable the right answers to a batch are, example by example.
+    """How probable the right answers to a batch, or to a split, are, example by example.
 
     Attributes:
         log_probabilities: Natural logarithm of the probability of all of an example's targets together; of
@@ -30,6 +30,18 @@ class Likelihoods(NamedTuple):
     log_probabilities: Float[Tensor, " batch"]
     targets: Int[Tensor, " batch"]
     correct: Int[Tensor, " batch"] | None
+
+    @property
+    def loss(self) -> float:
+        """Mean loss over all targets, in nats; of values in main memory."""
+        return float(-self.log_probabilities.numpy().sum() / self.targets.numpy().sum())
+
+    @property
+    def token_accuracy(self) -> float | None:
+        """Share of targets that are the most probable output; None where nothing is right or wrong."""
+        if self.correct is None:
+            return None
+        return float(self.correct.numpy().sum() / self.targets.numpy().sum())
 
 
 class Best(NamedTuple):
@@ -68,15 +80,15 @@ class Head(nn.Module, ABC):
 
     Attributes:
         levels: What it can predict from.
-        answer_types: Answers that its outputs can stand for; by default those where each target is one of
+        output_types: Answers that its outputs can stand for; by default those where each target is one of
             several outputs.
         check_targets: Targets of some examples, for `plugformer check`; only for targets of a whole sequence
             that are neither the number of an output, nor as of labels or of a number.
     """
 
     levels: ClassVar[frozenset[Level]]
-    answer_types: ClassVar[frozenset[str]] = frozenset(
-        {Answer.TEXT, Answer.LABEL, Answer.TAGS, Answer.TOKENS}
+    output_types: ClassVar[frozenset[str]] = frozenset(
+        {OutputType.TEXT, OutputType.LABEL, OutputType.TAGS, OutputType.TOKENS}
     )
     check_targets: ClassVar[Sequence[Sequence[float]]] = ()
 

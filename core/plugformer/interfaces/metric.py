@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from plugformer.interfaces.prediction import Answer, Value
+from plugformer.interfaces.prediction import OutputType, Value
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Metric(ABC):
     `plugformer_plugins.metric.offline` makes an `evaluate.Metric` of any.
     """
 
-    accepts: ClassVar[frozenset[str]] = frozenset({Answer.TEXT, Answer.LABEL})
+    accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})
     """The kinds of answer that it measures."""
 
     higher_is_better: bool = True
@@ -154,7 +154,7 @@ class LikelihoodMetric(Metric):
     It needs no decoding. A sequence's targets are its tokens and END; a classified text has one, its label.
     """
 
-    accepts = frozenset(Answer) - {Answer.NUMBER}
+    accepts = frozenset(OutputType) - {OutputType.NUMBER}
 
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "targets"
     """What is counted as `targets`: those of the model, or characters or bytes of what they spell."""

@@ -31,7 +31,7 @@ class Positions:
 
     Attributes:
         index: Each token's position, counting real tokens only; (1 or batch, length).
-        real: Which tokens are real; padding is False.
+        mask: True for real tokens, False for padding.
         padding: Where the padding is.
         encoding: The positional encoding of the stack.
         end: No position is at or beyond it; None if nobody has said so. It follows from lengths, so that
@@ -41,13 +41,13 @@ class Positions:
     def __init__(
         self,
         index: Int[Tensor, "#batch length"],
-        real: Bool[Tensor, "batch length"],
+        mask: Bool[Tensor, "batch length"],
         padding: Padding,
         encoding: "PositionalEncoding",
         end: int | None = None,
     ) -> None:
         self.index = index
-        self.real = real
+        self.mask = mask
         self.padding = padding
         self.encoding = encoding
         self.end = end
@@ -56,36 +56,36 @@ class Positions:
     @classmethod
     def of(
         cls,
-        real: Bool[Tensor, "batch length"],
+        mask: Bool[Tensor, "batch length"],
         encoding: "PositionalEncoding",
         padding: Padding = Padding.ANYWHERE,
         start: int = 0,
     ) -> "Positions":
-        """Returns the positions of tokens of which `real` are real, the first real one at `start`."""
+        """Returns the positions of tokens whose mask this is, the first real one at `start`."""
         if padding is Padding.ANYWHERE:
-            index = (real.long().cumsum(1) - 1).clamp(min=0) + start
+            index = (mask.long().cumsum(1) - 1).clamp(min=0) + start
         else:
-            index = torch.arange(start, start + real.shape[1], device=real.device)[None]
-        return cls(index, real, padding, encoding, start + real.shape[1])
+            index = torch.arange(start, start + mask.shape[1], device=mask.device)[None]
+        return cls(index, mask, padding, encoding, start + mask.shape[1])
 
     @property
     def length(self) -> int:
         """Number of positions along the sequence, padding included."""
-        return self.real.shape[1]
+        return self.mask.shape[1]
 
     def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
         """Returns the same positions, to be read by another encoding."""
         if encoding is self.encoding:
             return self
-        return Positions(self.index, self.real, self.padding, encoding, self.end)
+        return Positions(self.index, self.mask, self.padding, encoding, self.end)
 
-    def advance(self, real: Bool[Tensor, "batch new"], padding: Padding) -> "Positions":
+    def advance(self, mask: Bool[Tensor, "batch new"], padding: Padding) -> "Positions":
         """Returns the positions of new tokens that come after these."""
         if self.padding is Padding.NONE and padding is not Padding.ANYWHERE:
-            return Positions.of(real, self.encoding, padding, start=self.length)
-        before = self.real.sum(dim=1, keepdim=True)
-        index = (before + real.long().cumsum(1) - 1).clamp(min=0)
-        return Positions(index, real, padding, self.encoding, _sum(self.end, real.shape[1]))
+            return Positions.of(mask, self.encoding, padding, start=self.length)
+        before = self.mask.sum(dim=1, keepdim=True)
+        index = (before + mask.long().cumsum(1) - 1).clamp(min=0)
+        return Positions(index, mask, padding, self.encoding, _sum(self.end, mask.shape[1]))
 
     def concatenate(self, new: "Positions") -> "Positions":
         """Returns these positions followed by `new` ones along the sequence."""
@@ -94,12 +94,12 @@ class Positions:
         both_full = self.padding is Padding.NONE and new.padding is Padding.NONE
         padding = Padding.NONE if both_full else Padding.ANYWHERE
         end = None if self.end is None or new.end is None else max(self.end, new.end)
-        return Positions(index, torch.cat([self.real, new.real], dim=1), padding, self.encoding, end)
+        return Positions(index, torch.cat([self.mask, new.mask], dim=1), padding, self.encoding, end)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Positions":
         """Returns the positions of these rows of the batch, in this order."""
         index = self.index if self.index.shape[0] == 1 else self.index.index_select(0, rows)
-        return Positions(index, self.real.index_select(0, rows), self.padding, self.encoding, self.end)
+        return Positions(index, self.mask.index_select(0, rows), self.padding, self.encoding, self.end)
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]

@@ -29,7 +29,7 @@ class Level(StrEnum):
     """All states of the input together: classification, regression."""
 
 
-class Answer(StrEnum):
+class OutputType(StrEnum):
     """What an answer is.
 
     A task type gives one, heads and metrics serve some: what is combined must have it in common. Answers of
@@ -61,7 +61,7 @@ class Prediction:
     """An output and its score: the natural logarithm of its probability under the model.
 
     Attributes:
-        output: The answer, as `Answer` says of the task's type.
+        output: The answer, as `OutputType` says of the task's type.
         score: The logarithm, at most 0; None where an answer has no probability, as a number.
         alternatives: Further outputs, the best first, if more than one is asked for.
         truncated: Whether the model has read only the beginning of the text, which is too long; the core sets

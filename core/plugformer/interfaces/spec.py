@@ -13,7 +13,7 @@ from torch import nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.architecture import Architecture
-from plugformer.interfaces.context import HeadContext, ModelContext, Place
+from plugformer.interfaces.context import HeadContext, LayerContext, ModelContext
 from plugformer.interfaces.prediction import Level
 from plugformer.interfaces.residual import ResidualContext
 
@@ -86,14 +86,14 @@ class StackSpec:
         if not self.layers:
             raise ConfigurationError(f"the stack {self.name!r} has no layers; give it at least one")
 
-    def place(self, layer: int = 0, *, cross: bool = False) -> Place:
+    def place(self, layer: int = 0, *, cross: bool = False) -> LayerContext:
         """Returns the place of a part.
 
         Args:
             layer: Number of its layer from 0; the number of layers for parts above the last one.
             cross: Whether the part reads another stack.
         """
-        return Place(
+        return LayerContext(
             stack=self.name,
             layer=layer,
             layers=len(self.layers),
@@ -102,7 +102,7 @@ class StackSpec:
             read_by=self.read_by,
         )
 
-    def state_owner(self, name: str, number: int, read: int) -> Place:
+    def state_owner(self, name: str, number: int, read: int) -> LayerContext:
         """Returns the place of the attention whose state another one reads.
 
         Args:
@@ -184,7 +184,7 @@ class ModelSpec:
     initialization: PartSpec | None = None
     seed: int = 1
 
-    def context(self, place: Place) -> ModelContext:
+    def context(self, place: LayerContext) -> ModelContext:
         """Returns what the component at a place learns about the model."""
         return ModelContext(
             width=self.width,

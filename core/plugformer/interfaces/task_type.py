@@ -92,22 +92,22 @@ class TaskType(ABC):
         level: What it predicts from, which decides what `encode` returns and which heads fit.
         packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the
             model reads at once; every token is predicted once, the first of a piece from the one before it.
-        answer_type: What its answers are, which decides which heads and metrics fit: an `Answer`, or a name
-            for answers that are none of these.
-        learned_type: The type of what `learn` returns, such as `list[str]`; None where nothing is learned.
+        output_type: What its answers are, which decides which heads and metrics fit: an `OutputType`, or
+            another name for answers that are none of these.
+        state_type: The type of what `learn` returns, such as `list[str]`; None where nothing is learned.
             What a run has kept as JSON is checked against it.
-        learned: What `learn` has returned, set by the core before anything is encoded.
-        marks: What questions are written with beside their words, such as a mask: never reported as unknown.
+        state: What `learn` has returned, set by the core before anything is encoded.
+        mask_tokens: Tokens that users write for masked words in questions; never reported as unknown.
         check_examples: A few examples for `plugformer check`, where values are to fit one another; such as
             the columns hold if there are none.
     """
 
     level: ClassVar[Level]
     packed: ClassVar[bool] = False
-    answer_type: ClassVar[str]
-    learned_type: ClassVar[Any] = None
-    learned: Any = None
-    marks: ClassVar[tuple[str, ...]] = ()
+    output_type: ClassVar[str]
+    state_type: ClassVar[Any] = None
+    state: Any = None
+    mask_tokens: ClassVar[tuple[str, ...]] = ()
     check_examples: "ClassVar[Sequence[Example]]" = ()
 
     @property

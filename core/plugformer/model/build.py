@@ -12,12 +12,12 @@ from plugformer.errors import ConfigurationError, PlugformerError, RegistryError
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
     Head,
+    LayerContext,
     Model,
     ModelContext,
     ModelSpec,
     NoPositions,
     PartSpec,
-    Place,
     Sizes,
     StackSpec,
 )
@@ -41,8 +41,10 @@ def build(spec: ModelSpec, sizes: Sizes) -> Model:
     """
     warm_up_mkl()
     with float32_default():
+        builder = Builder(spec)
         with random_stream(spec.seed, "constructors"):  # constructors draw values that are replaced below
-            model = spec.architecture.build(Builder(spec), sizes, spec.level)
+            model = spec.architecture.build(builder, sizes, spec.level)
+        model.spec, model.sizes, model.parts = spec, sizes, builder.paths(model)
         if spec.initialization is None:
             draw_own_values(model, spec.seed)
         else:
@@ -90,6 +92,11 @@ class Builder:
         self.spec = spec
         self.parts: list[tuple[nn.Module, PartSpec]] = []
 
+    def paths(self, model: nn.Module) -> dict[str, PartSpec]:
+        """Returns the part of each component by its path in a model."""
+        parts = {id(component): part for component, part in self.parts}
+        return {path: parts[id(module)] for path, module in model.named_modules() if id(module) in parts}
+
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
         """Returns a token embedding.
 
@@ -128,7 +135,7 @@ class Builder:
         self.parts.append((component, part))
         return component
 
-    def _part(self, part: PartSpec, place: Place) -> Any:
+    def _part(self, part: PartSpec, place: LayerContext) -> Any:
         return self.make(part, self.spec.context(place))
 
     def _stack(self, name: str, embedding: TokenEmbedding, order: Sequence[int] | None) -> dict[str, Any]:

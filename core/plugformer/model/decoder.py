@@ -7,7 +7,7 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, PositionalEncoding, Scope
+from plugformer.interfaces import Attention, AttentionContext, PositionalEncoding
 from plugformer.interfaces.batch import Tokens
 from plugformer.model.cache import Cache
 from plugformer.model.dropout import Dropout
@@ -66,13 +66,15 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of the next tokens; the cache then holds them too."""
-        positions, so_far = cache.extend(tokens.real, tokens.padding, self.position)
-        scope = Scope(positions, so_far, causal=True)
+        positions, so_far = cache.extend(tokens.mask, tokens.padding, self.position)
+        context = AttentionContext(positions, so_far, causal=True)
         cross = None
         if cache.source is not None:
-            cross = Scope(positions.with_encoding(self.cross_position), cache.source, causal=False)
+            cross = AttentionContext(positions.with_encoding(self.cross_position), cache.source, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), positions))
         layers = cast("Iterable[Layer]", self.layers)
-        x = compute_layers(layers, x, scope, cache.layers, cross, recompute=self.recompute and self.training)
+        x = compute_layers(
+            layers, x, context, cache.layers, cross, recompute=self.recompute and self.training
+        )
         output: Tensor = self.final_norm(x)
         return output

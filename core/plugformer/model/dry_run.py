@@ -19,20 +19,20 @@ from plugformer.errors import PlugformerError, described, out_of_memory, raised_
 from plugformer.generators import random_stream
 from plugformer.interfaces import (
     UNKNOWN,
-    Answer,
     Architecture,
     Attention,
+    AttentionContext,
     Batch,
     Encoded,
+    LayerContext,
     Level,
     Model,
     ModelContext,
     ModelSpec,
+    OutputType,
     PartSpec,
-    Place,
     PositionalEncoding,
     Ragged,
-    Scope,
     Sizes,
     TaskType,
 )
@@ -44,7 +44,7 @@ from plugformer.model.watching import LIKE_INPUT, replaced, unlike, watched
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
 
-_NUMBERED = frozenset({Answer.TEXT, Answer.TOKENS, Answer.LABEL, Answer.TAGS})
+_NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
 """Answers whose targets are numbers of outputs."""
 
 _MODERATE = 2**26
@@ -126,23 +126,33 @@ def _tried_for_real(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: boo
 
 
 def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch, bool]:
-    """Returns two examples of three and two unknown tokens, and whether they have targets."""
-    level, numbered = task_type.level, task_type.answer_type in _NUMBERED
+    """Returns an example batch for a task type, and whether it has targets."""
+    reads = any(column.role == "input" for column in task_type.columns)
+    batch = example_batch(architecture, task_type.level, reads=reads)
+    return batch, task_type.output_type in _NUMBERED
+
+
+def example_batch(architecture: Architecture, level: Level, *, reads: bool = True) -> Batch:
+    """Returns two examples of three and two unknown tokens, with the targets 0 and 1.
+
+    Args:
+        architecture: The architecture of the model.
+        level: What the model predicts from.
+        reads: Whether the examples have inputs.
+    """
     tokens = Ragged.of([[UNKNOWN] * 3, [UNKNOWN] * 2])
     targets = {
         Level.NEXT_TOKEN: None,
         Level.TOKEN: replace(tokens, values=np.arange(len(tokens.values)) % 2),
         Level.SEQUENCE: np.arange(2),
     }[level]
-    reads = any(column.role == "input" for column in task_type.columns)
-    continues = level is Level.NEXT_TOKEN
-    encoded = Encoded(tokens if reads else None, tokens if continues else None, targets)
-    return architecture.arrange(encoded, level), numbered
+    outputs = tokens if level is Level.NEXT_TOKEN else None
+    return architecture.collate(Encoded(tokens if reads else None, outputs, targets), level)
 
 
 def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
     """Yields the parts that cannot be constructed, all of them, each once."""
-    failed: dict[int, tuple[PartSpec, list[tuple[Place, str]]]] = {}
+    failed: dict[int, tuple[PartSpec, list[tuple[LayerContext, str]]]] = {}
     uses: Counter[int] = Counter()
 
     def attempt(part: PartSpec, context: ModelContext) -> Any:
@@ -303,10 +313,10 @@ class _Run:
 
         def wrapped(module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
             def wrapper(*arguments: Any, **keywords: Any) -> Any:
-                for scope in arguments:
-                    if isinstance(scope, Scope):  # every attention asks for what layers share
-                        scope.__dict__.pop("bias", None)
-                        scope.__dict__.pop("attn_mask", None)
+                for context in arguments:
+                    if isinstance(context, AttentionContext):  # every attention asks for what layers share
+                        context.__dict__.pop("bias", None)
+                        context.__dict__.pop("attn_mask", None)
                 asking.append(module)
                 try:
                     return method(*arguments, **keywords)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from plugformer.interfaces import PositionalEncoding, Positions, Scope
+from plugformer.interfaces import AttentionContext, PositionalEncoding, Positions
 from plugformer.interfaces.batch import Tokens
 from plugformer.model.dropout import Dropout
 from plugformer.model.layer import Layer, compute_layers, layer_caches
@@ -87,11 +87,11 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Memory:
         """Returns the hidden states of a batch."""
-        at = Positions.of(tokens.real, self.position, tokens.padding)
-        scope = Scope(at, at, causal=False)
+        at = Positions.of(tokens.mask, self.position, tokens.padding)
+        context = AttentionContext(at, at, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
         layers = cast("Sequence[Layer]", self.layers)
         shared = any(layer.reads_layers for layer in layers)
         caches = layer_caches(layers) if shared else [None] * len(layers)
-        x = compute_layers(layers, x, scope, caches, recompute=self.recompute and self.training)
+        x = compute_layers(layers, x, context, caches, recompute=self.recompute and self.training)
         return Memory(self.final_norm(x), at)

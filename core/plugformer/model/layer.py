@@ -11,11 +11,11 @@ from torch.utils.checkpoint import checkpoint
 
 from plugformer.interfaces import (
     Attention,
+    AttentionContext,
     FeedForward,
     Padding,
     Positions,
     Residual,
-    Scope,
     Sublayer,
     places_of,
     unpad,
@@ -71,48 +71,52 @@ class Layer(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch length width"],
-        scope: Scope,
+        context: AttentionContext,
         cache: LayerCache | None = None,
-        cross: Scope | None = None,
+        cross: AttentionContext | None = None,
     ) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states after this layer; the cache then holds the tokens too.
 
         Args:
             x: Hidden states of new tokens.
-            scope: From the new tokens to all tokens of the sequence so far.
+            context: From the new tokens to all tokens of the sequence so far.
             cache: What this layer keeps of the tokens before and of the other stack, and where it finds
                 states of other layers; None where nothing is kept, read or shared.
             cross: From the new tokens to those of the other stack, if there is one to read.
         """
-        compiled = self.compiled if self.training and not scope.observed else None
-        return (compiled or Layer.compute)(self, x, scope, cache, cross)
+        compiled = self.compiled if self.training and not context.observed else None
+        return (compiled or Layer.compute)(self, x, context, cache, cross)
 
     def compute(
-        self, x: Tensor, scope: Scope, cache: LayerCache | None = None, cross: Scope | None = None
+        self,
+        x: Tensor,
+        context: AttentionContext,
+        cache: LayerCache | None = None,
+        cross: AttentionContext | None = None,
     ) -> Tensor:
         """Returns what `forward` does, uncompiled."""
         sublayers: dict[str, Sublayer] = {
-            "attention": WithDropout(lambda hidden: self._read_itself(hidden, scope, cache), self.dropout)
+            "attention": WithDropout(lambda hidden: self._read_itself(hidden, context, cache), self.dropout)
         }
         if (reader := self.cross_attention) is not None:
-            kept, seen = cast("LayerCache", cache), cast("Scope", cross)
+            kept, seen = cast("LayerCache", cache), cast("AttentionContext", cross)
             sublayers["cross_attention"] = WithDropout(
                 lambda hidden: reader.attend(hidden, kept.source, seen), self.dropout
             )
         sublayers["feed_forward"] = WithDropout(
-            lambda hidden: at_real_tokens(self.feed_forward, hidden, scope.query), self.dropout
+            lambda hidden: at_real_tokens(self.feed_forward, hidden, context.query), self.dropout
         )
         output: Tensor = self.residual(x, sublayers)
         return output
 
     def _read_itself(
-        self, hidden: Float[Tensor, "batch length width"], scope: Scope, cache: LayerCache | None
+        self, hidden: Float[Tensor, "batch length width"], context: AttentionContext, cache: LayerCache | None
     ) -> Float[Tensor, "batch length width"]:
         if cache is None:
-            state = self.attention.project(hidden, scope.query)
+            state = self.attention.project(hidden, context.query)
         else:
-            state = cache.past.remember(lambda: self.attention.project(hidden, scope.query))
-        return self.attention.attend(hidden, state, scope)
+            state = cache.past.remember(lambda: self.attention.project(hidden, context.query))
+        return self.attention.attend(hidden, state, context)
 
 
 class WithDropout(Sublayer):
@@ -149,7 +153,7 @@ def at_real_tokens(
 
 def real_rows(positions: Positions) -> Int[Tensor, " tokens"]:
     """Returns the numbers of the real tokens' rows, batch and length being one axis."""
-    return positions.cached("rows of real tokens", lambda: places_of(positions.real))
+    return positions.cached("rows of real tokens", lambda: places_of(positions.mask))
 
 
 def layer_caches(
@@ -178,9 +182,9 @@ def _cache(attention: Attention | None, below: Sequence[AttentionCache]) -> Atte
 def compute_layers(
     layers: Iterable[Layer],
     x: Float[Tensor, "batch length width"],
-    scope: Scope,
+    context: AttentionContext,
     caches: Iterable[LayerCache | None],
-    cross: Scope | None = None,
+    cross: AttentionContext | None = None,
     *,
     recompute: bool,
 ) -> Float[Tensor, "batch length width"]:
@@ -189,7 +193,7 @@ def compute_layers(
     Args:
         layers: From the first to the last.
         x: Hidden states of new tokens.
-        scope: As of `Layer`.
+        context: As of `Layer`.
         caches: One of each layer.
         cross: As of `Layer`.
         recompute: Keep nothing but the inputs of layers for the gradients, nor anything in the caches, and
@@ -199,22 +203,29 @@ def compute_layers(
     layers = list(layers)
     recompute = recompute and torch.is_grad_enabled()
     if recompute or any(layer.compiled and layer.training for layer in layers):
-        real_rows(scope.query)  # their number would be unknown to a compiler
-        for each in (scope, cross):  # what is computed within a layer is computed again in its backward pass
+        real_rows(context.query)  # their number would be unknown to a compiler
+        for each in (
+            context,
+            cross,
+        ):  # what is computed within a layer is computed again in its backward pass
             if each is not None:
                 each.prepare()
     if not recompute:
         for layer, cache in zip(layers, caches, strict=True):
-            x = layer(x, scope, cache, cross)
+            x = layer(x, context, cache, cross)
         return x
     for layer, cache in zip(layers, caches, strict=True):
-        x = checkpoint(partial(_with_empty_past, layer, scope, cache, cross), x, use_reentrant=False)
+        x = checkpoint(partial(_with_empty_past, layer, context, cache, cross), x, use_reentrant=False)
     return x
 
 
 def _with_empty_past(
-    layer: Layer, scope: Scope, cache: LayerCache | None, cross: Scope | None, x: Tensor
+    layer: Layer,
+    context: AttentionContext,
+    cache: LayerCache | None,
+    cross: AttentionContext | None,
+    x: Tensor,
 ) -> Tensor:
     """Returns the hidden states after a layer that has read nothing before, the same at every call."""
-    output: Tensor = layer(x, scope, None if cache is None else cache.with_empty_past(), cross)
+    output: Tensor = layer(x, context, None if cache is None else cache.with_empty_past(), cross)
     return output

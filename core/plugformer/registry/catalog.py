@@ -22,11 +22,20 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
+<<<<<<< HEAD
 from plugformer.registry.loading import class_name, guarded, label, load_component
 from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Manifest, Owner
-
-CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
-"""The commands that no manifest names."""
+=======
+from plugformer.registry.loading import (
+    LOADED,
+    class_name,
+    guarded,
+    label,
+    load_attribute,
+    load_component,
+)
+from plugformer.registry.manifest import NAME, Entry, EntryKind, Manifest, Owner, State
+>>>>>>> main
 
 SESSION = Owner("session")
 """The owner of classes that a Python session registers."""
@@ -189,13 +198,19 @@ class Registry:
             f"{label(entry)}: there is no file {path!r} in package {package!r}\ncorrect the manifest"
         )
 
-    def find_command(self, name: str) -> Entry:
-        """Returns the command of that name.
+    def load_command(self, name: str) -> Any:
+        """Imports a command: a function, or a `typer.Typer` with commands of its own.
 
         Raises:
-            RegistryError: The command is unknown, in conflict or quarantined.
+            RegistryError: The command is unknown, in conflict or quarantined, or importing it fails.
         """
-        return self._find(EntryKind.COMMAND, name)
+        entry = self._find(EntryKind.COMMAND, name)
+        function = load_attribute(entry)
+        if not callable(function):
+            raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
+        if entry.owner != BUILT_IN:  # else a bug of Plugformer would be blamed on the command
+            LOADED[entry.target] = entry
+        return function
 
     def load(self, kind: Kind | str, name: str) -> type:
         """Imports a component's class.
@@ -301,7 +316,22 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
         cause = f"{', '.join(owners)} offers the same name; {_way_out([entry], offers)}"
         return replace(entry, state=EntryState.CONFLICT, cause=cause)
 
+<<<<<<< HEAD
     return [marked(entry) for entry in entries]
+=======
+def _marked(entry: Entry, offers: list[Entry]) -> Entry:
+    others = [str(other.owner) for other in offers if other is not entry]
+    standing = entry.kind is EntryKind.COMMAND and entry.owner == BUILT_IN
+    if standing or entry.state is State.QUARANTINED or not others:
+        return entry
+    cause = f"{', '.join(others)} offers the same name; {_way_out([entry], offers)}"
+    return replace(entry, state=State.CONFLICT, cause=cause)
+
+
+def _conflict(kind: Kind | EntryKind, name: str, entries: list[Entry]) -> str:
+    offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in entries)
+    return f"{kind} {name!r} is offered by {offers}\n{_way_out(entries, entries)}"
+>>>>>>> main
 
 
 def _way_out(wanted: Sequence[Entry], offers: Sequence[Entry]) -> str:

@@ -12,7 +12,7 @@ import torch
 from pydantic import ConfigDict, TypeAdapter
 from torch import Tensor, nn
 
-from plugformer.data.blocks import Place
+from plugformer.data.streaming import StreamPosition
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.generators import CPU, device_type, generator_states, restore_generators
@@ -76,7 +76,7 @@ class Progress:
     unlogged: Unlogged = field(default_factory=Unlogged)
     skipped: int = 0
     skipped_in_a_row: int = 0
-    places: list[Place] = field(default_factory=list)
+    places: list[StreamPosition] = field(default_factory=list)
 
 
 class Stateful(Protocol):

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 
 from plugformer.configuration.task import Training
-from plugformer.data.blocks import BlockReader, Order, Place
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import Rows
-from plugformer.data.read_count import ReadCount
-from plugformer.data.streaming import StreamedExamples
+from plugformer.data.split_stats import SplitStats
+from plugformer.data.streaming import BlockReader, Order, StreamedExamples, StreamPosition
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.interfaces.batch import Batch
@@ -84,7 +84,7 @@ class BatchStream(ABC):
         """Ends what goes on in the background."""
         self._thread.shutdown(cancel_futures=True)
 
-    def notices(self, progress: Progress) -> Sequence[str]:  # noqa: ARG002 (for others)
+    def notices(self) -> Sequence[str]:
         """Returns notices about what was read, none by default."""
         return ()
 
@@ -152,7 +152,7 @@ class StreamedBatches(BatchStream):
 
     def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
         batches = [self._next(number, progress) for number in numbers]
-        progress.epoch = max(reader.place.passes for reader in self._readers.values())
+        progress.epoch = max(reader.position.passes for reader in self._readers.values())
         return batches
 
     def _result(self, ahead: Future[tuple[list[Batch], Progress]]) -> tuple[list[Batch], Progress]:
@@ -177,36 +177,33 @@ class StreamedBatches(BatchStream):
         for each in (self._background, self._thread):
             each.shutdown(wait=False, cancel_futures=True)
 
-    def notices(self, progress: Progress) -> Sequence[str]:
-        """Returns the counts of what was read and left out so far."""
-        self.complete(progress)
-        total = sum((place.count for place in progress.places), ReadCount())
+    def notices(self) -> Sequence[str]:
+        """Returns the counts of the examples that were read and left out since training began or resumed."""
+        shares = self._processes.gather([reader.stats for reader in self._readers.values()])
+        total = sum(chain.from_iterable(shares), SplitStats())
         return [f"train: read {total}", *total.notices("train")]
 
     def _next(self, number: int, progress: Progress) -> Batch:
         if number not in self._readers:
-            self._readers[number] = self._reader(number, progress)
+            progress.places = progress.places or [StreamPosition() for _ in range(self._count)]
+            if len(progress.places) != self._count:
+                raise RunError(
+                    f"the checkpoint has places for {len(progress.places)} batches of an update, the task "
+                    f"makes {self._count}; put training.batches_per_update back, or begin a new run"
+                )
+            self._readers[number] = BlockReader(
+                self._examples,
+                number,
+                self._count,
+                position=replace(progress.places[number]),
+                order=self._order,
+                seed=self._seed,
+                background=self._background,
+            )
         reader = self._readers[number]
         batch = reader.next()
-        progress.places[number] = replace(reader.place)
+        progress.places[number] = replace(reader.position)
         return batch
-
-    def _reader(self, number: int, progress: Progress) -> BlockReader:
-        progress.places = progress.places or [Place() for _ in range(self._count)]
-        if len(progress.places) != self._count:
-            raise RunError(
-                f"the checkpoint has places for {len(progress.places)} batches of an update, the task makes "
-                f"{self._count}; put training.batches_per_update back, or begin a new run"
-            )
-        return BlockReader(
-            self._examples,
-            number,
-            self._count,
-            place=replace(progress.places[number]),
-            order=self._order,
-            seed=self._seed,
-            background=self._background,
-        )
 
 
 def _place(progress: Progress) -> Progress:

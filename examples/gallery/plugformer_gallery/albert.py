@@ -53,7 +53,7 @@ class ALBERT(Architecture):
         encoder = builder.encoder(embedding, order=[group.index(each) for each in group])
         return EncoderModel(encoder, builder.head(sizes.outputs, embedding), level)
 
-    def arrange(
+    def collate(
         self,
         encoded: Encoded,
         level: Level,  # noqa: ARG002
@@ -88,7 +88,7 @@ class EncoderModel(Model):
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the targets, and which tokens they are predicted from."""
         by_token = self.level is Level.TOKEN
-        return token_targets(batch.targets) if by_token else (batch.targets, batch.source.real)
+        return token_targets(batch.targets) if by_token else (batch.targets, batch.source.mask)
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the encoder's hidden states."""

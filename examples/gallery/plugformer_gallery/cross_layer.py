@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_gallery.heads import merged, require_divisible, split
 
@@ -61,11 +61,11 @@ class CrossLayerAttention(Attention):
         )
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads of the group's keys and values."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = scope.query.rotate(split(self.query(query), self.heads))
+        heads = context.query.rotate(split(self.query(query), self.heads))
         dropout = self.dropout if self.training else 0.0
-        output: Tensor = self.output(merged(softmax_attention(heads, key, value, scope, dropout=dropout)))
+        output: Tensor = self.output(merged(softmax_attention(heads, key, value, context, dropout=dropout)))
         return output

@@ -33,8 +33,8 @@ class LabelAndNumber(TaskType):
     """
 
     level = Level.SEQUENCE
-    answer_type = LABEL_AND_NUMBER
-    learned_type = dict[str, list[str] | float]
+    output_type = LABEL_AND_NUMBER
+    state_type = dict[str, list[str] | float]
     columns = (
         Column("text", "text", "input", tokenizer="source"),
         Column("label", "label", "output"),
@@ -50,7 +50,7 @@ class LabelAndNumber(TaskType):
     @property
     def outputs(self) -> int:
         """Number of classes, and one for the number."""
-        return len(self.learned["labels"]) + 1
+        return len(self.state["labels"]) + 1
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of texts, and as targets the numbers of classes beside the numbers.
@@ -60,7 +60,7 @@ class LabelAndNumber(TaskType):
         """
         encoded: dict[str, Sequence[Any]] = {"input": tokenizers.source.encode(examples["text"])}
         if "label" in examples:
-            mean, deviation, labels = (self.learned[name] for name in ("mean", "deviation", "labels"))
+            mean, deviation, labels = (self.state[name] for name in ("mean", "deviation", "labels"))
             for row, label in enumerate(examples["label"]):
                 if label not in labels:
                     raise ExampleError(
@@ -84,9 +84,9 @@ class LabelAndNumber(TaskType):
             raise ConfigurationError(f"{n_best} outputs are asked for, but a number has no alternatives")
         logits = model.logits(batch).double()
         scores, classes = logits[:, :-1].log_softmax(dim=-1).max(dim=-1)
-        numbers = logits[:, -1] * self.learned["deviation"] + self.learned["mean"]
+        numbers = logits[:, -1] * self.state["deviation"] + self.state["mean"]
         return [
-            Prediction({"label": self.learned["labels"][label], "number": number}, score)
+            Prediction({"label": self.state["labels"][label], "number": number}, score)
             for label, number, score in zip(classes.tolist(), numbers.tolist(), scores.tolist(), strict=True)
         ]
 

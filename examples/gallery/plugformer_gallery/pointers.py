@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from plugformer.interfaces import Answer, Best, Head, HeadContext, Level, Likelihoods
+from plugformer.interfaces import Best, Head, HeadContext, Level, Likelihoods, OutputType
 
 _NEVER = -1e9
 """The score of a place that nothing points at."""
@@ -22,7 +22,7 @@ class Pointers(Head):
     """
 
     levels = frozenset({Level.TOKEN})
-    answer_types = frozenset({Answer.TEXT})
+    output_types = frozenset({OutputType.TEXT})
 
     def __init__(self, model: HeadContext) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm, silu
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import Recurrent
 from plugformer_gallery.heads import merged, require_divisible, split
 
@@ -63,15 +63,15 @@ class Retention(Attention):
         key = positions.rotate(split(self.key(memory), self.heads)).transpose(1, 2)
         value = self.value(memory).unflatten(-1, (self.heads, -1))
         heads = torch.arange(self.heads, device=memory.device)
-        decay = (1 - 2.0 ** (-5 - heads)).log() * positions.real[..., None]
-        return Retained(key * positions.real[..., None, None] * key.shape[-1] ** -0.5, value, decay)
+        decay = (1 - 2.0 ** (-5 - heads)).log() * positions.mask[..., None]
+        return Retained(key * positions.mask[..., None, None] * key.shape[-1] ** -0.5, value, decay)
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each token of the last piece reads of the piece and of what came before."""
         retained = cast("Retained", state)
-        heads = scope.query.rotate(split(self.query(query), self.heads))
+        heads = context.query.rotate(split(self.query(query), self.heads))
         key, value, decay = (tensor.transpose(1, 2) for tensor in retained.piece)
         passed = decay.cumsum(-1)  # (batch, heads, length): from the beginning of the piece to each token
         ahead = torch.ones(key.shape[2], key.shape[2], dtype=torch.bool, device=key.device).triu(1)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_gallery.heads import merged, require_divisible, split
 
@@ -67,23 +67,23 @@ class SlidingWindowAttention(Attention):
         value = self.value(memory).unflatten(-1, (self.heads, -1))
         if self.cross:
             return PositionwiseState(key, value)
-        return Recent(self.window, key, value, positions.index.expand_as(positions.real), positions.real)
+        return Recent(self.window, key, value, positions.index.expand_as(positions.mask), positions.mask)
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads of the tokens near it."""
         key, value, *kept = cast("PositionwiseState", state).tensors
         near = None
         if kept:
-            if kept[0].shape[1] < scope.key.length:
-                scope = scope.over(Positions(kept[0], kept[1], scope.key.padding, scope.key.encoding))
-            distance = scope.query.index[:, None, :, None] - scope.key.index[:, None, None, :]
+            if kept[0].shape[1] < context.key.length:
+                context = context.over(Positions(kept[0], kept[1], context.key.padding, context.key.encoding))
+            distance = context.query.index[:, None, :, None] - context.key.index[:, None, None, :]
             near = distance.abs() < self.window
-        heads = scope.query.rotate(split(self.query(query), self.heads))
+        heads = context.query.rotate(split(self.query(query), self.heads))
         dropout = self.dropout if self.training else 0.0
         read = softmax_attention(
-            heads, key.transpose(1, 2), value.transpose(1, 2), scope, dropout=dropout, mask=near
+            heads, key.transpose(1, 2), value.transpose(1, 2), context, dropout=dropout, mask=near
         )
         output: Tensor = self.output(merged(read))
         return output

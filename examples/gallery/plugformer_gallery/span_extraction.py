@@ -10,13 +10,13 @@ from plugformer.interfaces import (
     END,
     IGNORED,
     UNKNOWN,
-    Answer,
     Batch,
     Column,
     Example,
     Examples,
     Level,
     Model,
+    OutputType,
     Prediction,
     TaskType,
     Tokenizers,
@@ -38,7 +38,7 @@ class SpanExtraction(TaskType):
     """
 
     level = Level.TOKEN
-    answer_type = Answer.TEXT
+    output_type = OutputType.TEXT
     outputs = 3
     columns = (
         Column("question", "text", "input", tokenizer="source"),

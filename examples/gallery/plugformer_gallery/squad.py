@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from plugformer.interfaces import Answer, OutputMetric
+from plugformer.interfaces import OutputMetric, OutputType
 
 
 class SQuADMetric(OutputMetric):
@@ -20,7 +20,7 @@ class SQuADMetric(OutputMetric):
     script, evaluate-v1.1.py, whose figures are these times 100.
     """
 
-    accepts = frozenset({Answer.TEXT})
+    accepts = frozenset({OutputType.TEXT})
 
     @abstractmethod
     def score(self, prediction: Sequence[str], reference: Sequence[str]) -> float:

@@ -5,7 +5,7 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, attention_scores, attention_weights
 from plugformer_gallery.heads import merged, require_divisible, split
 
@@ -43,13 +43,13 @@ class TalkingHeadsAttention(Attention):
         return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads with the weights that all heads have agreed on."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = scope.query.rotate(split(self.query(query), self.heads))
-        scores = _mixed(attention_scores(heads, key, scope), self.before)
-        weights = attention_weights(scores, scope, dropout=self.dropout if self.training else 0.0)
+        heads = context.query.rotate(split(self.query(query), self.heads))
+        scores = _mixed(attention_scores(heads, key, context), self.before)
+        weights = attention_weights(scores, context, dropout=self.dropout if self.training else 0.0)
         output: Tensor = self.output(merged(_mixed(weights, self.after) @ value))
         return output
 

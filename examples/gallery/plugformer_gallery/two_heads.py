@@ -24,7 +24,7 @@ class TwoHeads(Head):
     """
 
     levels = frozenset({Level.SEQUENCE})
-    answer_types = frozenset({LABEL_AND_NUMBER})
+    output_types = frozenset({LABEL_AND_NUMBER})
     check_targets = ((0, -1.5), (1, 0.25), (0, 2.0))
 
     def __init__(

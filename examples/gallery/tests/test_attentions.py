@@ -16,17 +16,17 @@ from plugformer import create
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Attention,
+    AttentionContext,
+    LayerContext,
     ModelContext,
     NoPositions,
     Padding,
-    Place,
     PositionalEncoding,
     Positions,
-    Scope,
 )
 from plugformer_testing import contract_tests
 
-DECODER = Place(stack="decoder", causal=True)
+DECODER = LayerContext(stack="decoder", causal=True)
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, place=DECODER)
 LENGTH, WIDTH = 9, 6
 
@@ -58,7 +58,7 @@ def at(encoding: PositionalEncoding, length: int = LENGTH, start: int = 0) -> Po
 
 
 def read(attention: Attention, x: Tensor, here: Positions) -> Tensor:
-    return attention.attend(x, attention.project(x, here), Scope(here, here, causal=True))
+    return attention.attend(x, attention.project(x, here), AttentionContext(here, here, causal=True))
 
 
 def heads_of(attention: Attention, x: Tensor, here: Positions) -> list[Tensor]:
@@ -92,7 +92,9 @@ def test_layers_of_a_group_share_keys_and_values(x: Tensor, sharing: int, owners
         weights = (query @ key.mT / math.sqrt(WIDTH)).masked_fill(future, -math.inf).softmax(-1)
         expected = attention.output((weights @ value).transpose(1, 2).flatten(2))
         state = owner.project(x, here)
-        torch.testing.assert_close(attention.attend(x, state, Scope(here, here, causal=True)), expected)
+        torch.testing.assert_close(
+            attention.attend(x, state, AttentionContext(here, here, causal=True)), expected
+        )
 
 
 def test_key_value_heads_that_do_not_fit() -> None:
@@ -128,8 +130,8 @@ def test_retention_keeps_a_state_of_one_size(x: Tensor) -> None:
     assert len(sizes) == 1
 
 
-@pytest.mark.parametrize("place", [Place(), Place(stack="decoder", cross=True)])
-def test_retention_refuses_places_without_a_past(place: Place) -> None:
+@pytest.mark.parametrize("place", [LayerContext(), LayerContext(stack="decoder", cross=True)])
+def test_retention_refuses_places_without_a_past(place: LayerContext) -> None:
     with pytest.raises(ConfigurationError, match="choose another attention here"):
         Retention(ModelContext(width=24, heads=4, ffn_width=8, place=place))
 
@@ -158,19 +160,19 @@ def test_the_cache_of_a_sliding_window_is_no_longer_than_two_windows() -> None:
         new = positions.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
         positions = positions.concatenate(new)
         state = state.append(attention.project(x[:, n : n + 1], new))
-        output = attention.attend(x[:, n : n + 1], state, Scope(new, positions, causal=True))
+        output = attention.attend(x[:, n : n + 1], state, AttentionContext(new, positions, causal=True))
         torch.testing.assert_close(output[:, 0], expected[:, n])
         longest = max(longest, state.tensors[0].shape[1])
     assert longest == 8
 
 
 def test_cross_attention_has_no_window(x: Tensor) -> None:
-    place = Place(stack="decoder", cross=True)
+    place = LayerContext(stack="decoder", cross=True)
     attention = SlidingWindowAttention(ModelContext(width=24, heads=4, ffn_width=8, place=place), window=2)
     queries, keys = at(NoPositions(), 1), at(NoPositions())
     attention, memory = attention.double(), x.requires_grad_()
-    scope = Scope(queries, keys, causal=False)
-    output = attention.attend(x[:, :1].detach(), attention.project(memory, keys), scope)
+    context = AttentionContext(queries, keys, causal=False)
+    output = attention.attend(x[:, :1].detach(), attention.project(memory, keys), context)
     (gradient,) = torch.autograd.grad(output.sum(), memory)
     assert (gradient.abs().amax(-1) > 0).all()
 

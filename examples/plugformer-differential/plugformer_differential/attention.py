@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 
 
@@ -70,15 +70,15 @@ class DifferentialAttention(Attention):
         return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns what each query reads with the difference of its maps."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         read = softmax_attention(
-            scope.query.rotate(_split(self.query(query), self.heads)),
+            context.query.rotate(_split(self.query(query), self.heads)),
             key,
             value.repeat_interleave(2, dim=1),  # both maps of a pair read the same values
-            scope,
+            context,
             dropout=self.dropout if self.training else 0.0,
         )
         first, second = read.unflatten(1, (-1, 2)).unbind(2)

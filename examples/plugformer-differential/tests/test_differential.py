@@ -10,7 +10,14 @@ from torch import Tensor
 
 from plugformer import create
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import ModelContext, Padding, Place, PositionalEncoding, Positions, Scope
+from plugformer.interfaces import (
+    AttentionContext,
+    LayerContext,
+    ModelContext,
+    Padding,
+    PositionalEncoding,
+    Positions,
+)
 from plugformer_testing import contract_tests
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
@@ -68,22 +75,24 @@ def _dot(one: list[float], other: list[float]) -> float:
 def test_it_is_the_formula(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
     positions = Positions.of(torch.ones(2, 5, dtype=torch.bool), encoding, Padding.NONE)
-    got = attention.attend(x, attention.project(x, positions), Scope(positions, positions, causal=True))
+    got = attention.attend(
+        x, attention.project(x, positions), AttentionContext(positions, positions, causal=True)
+    )
     torch.testing.assert_close(got, formula(attention, x, encoding))
 
 
 def test_cached_equals_uncached(attention: DifferentialAttention, encoding: PositionalEncoding) -> None:
     x = torch.randn(2, 5, MODEL.width, dtype=torch.float64)
     whole = Positions.of(REAL, encoding, Padding.RIGHT)
-    expected = attention.attend(x, attention.project(x, whole), Scope(whole, whole, causal=True))
+    expected = attention.attend(x, attention.project(x, whole), AttentionContext(whole, whole, causal=True))
     so_far = Positions.of(REAL[:, :1], encoding, Padding.RIGHT)
     state = attention.project(x[:, :1], so_far)
-    got = [attention.attend(x[:, :1], state, Scope(so_far, so_far, causal=True))]
+    got = [attention.attend(x[:, :1], state, AttentionContext(so_far, so_far, causal=True))]
     for step in range(1, 5):
         new = so_far.advance(REAL[:, step : step + 1], Padding.ANYWHERE)
         so_far = so_far.concatenate(new)
         state = state.append(attention.project(x[:, step : step + 1], new))
-        got.append(attention.attend(x[:, step : step + 1], state, Scope(new, so_far, causal=True)))
+        got.append(attention.attend(x[:, step : step + 1], state, AttentionContext(new, so_far, causal=True)))
     torch.testing.assert_close(torch.cat(got, dim=1)[REAL], expected[REAL])
 
 
@@ -95,7 +104,7 @@ def test_the_second_map_weighs_lambda_init_on_average() -> None:
 
 @pytest.mark.parametrize(("layer", "expected"), [(0, 0.2), (1, 0.3555), (11, 0.7779)])
 def test_lambda_init_grows_with_the_layer(layer: int, expected: float) -> None:
-    model = replace(MODEL, place=Place(layer=layer, layers=12))
+    model = replace(MODEL, place=LayerContext(layer=layer, layers=12))
     assert DifferentialAttention(model).lambda_init == pytest.approx(expected, abs=1e-4)
 
 

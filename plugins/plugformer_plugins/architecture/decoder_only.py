@@ -39,7 +39,7 @@ class DecoderOnly(Architecture):
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
     stacks = (Stack("decoder", causal=True),)
 
-    def arrange(
+    def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the target: the given tokens followed by the outputs."""
@@ -87,7 +87,7 @@ class DecoderModel(Generative):
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the tokens behind what is given, each predicted from those before it; or the classes."""
         if self.level is not Level.NEXT_TOKEN:
-            return batch.targets, batch.target.real
+            return batch.targets, batch.target.mask
         following, real = next_tokens(batch.target)
         return following, real & (_read(batch.target)[:, :-1] >= _given(batch)[:, None])
 
@@ -103,8 +103,8 @@ class DecoderModel(Generative):
         """Returns the decoder's cache of all given tokens but the last, and that token."""
         cache, target, given = self.decoder.start(), batch.target, _given(batch)[:, None]
         read = _read(target)
-        last = target.ids[target.real & (read == given)]
-        before = target.real & (read < given)
+        last = target.ids[target.mask & (read == given)]
+        before = target.mask & (read < given)
         columns = before.any(dim=0).nonzero()
         if len(columns):
             width = int(columns.max()) + 1
@@ -121,7 +121,7 @@ class DecoderModel(Generative):
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the number of given tokens that are not special."""
         target, given = batch.target, _given(batch)
-        last = target.ids[target.real & (_read(target) == given[:, None])]
+        last = target.ids[target.mask & (_read(target) == given[:, None])]
         return given - 1 - (last == END).long()
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
@@ -141,4 +141,4 @@ def _padding_of_beginnings(target: Tokens) -> Padding:
 
 def _read(target: Tokens) -> Int[Tensor, "batch length"]:
     """Returns for each token how many real ones there are up to it."""
-    return target.real.long().cumsum(dim=1)
+    return target.mask.long().cumsum(dim=1)

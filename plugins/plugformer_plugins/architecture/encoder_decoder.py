@@ -38,7 +38,7 @@ class EncoderDecoder(Architecture):
     levels = frozenset({Level.NEXT_TOKEN, Level.SEQUENCE})
     stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
 
-    def arrange(
+    def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""
@@ -94,7 +94,7 @@ class EncoderDecoderModel(Generative):
         """Returns the target tokens after BEGIN: each is predicted from those before it; or the classes."""
         if self.level is Level.NEXT_TOKEN:
             return next_tokens(batch.target)
-        return batch.targets, batch.target.real
+        return batch.targets, batch.target.mask
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
         """Returns the decoder's hidden states over the target, the encoder's output in view."""
@@ -116,7 +116,7 @@ class EncoderDecoderModel(Generative):
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the lengths of the sources without END."""
-        return batch.source.real.sum(dim=1) - 1
+        return batch.source.mask.sum(dim=1) - 1
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the room that BEGIN leaves."""

@@ -31,7 +31,7 @@ class EncoderOnly(Architecture):
     levels = frozenset({Level.TOKEN, Level.SEQUENCE})
     stacks = (Stack("encoder", causal=False),)
 
-    def arrange(
+    def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the inputs as the source, and the targets of the examples or of their tokens."""
@@ -71,7 +71,7 @@ class EncoderModel(Model):
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
         """Returns the targets (none of questions), and which tokens they are predicted from."""
         return (
-            token_targets(batch.targets) if self.level is Level.TOKEN else (batch.targets, batch.source.real)
+            token_targets(batch.targets) if self.level is Level.TOKEN else (batch.targets, batch.source.mask)
         )
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
@@ -63,15 +63,15 @@ class GroupedQueryAttention(Attention):
         return PositionwiseState(key.transpose(1, 2), _split(self.value(memory), self.kv_heads))
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns the attention output of each query over the keys and values that it may see."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
         read = softmax_attention(
-            scope.query.rotate(_split(self.query(query), self.heads).transpose(1, 2)),
+            context.query.rotate(_split(self.query(query), self.heads).transpose(1, 2)),
             key,
             value,
-            scope,
+            context,
             dropout=self.dropout if self.training else 0.0,
         )
         output: Tensor = self.output(read.transpose(1, 2).flatten(-2))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
 
@@ -84,17 +84,17 @@ class MultiHeadLatentAttention(Attention):
         return PositionwiseState(torch.cat([self.latent_norm(latent), rotated], dim=-1))
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns the attention output of each query over the latents that it may see."""
         (kept,) = cast("PositionwiseState", state).tensors
         memory = kept[:, None]
         # Rotated keys ride along as values and are cut off: kernels want keys and values of one width.
         read = softmax_attention(
-            self._latent_queries(query, scope.query),
+            self._latent_queries(query, context.query),
             memory,
             memory,
-            scope,
+            context,
             scale=self.scale,
             dropout=self.dropout if self.training else 0.0,
         )[..., : self.latent_width]

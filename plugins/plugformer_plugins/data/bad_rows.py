@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeVar
 
-from plugformer.data import ReadCount
+from plugformer.data import SplitStats
 from plugformer.errors import DataError
 
 Policy = Literal["refuse", "skip"]
@@ -22,7 +22,7 @@ class BadRows:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._counts: dict[str, ReadCount] = defaultdict(ReadCount)
+        self._counts: dict[str, SplitStats] = defaultdict(SplitStats)
 
     def sound(self, split: str, rows: Iterable[T | DataError]) -> Iterator[T]:
         """Yields the rows of a split that have no fault.

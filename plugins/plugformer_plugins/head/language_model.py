@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from plugformer.interfaces import Answer, Head, HeadContext, Level, places_of, unpad
+from plugformer.interfaces import Head, HeadContext, Level, OutputType, places_of, unpad
 from plugformer_blocks import linear_cross_entropy
 
 
@@ -25,7 +25,7 @@ class LanguageModel(Head):
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.TOKEN})
-    answer_types = frozenset({Answer.TEXT, Answer.TOKENS})
+    output_types = frozenset({OutputType.TEXT, OutputType.TOKENS})
     bias: nn.Parameter | None
 
     def __init__(

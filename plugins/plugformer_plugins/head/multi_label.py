@@ -5,14 +5,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from plugformer.interfaces import Answer, Likelihoods
+from plugformer.interfaces import Likelihoods, OutputType
 from plugformer_plugins.head.pooling import Hidden, Pooled, Real
 
 
 class MultiLabelClassifier(Pooled):
     """A linear map of the pooled hidden states, and a binary cross-entropy for each label."""
 
-    answer_types = frozenset({Answer.LABELS})
+    output_types = frozenset({OutputType.LABELS})
 
     def loss(
         self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real

@@ -4,14 +4,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from plugformer.interfaces import Answer, Likelihoods
+from plugformer.interfaces import Likelihoods, OutputType
 from plugformer_plugins.head.pooling import Hidden, Pooled, Real
 
 
 class Regressor(Pooled):
     """A linear map of the pooled hidden states, and the squared error."""
 
-    answer_types = frozenset({Answer.NUMBER})
+    output_types = frozenset({OutputType.NUMBER})
 
     def loss(
         self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real

@@ -1,7 +1,156 @@
-"""Accuracy: the right class."""
+"""Shares of what is right: labels, whole outputs, tags."""
 
-from plugformer_plugins.metric.proportion import Proportion
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from plugformer.interfaces import OutputMetric, OutputType, SourceMetric, Table
+
+
+class Hits:
+    """The share of hits among examples of one statistic each: 1 for a hit, 0 for a miss."""
+
+    def aggregate(self, statistics: Float[ndarray, "examples 1"]) -> float:
+        """Returns the share of hits."""
+        return float(statistics.mean())
+
+    def interval(self, statistics: Float[ndarray, "examples 1"], level: float = 0.95) -> tuple[float, float]:
+        """Returns Wilson's score interval, sane for few examples and for shares of 0 and 1.
+
+        Wilson (1927), https://doi.org/10.1080/01621459.1927.10502953, from scipy.
+        """
+        from scipy.stats import binomtest  # slow to import, needed only when scores are computed
+
+        result = binomtest(int(statistics.sum()), len(statistics))
+        ends = result.proportion_ci(confidence_level=level, method="wilson")
+        return float(ends.low), float(ends.high)
+
+
+class Proportion(Hits, OutputMetric):
+    """The share of examples that are right."""
+
+    def hit(self, prediction: str, references: Sequence[str]) -> bool:
+        """Returns whether a prediction is right: whether it is one of the references."""
+        return prediction in references
+
+    def statistics(
+        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Float[ndarray, "examples 1"]:
+        """Returns 1 or 0 for each example."""
+        return _column(self.hit(*pair) for pair in zip(predictions, references, strict=True))
 
 
 class Accuracy(Proportion):
     """The share of examples whose predicted label is the reference; labels are compared by name."""
+
+
+class ExactMatch(Proportion):
+    """The share of outputs that equal one of their references, character by character."""
+
+
+MOST = 100
+"""Classes of a table: numbers are as many as their square, and nobody reads millions."""
+
+
+class ConfusionMatrix(Accuracy):
+    """Accuracy, with a table of right classes against predicted ones beside it.
+
+    A class that is neither right nor predicted anywhere has no row. Of more than 100 others, those with most
+    mistakes have one.
+    """
+
+    def table(self, predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Table:
+        """Returns the number of examples of each right class (rows) that got each label (columns)."""
+        pairs = [
+            (prediction if self.hit(prediction, answers) else answers[0], prediction)
+            for prediction, answers in zip(predictions, references, strict=True)
+        ]
+        counts, found = Counter(pairs), {name for pair in pairs for name in pair}
+        mistakes = Counter(name for pair in pairs if pair[0] != pair[1] for name in pair)
+        names = sorted(sorted(found, key=lambda name: (-mistakes[name], name))[:MOST])
+        rows = {right: [counts[right, predicted] for predicted in names] for right in names}
+        cut = f" (the {MOST} of {len(found):,} with most mistakes)" if len(found) > MOST else ""
+        return Table(f"right classes in rows, predicted ones in columns{cut}", names, rows)
+
+
+class TagAccuracy(OutputMetric):
+    """The share of words whose tag is the right one; its interval resamples whole texts."""
+
+    accepts = frozenset({OutputType.TAGS})
+
+    def statistics(
+        self, predictions: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]]
+    ) -> Float[ndarray, "examples 2"]:
+        """Returns the number of right tags and of words."""
+        pairs = [(given, right[0]) for given, right in zip(predictions, references, strict=True)]
+        return np.array(
+            [[sum(map(str.__eq__, given, right)), max(len(given), len(right))] for given, right in pairs],
+            float,
+        ).reshape(-1, 2)
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the share over all words together."""
+        right, words = statistics.sum(axis=0)
+        return float(right / max(words, 1.0))
+
+
+class SourceProportion(Hits, SourceMetric):
+    """The share of examples whose output fits its source, whatever the references are."""
+
+    @abstractmethod
+    def hit(self, source: str, prediction: str) -> bool:
+        """Returns whether a prediction fits."""
+
+    def statistics(
+        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Float[ndarray, "examples 1"]:
+        """Returns 1 or 0 for each example."""
+        return _column(self.hit(*pair) for pair in zip(sources, predictions, strict=True))
+
+
+class SameLength(SourceProportion):
+    """The share of outputs that have as many characters (code points) as their source."""
+
+    def hit(self, source: str, prediction: str) -> bool:
+        """Returns whether both are of one length."""
+        return len(prediction) == len(source)
+
+
+class MirroredRepeats(SourceProportion):
+    """The share of outputs that repeat characters where their source does, and nowhere else.
+
+    An output mirrors its source if both have the same length and, of any two places, the output has the same
+    character at both exactly if the source has. 山西悬空寺空悬西山 so answers 上海自来水来自海上: in both,
+    places 1 and 9 are equal, 2 and 8, 3 and 7, 4 and 6, and no others. Characters are code points,
+    punctuation and spaces included.
+
+    A source without a repeat is mirrored by any output of its length without one. A table therefore counts
+    sources with a repeat and without apart.
+    """
+
+    def hit(self, source: str, prediction: str) -> bool:
+        """Returns whether the prediction has the source's pattern of repeats."""
+        return _first_places(prediction) == _first_places(source)
+
+    def table(
+        self, sources: Sequence[str], predictions: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Table:
+        """Returns the number of outputs that mirror their source, by whether that has a repeat."""
+        counts = {"with a repeat": [0, 0], "without": [0, 0]}
+        for source, prediction in zip(sources, predictions, strict=True):
+            row = "with a repeat" if len(set(source)) < len(source) else "without"
+            counts[row][not self.hit(source, prediction)] += 1
+        return Table("sources with a repeated character, and without", ["mirrored", "not"], counts)
+
+
+def _column(hits: Iterable[bool]) -> Float[ndarray, "examples 1"]:
+    return np.array([[float(hit)] for hit in hits]).reshape(-1, 1)
+
+
+def _first_places(text: str) -> list[int]:
+    """Returns, for each character, the place where it comes first: equal for texts with equal repeats."""
+    return [text.index(character) for character in text]

@@ -8,7 +8,7 @@ from numpy import ndarray
 from pydantic import Field
 
 from plugformer.errors import DataError
-from plugformer.interfaces import Answer
+from plugformer.interfaces import OutputType
 from plugformer_plugins.metric.f1 import MicroF1
 
 Entity = tuple[str, int, int]
@@ -73,7 +73,7 @@ class EntityF1(MicroF1):
             E- and W-; those two write M- inside.
     """
 
-    accepts = frozenset({Answer.TAGS})
+    accepts = frozenset({OutputType.TAGS})
 
     def __init__(
         self,

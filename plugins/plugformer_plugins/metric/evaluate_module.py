@@ -4,8 +4,9 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -18,10 +19,6 @@ from pydantic import Field
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import OutputMetric
 
-_ENDED = -1.0
-"""Follows the last byte of an example, as often as rows of one length need it."""
-
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _PUBLISHER = "evaluate-metric"
 """Who owns the metrics of Hugging Face: https://huggingface.co/evaluate-metric."""
@@ -30,22 +27,22 @@ _PUBLISHER = "evaluate-metric"
 class Evaluate(OutputMetric):
     """A metric of Hugging Face `evaluate` by its name: https://huggingface.co/evaluate-metric.
 
-    Its code is downloaded once, and executed when a model is measured. A name always means what Hugging Face
-    publishes, never a file: a task that somebody else has written cannot bring code along. A script of your
-    own, or of a user of the Hub, is a component like any other: derive from this class, and overload `load`.
+    Its code is downloaded once, and executed when a model is evaluated. A name always means a metric that
+    Hugging Face publishes, never a file: a task file from somebody else cannot execute its own code. To use
+    your own script, or that of a user of the Hub, derive a component from this class and override `load`.
 
-    Statistics are the examples themselves, as bytes, because no module tells what its score adds up.
-    Therefore every resample of the interval is scored anew: 200 of them, not 1,000.
+    The score may be any function of all examples. The statistics are therefore the examples themselves, as
+    bytes, and every resample of the confidence interval computes the score again: 200 times, not 1,000.
 
     Args:
         metric: Its name, such as rouge.
-        key: Of the figures that the module computes, the one that counts; if not given, it must be one.
-        arguments: What the module is given besides predictions and references.
-        higher_is_better: The figure's direction.
-        resamples: Of the interval.
+        key: The value to report, if the module computes several.
+        arguments: Further arguments of the module's `compute`.
+        higher_is_better: The direction of the value.
+        resamples: Number of resamples for the confidence interval.
 
     Raises:
-        ConfigurationError: The metric is given as something else than a name.
+        ConfigurationError: `metric` is a path, not a name.
     """
 
     def __init__(
@@ -55,12 +52,12 @@ class Evaluate(OutputMetric):
         key: str | None = None,
         arguments: dict[str, Any] | None = None,
         higher_is_better: bool = True,
-        resamples: Annotated[int, Field(ge=1, description="Of the interval.")] = 200,
+        resamples: Annotated[int, Field(ge=1, description="For the confidence interval.")] = 200,
     ) -> None:
         if not _NAME.fullmatch(metric):
             raise ConfigurationError(
-                f"metric 'evaluate': metric: {metric!r} is no name of Hugging Face's metrics, such as rouge; "
-                "a script is code: make a metric of it, and name its manifest with --registry FILE"
+                f"metric 'evaluate': metric: {metric!r} is not the name of a Hugging Face metric such as "
+                "rouge; to run your own script, write a metric component that derives from Evaluate"
             )
         self.metric = metric
         self.key = key
@@ -71,40 +68,43 @@ class Evaluate(OutputMetric):
     def statistics(
         self, predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Float[ndarray, "examples bytes"]:
-        """Returns each example as the bytes of its JSON, and as many ends as the longest one needs."""
+        """Returns each example as the bytes of its JSON, padded with spaces to the same length."""
         pairs = zip(predictions, references, strict=True)
-        rows = [json.dumps([prediction, list(answers)]).encode() for prediction, answers in pairs]
-        found = np.full((len(rows), max(map(len, rows))), _ENDED)
-        for row, text in zip(found, rows, strict=True):
-            row[: len(text)] = np.frombuffer(text, dtype=np.uint8)
-        return found
+        texts = [json.dumps([prediction, list(answers)]).encode() for prediction, answers in pairs]
+        length = max(map(len, texts))
+        padded = b"".join(text.ljust(length) for text in texts)
+        return np.frombuffer(padded, dtype=np.uint8).reshape(-1, length).astype(float)
 
     def aggregate(self, statistics: Float[ndarray, "examples bytes"]) -> float:
         """Returns the module's score of examples.
 
         Raises:
-            ConfigurationError: There is no such key, or there are several and none is given.
-            DataError: The module fails, or its figure is no finite number.
+            ConfigurationError: `key` is missing or is not a value that the module computes.
+            DataError: The module fails, or its value is not finite.
         """
-        texts = [bytes(row[row != _ENDED].astype(np.uint8)) for row in statistics]
-        predictions, references = zip(*map(json.loads, texts), strict=True)
+        examples = [json.loads(row.astype(np.uint8).tobytes()) for row in statistics]
+        predictions, references = zip(*examples, strict=True)
+        columns = {
+            "predictions": self._converted(predictions, "predictions"),
+            "references": self._converted(references, "references"),
+        }
         try:
-            found = self._module.compute(
-                predictions=self._wanted(predictions, "predictions"),
-                references=self._wanted(references, "references"),
-                **self.arguments,
-            )
-        except (ConfigurationError, DataError):
-            raise
-        except Exception as error:  # it is a stranger's code
+            computed = self._module.compute(**columns, **self.arguments)
+        except Exception as error:  # the module may raise anything
             raise DataError(f"metric 'evaluate': {self.metric} fails: {described(error)}") from error
-        value = self._figure(found)
-        if not math.isfinite(value):
-            raise DataError(f"metric 'evaluate': {self.metric} gives {value}, which is not finite")
-        return value
+        values = {key: value for key, value in computed.items() if isinstance(value, Real)}
+        key = next(iter(values)) if self.key is None and len(values) == 1 else self.key
+        if key not in values:
+            raise ConfigurationError(
+                f"metric 'evaluate': key: {self.metric} has no value {key!r}; expected "
+                f"{' or '.join(map(repr, sorted(values)))}"
+            )
+        if not math.isfinite(values[key]):
+            raise DataError(f"metric 'evaluate': {self.metric} returns {values[key]}, which is not finite")
+        return float(values[key])
 
     def signature(self, references: Sequence[Sequence[str]]) -> str:
-        """Returns the module, what was computed, and the version of `evaluate`."""
+        """Returns the module, the key and the version of `evaluate`."""
         import evaluate
 
         return f"{self.metric}|key:{self.key}|evaluate:{evaluate.__version__}"
@@ -113,17 +113,17 @@ class Evaluate(OutputMetric):
         """Returns the module, an `evaluate.EvaluationModule`.
 
         Args:
-            cache: A folder for what it writes, which is removed.
+            cache: A temporary folder for its files.
 
         Raises:
-            ConfigurationError: The working directory has a folder that `evaluate` would prefer to the Hub.
+            ConfigurationError: `evaluate` would run a script in the working directory instead.
         """
         import evaluate  # slow
 
         if Path(_PUBLISHER).exists():
             raise ConfigurationError(
-                f"metric 'evaluate': {self.metric} means the Hub, but there is a path {_PUBLISHER!r} here, "
-                "which `evaluate` would look into; start elsewhere"
+                f"metric 'evaluate': the working directory has a path {_PUBLISHER!r}, and `evaluate` would "
+                f"run scripts in it instead of {self.metric} from the Hub; use another working directory"
             )
         return evaluate.load(
             f"{_PUBLISHER}/{self.metric}",
@@ -142,39 +142,25 @@ class Evaluate(OutputMetric):
                 raise
             except Exception as error:  # no network, no such metric, or a script that does not run
                 raise DataError(
-                    f"metric 'evaluate': {self.metric} cannot be loaded: {described(error)}\n"
-                    "a metric of the Hub is downloaded once"
+                    f"metric 'evaluate': cannot load {self.metric}: {described(error)}\n"
+                    "the first use of a metric of the Hub downloads it"
                 ) from error
 
-    def _wanted(self, column: Sequence[Any], name: str) -> list[Any]:
-        """Returns predictions or references as the module's features want them: a list each, or one."""
+    def _converted(self, column: Sequence[Any], name: str) -> list[Any]:
+        """Returns predictions or references with the type that the module declares for them."""
         features = self._module.features
         feature = (features[0] if isinstance(features, list) else features)[name]
-        several, inner = hasattr(feature, "feature"), getattr(feature, "feature", feature)
-        if name == "references" and not several:
-            column = [answers[0] for answers in column]
-        kind = str(getattr(inner, "dtype", "string"))
-        number = int if "int" in kind else float if "float" in kind else str
+        is_list, item = hasattr(feature, "feature"), getattr(feature, "feature", feature)
+        dtype = str(getattr(item, "dtype", "string"))
+        convert = int if "int" in dtype else float if "float" in dtype else str
         try:
-            if name == "references" and several:
-                return [[number(answer) for answer in answers] for answers in column]
-            return [number(each) for each in column]
+            if name == "predictions":
+                return [convert(prediction) for prediction in column]
+            if is_list:
+                return [[convert(answer) for answer in answers] for answers in column]
+            return [convert(answers[0]) for answers in column]
         except ValueError as error:
             raise DataError(
-                f"metric 'evaluate': {self.metric} wants {name} of the type {kind}: {error}; choose a metric "
-                "of texts, or a task that answers with numbers"
+                f"metric 'evaluate': {self.metric} expects {name} of type {dtype}: {error}; choose a metric "
+                "for texts, or a task that answers with numbers"
             ) from error
-
-    def _figure(self, found: Mapping[str, Any]) -> float:
-        numbers = {key: value for key, value in found.items() if np.ndim(value) == 0 and _is_number(value)}
-        key = next(iter(numbers)) if self.key is None and len(numbers) == 1 else self.key
-        if key not in numbers:
-            raise ConfigurationError(
-                f"metric 'evaluate': key {key!r} is none of the figures of {self.metric}; expected "
-                f"{' or '.join(map(repr, sorted(numbers)))}"
-            )
-        return float(numbers[key])
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

@@ -9,7 +9,7 @@ from datasets import Features, Value
 from datasets import List as ListOf
 
 from plugformer.evaluation import Score, measure
-from plugformer.interfaces import Answer, LikelihoodMetric, Metric, OutputMetric, SourceMetric
+from plugformer.interfaces import LikelihoodMetric, Metric, OutputMetric, OutputType, SourceMetric
 
 
 class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
@@ -40,7 +40,7 @@ class OfflineMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no t
         given = [columns[name] for name in _columns(self.metric)]
         if isinstance(self.metric, LikelihoodMetric):
             given = [np.asarray(column) for column in given]
-        return measure(self.metric, *given).score
+        return measure(self.metric, *given)[0]
 
 
 def _columns(metric: Metric) -> dict[str, object]:
@@ -56,9 +56,11 @@ def _columns(metric: Metric) -> dict[str, object]:
 
 def _answer(metric: Metric) -> object:
     """Returns the Arrow type of the answers that a metric measures."""
-    if not metric.accepts <= set(Answer) and metric.check_examples:
+    if not metric.accepts <= set(OutputType) and metric.check_examples:
         example, _ = metric.check_examples[0]
         return Features.from_arrow_schema(pa.table({"answer": [example]}).schema)["answer"]
-    if metric.accepts <= {Answer.NUMBER}:
+    if metric.accepts <= {OutputType.NUMBER}:
         return Value("float64")
-    return ListOf(Value("string")) if metric.accepts <= {Answer.TAGS, Answer.LABELS} else Value("string")
+    return (
+        ListOf(Value("string")) if metric.accepts <= {OutputType.TAGS, OutputType.LABELS} else Value("string")
+    )

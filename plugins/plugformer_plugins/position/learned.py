@@ -34,7 +34,7 @@ class Learned(PositionalEncoding):
         longest = self.table.num_embeddings
         if positions.end is None or positions.end > longest:
             if not index.is_meta:  # there, only shapes exist
-                self._check(int(index.where(positions.real, 0).max()) + 1)
+                self._check(int(index.where(positions.mask, 0).max()) + 1)
             index = index.clamp(max=longest - 1)  # of padding, any row
         rows: Tensor = self.table(index)
         return x + rows

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces import Place, Residual, ResidualContext, Sublayer
+from plugformer.interfaces import LayerContext, Residual, ResidualContext, Sublayer
 
 
 class DeepNorm(Residual):
@@ -40,7 +40,7 @@ class DeepNorm(Residual):
         return x
 
 
-def _alpha_and_beta(place: Place, *, reading: bool) -> tuple[float, float]:
+def _alpha_and_beta(place: LayerContext, *, reading: bool) -> tuple[float, float]:
     """Returns the factors of the stream and of initial values."""
     layers = place.layers
     if reading:

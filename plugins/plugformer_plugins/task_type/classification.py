@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
+from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import number_of
 from plugformer_plugins.task_type.texts import PredictionFromTexts
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Classification(PredictionFromTexts):
     """Chooses one of the classes of the training examples."""
 
-    answer_type = Answer.LABEL
-    learned_type = list[str]
+    output_type = OutputType.LABEL
+    state_type = list[str]
     output = Column("label", "label", "output")
 
     def learn(self, train: "Dataset") -> list[str]:
@@ -28,16 +28,16 @@ class Classification(PredictionFromTexts):
         Raises:
             ExampleError: It is none of the classes.
         """
-        return number_of(value, self.learned, row, "label", "classes")
+        return number_of(value, self.state, row, "label", "classes")
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the most probable classes."""
-        if n_best > len(self.learned):
+        if n_best > len(self.state):
             raise ConfigurationError(
-                f"{n_best} outputs are asked for, but there are {len(self.learned)} labels; ask for fewer"
+                f"{n_best} outputs are asked for, but there are {len(self.state)} labels; ask for fewer"
             )
         scores, classes = model.logits(batch).log_softmax(dim=-1).topk(n_best, dim=-1)
         return [
-            Prediction.of([Prediction(self.learned[one], score) for one, score in zip(*row, strict=True)])
+            Prediction.of([Prediction(self.state[one], score) for one, score in zip(*row, strict=True)])
             for row in zip(classes.tolist(), scores.tolist(), strict=True)
         ]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plugformer.interfaces import Answer, Column, Example, Examples, Level, TaskType, Tokenizers
+from plugformer.interfaces import Column, Example, Examples, Level, OutputType, TaskType, Tokenizers
 
 
 class LanguageModelling(TaskType):
@@ -16,7 +16,7 @@ class LanguageModelling(TaskType):
 
     level = Level.NEXT_TOKEN
     packed = True
-    answer_type = Answer.TOKENS
+    output_type = OutputType.TOKENS
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -10,7 +10,6 @@ from pydantic import Field
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
-    Answer,
     Batch,
     Column,
     Encoded,
@@ -18,6 +17,7 @@ from plugformer.interfaces import (
     Examples,
     Level,
     Model,
+    OutputType,
     Prediction,
     Ragged,
     TaskType,
@@ -42,8 +42,8 @@ class MaskedLanguageModelling(TaskType):
     """
 
     level = Level.TOKEN
-    answer_type = Answer.TOKENS
-    marks = (MASK,)
+    output_type = OutputType.TOKENS
+    mask_tokens = (MASK,)
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class MaskedLanguageModelling(TaskType):
         refuse_alternatives(n_best, "masks have")
         best, (_, real) = model.best(batch), model.targets(batch)
         filled = batch.source.ids.where(~real, best.outputs)
-        rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.real, strict=True)]
+        rows = [row[kept].tolist()[1:-1] for row, kept in zip(filled, batch.source.mask, strict=True)]
         texts = tokenizers.source.decode(rows)
         return [
             Prediction(text, score)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 from torch.nn.functional import logsigmoid
 
-from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
+from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import learned_names, number_of, refuse_alternatives
 from plugformer_plugins.task_type.texts import Inputs, PredictionFromTexts
 
@@ -23,8 +23,8 @@ class MultiLabel(PredictionFromTexts):
         threshold: Probability from which a label applies.
     """
 
-    answer_type = Answer.LABELS
-    learned_type = list[str]
+    output_type = OutputType.LABELS
+    state_type = list[str]
     output = Column("labels", "labels", "output")
 
     def __init__(
@@ -48,7 +48,7 @@ class MultiLabel(PredictionFromTexts):
         Raises:
             ExampleError: A label is none of the training examples'.
         """
-        numbers = {number_of(label, self.learned, row, "label", "labels") for label in value}
+        numbers = {number_of(label, self.state, row, "label", "labels") for label in value}
         return [float(number in numbers) for number in range(self.outputs)]
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
@@ -58,6 +58,6 @@ class MultiLabel(PredictionFromTexts):
         applies = logits.sigmoid() >= self._threshold
         scores = logsigmoid(logits.where(applies, -logits)).sum(dim=-1)
         return [
-            Prediction([label for label, chosen in zip(self.learned, row, strict=True) if chosen], score)
+            Prediction([label for label, chosen in zip(self.state, row, strict=True) if chosen], score)
             for row, score in zip(applies.tolist(), scores.tolist(), strict=True)
         ]

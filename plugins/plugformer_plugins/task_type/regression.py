@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from plugformer.interfaces import Answer, Batch, Column, Model, Prediction, Tokenizers
+from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import refuse_alternatives
 from plugformer_plugins.task_type.texts import PredictionFromTexts
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Regression(PredictionFromTexts):
     """Predicts a number. The model learns it less the mean of the training examples, over their deviation."""
 
-    answer_type = Answer.NUMBER
-    learned_type = dict[str, float]
+    output_type = OutputType.NUMBER
+    state_type = dict[str, float]
     output = Column("number", "number", "output")
 
     def learn(self, train: "Dataset") -> dict[str, float]:
@@ -33,12 +33,12 @@ class Regression(PredictionFromTexts):
 
     def target(self, row: int, value: float) -> float:
         """Returns a number as the model learns it."""
-        mean: float = self.learned["mean"]
-        deviation: float = self.learned["deviation"]
+        mean: float = self.state["mean"]
+        deviation: float = self.state["deviation"]
         return (value - mean) / deviation
 
     def answer(self, model: Model, batch: Batch, tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
         """Returns the number of each example."""
         refuse_alternatives(n_best, "a number has")
-        mean, deviation = self.learned["mean"], self.learned["deviation"]
+        mean, deviation = self.state["mean"], self.state["deviation"]
         return [Prediction(number * deviation + mean) for number in model.logits(batch)[:, 0].tolist()]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plugformer.interfaces import Answer, Column, Example, Examples, Level, TaskType, Tokenizers, Value
+from plugformer.interfaces import Column, Example, Examples, Level, OutputType, TaskType, Tokenizers, Value
 
 
 class SequenceToSequence(TaskType):
@@ -13,7 +13,7 @@ class SequenceToSequence(TaskType):
     """
 
     level = Level.NEXT_TOKEN
-    answer_type = Answer.TEXT
+    output_type = OutputType.TEXT
 
     @property
     def columns(self) -> tuple[Column, ...]:

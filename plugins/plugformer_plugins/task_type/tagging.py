@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from plugformer.interfaces import (
     IGNORED,
     UNKNOWN,
-    Answer,
     Batch,
     Column,
     Examples,
     Level,
     Model,
+    OutputType,
     Prediction,
     TaskType,
     Tokenizers,
@@ -31,8 +31,8 @@ class Tagging(TaskType):
     """
 
     level = Level.TOKEN
-    answer_type = Answer.TAGS
-    learned_type = list[str]
+    output_type = OutputType.TAGS
+    state_type = list[str]
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -49,7 +49,7 @@ class Tagging(TaskType):
     @property
     def outputs(self) -> int:
         """Number of tags."""
-        return len(self.learned)
+        return len(self.state)
 
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
         """Returns the tokens of the words, and the number of a tag at each word's first one.
@@ -63,7 +63,7 @@ class Tagging(TaskType):
         numbers = [[0] * len(each) for each in words]
         if "tags" in examples:
             numbers = [
-                [number_of(tag, self.learned, row, "tag", "tags") for tag in tags]
+                [number_of(tag, self.state, row, "tag", "tags") for tag in tags]
                 for row, tags in enumerate(examples["tags"])
             ]
         return {
@@ -76,7 +76,7 @@ class Tagging(TaskType):
         refuse_alternatives(n_best, "tags have")
         best, (_, real) = model.best(batch), model.targets(batch)
         return [
-            Prediction([self.learned[tag] for tag in tags[words].tolist()], score)
+            Prediction([self.state[tag] for tag in tags[words].tolist()], score)
             for tags, words, score in zip(best.outputs, real, best.log_probabilities.tolist(), strict=True)
         ]
 

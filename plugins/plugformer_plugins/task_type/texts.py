@@ -48,7 +48,7 @@ class PredictionFromTexts(TaskType):
     @property
     def outputs(self) -> int:
         """Number of the names that were learned."""
-        return len(self.learned)
+        return len(self.state)
 
     @abstractmethod
     def target(self, row: int, value: Any) -> float | list[float]:

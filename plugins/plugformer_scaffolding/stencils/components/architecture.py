@@ -35,7 +35,7 @@ class NewComponent(Architecture):
     levels = frozenset({Level.NEXT_TOKEN})
     stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
 
-    def arrange(
+    def collate(
         self,
         encoded: Encoded,
         level: Level,  # noqa: ARG002 (there is one)
@@ -104,7 +104,7 @@ class NewComponentModel(Generative):
 
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the lengths of the sources without END."""
-        return batch.source.real.sum(dim=1) - 1
+        return batch.source.mask.sum(dim=1) - 1
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the room that BEGIN leaves."""

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Attention, ModelContext, Positions, Scope, State
+from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 
 
@@ -51,13 +51,13 @@ class NewComponent(Attention):
         return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, scope: Scope
+        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
-        """Returns the attention output; `softmax_attention` applies the scope's mask and bias."""
+        """Returns the attention output; `softmax_attention` applies the context's mask and bias."""
         key, value = (tensor.transpose(1, 2) for tensor in cast("PositionwiseState", state).tensors)
-        heads = scope.query.rotate(self._split(self.query(query)))
+        heads = context.query.rotate(self._split(self.query(query)))
         dropout = self.dropout if self.training else 0.0
-        read = softmax_attention(heads, key, value, scope, dropout=dropout)
+        read = softmax_attention(heads, key, value, context, dropout=dropout)
         output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
         return output
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from plugformer.interfaces import Answer, Column, Examples, Level, TaskType, Tokenizers
+from plugformer.interfaces import Column, Examples, Level, OutputType, TaskType, Tokenizers
 
 
 class NewComponent(TaskType):
@@ -19,7 +19,7 @@ class NewComponent(TaskType):
     """
 
     level = Level.NEXT_TOKEN
-    answer_type = Answer.TEXT
+    output_type = OutputType.TEXT
 
     def __init__(
         self,

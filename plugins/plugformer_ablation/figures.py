@@ -1,0 +1,197 @@
+"""Figures of a study: differences, learning curves, and cost against quality."""
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
+from pandas import DataFrame
+
+from plugformer_ablation.comparison import Verdict
+from plugformer_ablation.findings import LOSS, Findings
+from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, drawing_style, panels
+
+_VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
+_COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+"""Colors that people with any color vision tell apart: https://doi.org/10.1038/nmeth.1618."""
+
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+"""Together with the colors they distinguish 63 arms."""
+
+_BAR = "#e9ebee"
+_NAME = 34  # characters on a line
+_DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
+_ALIKE = 0.01  # relative difference below which costs count as equal
+
+_COSTS = {
+    "parameters": "parameters",
+    "flops_per_token": "FLOPs per token, forward",
+    "seconds": "training time in seconds",
+    "peak_memory_mb": "peak memory in MB",
+}
+
+
+@contextmanager
+def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator[Drawing]]:
+    """Yields all figures, in a style that holds until the context is left.
+
+    Args:
+        findings: The findings of a study.
+        notify: Receives a notice about characters that no font has.
+    """
+
+    def drawings() -> Iterator[Drawing]:
+        for figures in (_differences, _curves, _costs):
+            yield from figures(findings)
+
+    with drawing_style([findings.metric, *(arm["arm"] for arm in findings.record["arms"])], notify):
+        yield drawings()
+
+
+def _differences(findings: Findings) -> Iterator[Drawing]:
+    """Yields a forest plot: every difference from the baseline with its intervals."""
+    shown = [comparison for comparison in findings.comparisons if comparison["difference"] is not None]
+    if not shown:
+        return
+    names = [_wrapped(comparison["arm"]) for comparison in shown]
+    lines = sum(name.count("\n") for name in names)
+    figure, (axes,) = panels(1, 1, (8.4, 1.3 + 0.42 * len(shown) + 0.15 * lines))
+    for row, comparison in enumerate(shown):
+        _draw_difference(axes, row, comparison)
+    axes.axvline(0, color=GRAY, linewidth=0.8, zorder=1)
+    axes.set_yticks(range(len(shown)), names)
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    side = "right" if findings.record["higher_is_better"] else "left"
+    axes.set_xlabel(f"difference in {findings.metric}; better to the {side}")
+    axes.grid(visible=False, axis="y")
+    axes.spines["left"].set_visible(False)
+    legend: list[Line2D | Patch] = [Line2D([], [], color=GRAY, linewidth=3.5, label="95 %")]
+    together = ""
+    if len(shown) > 1:
+        legend.append(Line2D([], [], color=GRAY, linewidth=1.2, label=f"{100 * shown[0]['level']:.4g} %"))
+        together = "; the thick line is for a single comparison, the thin line, which decides, for all"
+    if any(comparison["minimum_detectable_difference"] is not None for comparison in shown):
+        legend.append(Patch(color=_BAR, label="power below 80 %"))
+    figure.legend(handles=legend, loc="outside upper right", ncols=4)
+    caption = (
+        "The arm's mean minus the baseline's, over pairs of seeds. The interval covers the variation over "
+        f"seeds and test examples{together}. A true difference within the gray bar is found with a power "
+        "below 80 %."
+    )
+    yield Drawing("differences", "Differences from the baseline", caption, figure)
+
+
+def _draw_difference(axes: Axes, row: int, comparison: Mapping[str, Any]) -> None:
+    verdict, detectable = comparison["verdict"], comparison["minimum_detectable_difference"]
+    color = _VERDICTS.get(verdict, GRAY)
+    if detectable is not None:
+        axes.barh(row, 2 * detectable, left=-detectable, height=0.7, color=_BAR, zorder=0)
+    for interval, width in ((comparison, 1.2), (comparison["interval_95"], 3.5)):
+        if interval["low"] is not None:
+            ends = (interval["low"], interval["high"])
+            axes.plot(ends, (row, row), color=color, linewidth=width, solid_capstyle="butt")
+    face = "white" if verdict == Verdict.NONE else color
+    axes.plot([comparison["difference"]], [row], "o", color=color, markerfacecolor=face, markersize=7)
+    axes.text(1.01, row, verdict, transform=axes.get_yaxis_transform(), va="center", color=color)
+
+
+def _curves(findings: Findings) -> Iterator[Drawing]:
+    """Yields the curves of the validation loss and of the primary metric, as far as they were logged."""
+    arms = [arm["arm"] for arm in findings.record["arms"]]
+    pairs = [(comparison["arm"], comparison["baseline"]) for comparison in findings.comparisons]
+    pairs = pairs or [(arm, arm) for arm in arms]
+    for name, title in (("loss", LOSS), (findings.metric, findings.metric)):
+        bands = {arm: band_of(findings, arm, name) for arm in arms}
+        if all(len(band) < 2 for band in bands.values()):
+            continue
+        figure, grid = panels(len(pairs), 2 if len(pairs) == 4 else 3, (2.9, 2.3), (0.3, 0.3), share=True)
+        for axes, (arm, baseline) in zip(grid, pairs, strict=True):
+            for band, color in ((bands[baseline], GRAY), (bands[arm], BLUE)):
+                steps, mean, deviation = band.index.to_numpy(), band["mean"], band["std"]
+                axes.plot(steps, mean, color=color, marker="o", markersize=2.5)
+                axes.fill_between(
+                    steps, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0
+                )
+            axes.set_title(_wrapped(arm))
+            axes.xaxis.set_tick_params(labelbottom=True)
+            axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+        means = [mean for band in bands.values() for mean in band["mean"]]
+        if name == "loss" and min(means) > 0 and max(means) / min(means) > _DECADES:
+            grid[0].set_yscale("log")  # all panels share it; bands are shown down to half of the lowest mean
+            grid[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            grid[0].set_ylim(bottom=min(means) / 2)
+            grid[0].yaxis.set_major_formatter("{x:g}")
+        figure.supxlabel("update", fontsize=9)
+        figure.supylabel(title, fontsize=9)
+        yield Drawing(
+            f"curves-{'loss' if name == 'loss' else 'metric'}",
+            f"Learning curves: {title}",
+            "On the validation split. Lines are means, and bands one standard deviation over seeds "
+            "to both sides; the baseline is gray in every panel.",
+            figure,
+        )
+
+
+def band_of(findings: Findings, arm: str, name: str) -> DataFrame:
+    """Returns an arm's curve: by update, `mean` and `std` over the seeds that were evaluated there."""
+    points = DataFrame(
+        [
+            (point["step"], point["loss"] if name == "loss" else point["metrics"].get(name))
+            for cell in findings.results.cells_of(arm)
+            for point in cell.curve
+        ],
+        columns=["step", "value"],
+    ).astype({"step": int, "value": float})
+    finite = points[np.isfinite(points["value"])]
+    return finite.groupby("step")["value"].agg(["mean", "std"]).fillna(0.0)
+
+
+def _costs(findings: Findings) -> Iterator[Drawing]:
+    """Yields a panel for each cost in which arms differ; nothing if they cost the same."""
+    arms = [arm for arm in findings.record["arms"] if arm["score"] is not None]
+    shown: list[str] = []
+    equal: list[str] = []
+    for name in _COSTS if arms else ():
+        costs = [arm["cost"][name] for arm in arms]
+        if max(costs) > 0:
+            (shown if max(costs) - min(costs) > _ALIKE * max(costs) else equal).append(name)
+    if not shown:
+        return
+    legend = 0.4 + 0.2 * -(-len(arms) // 2) + 0.15 * sum(_wrapped(arm["arm"]).count("\n") for arm in arms)
+    figure, grid = panels(len(shown), 2, (3.6 if len(shown) > 1 else 7.2, 2.7), (0, legend))
+    for axes, name in zip(grid, shown, strict=True):
+        for number, arm in enumerate(arms):
+            score = arm["score"]
+            ends = (score["mean"] if score[end] is None else score[end] for end in ("low", "high"))
+            axes.errorbar(
+                arm["cost"][name],
+                score["mean"],
+                [[abs(end - score["mean"])] for end in ends],
+                fmt=_MARKERS[number % len(_MARKERS)],
+                color=_COLORS[number % len(_COLORS)],
+                markersize=5,
+                elinewidth=0.9,
+                label=_wrapped(arm["arm"]),
+            )
+        axes.set_xlabel(_COSTS[name])
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    figure.supylabel(findings.metric, fontsize=9)
+    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    caption = (
+        f"Each mark is an arm: the median cost of its cells, and its mean {findings.metric} with the 95 % "
+        "interval over seeds."
+    )
+    if equal:
+        caption += f" Equal for all arms within 1 %: {', '.join(_COSTS[name] for name in equal)}."
+    yield Drawing("cost", "Cost against quality", caption, figure)
+
+
+def _wrapped(name: str) -> str:
+    return "\n".join(textwrap.wrap(name, _NAME)) or name

@@ -1,0 +1,91 @@
+"""Metrics of the probability of the right answers."""
+
+from math import exp, log
+from typing import ClassVar, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy import ndarray
+
+from plugformer.interfaces import LikelihoodMetric, OutputType
+
+_LARGEST = 700.0  # nats: e to the power of 710 is more than a float can hold
+
+
+class Perplexity(LikelihoodMetric):
+    """The exponential of the mean negative log-likelihood of a target, END included; lower is better.
+
+    It depends on the vocabulary: only models with the same targets compare. From 1 (certain of every target)
+    over the number of outputs (a uniform guess) upwards.
+    """
+
+    higher_is_better = False
+
+    def statistics(
+        self,
+        log_probabilities: Float[ndarray, " examples"],
+        targets: Int[ndarray, " examples"],
+        correct: Int[ndarray, " examples"],
+    ) -> Float[ndarray, "examples 2"]:
+        """Returns the negative log-likelihood and the number of targets."""
+        return np.stack([-log_probabilities, targets], axis=1)
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the perplexity over all targets together."""
+        nats, targets = statistics.sum(axis=0)
+        return exp(min(nats / targets, _LARGEST))
+
+
+class TokenAccuracy(LikelihoodMetric):
+    """The share of targets, END included, that are the most probable output after the right ones before them.
+
+    It says less than a metric of outputs: a model that answers by itself goes on after its own mistakes.
+    Tokens of one example depend on each other, so that its interval resamples examples.
+    """
+
+    def statistics(
+        self,
+        log_probabilities: Float[ndarray, " examples"],
+        targets: Int[ndarray, " examples"],
+        correct: Int[ndarray, " examples"],
+    ) -> Float[ndarray, "examples 2"]:
+        """Returns the number of right choices and of targets."""
+        return np.stack([correct, targets], axis=1).astype(float)
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the share over all targets together."""
+        correct, targets = statistics.sum(axis=0)
+        return float(correct / targets)
+
+
+class BitsPerCharacter(LikelihoodMetric):
+    """The negative logarithm to base 2 of a text's probability, over its characters; lower is better.
+
+    Tokens that are no characters, such as END behind a text, count among the bits, not among the characters.
+    Where texts are cut into pieces, the characters of a split are shared out among its tokens; those of a
+    truncated text among the text's, and only what is left of these counts.
+    """
+
+    accepts = frozenset({OutputType.TEXT, OutputType.TOKENS})
+    unit: ClassVar[Literal["targets", "characters", "bytes"]] = "characters"
+    higher_is_better = False
+
+    def statistics(
+        self,
+        log_probabilities: Float[ndarray, " examples"],
+        targets: Float[ndarray, " examples"] | Int[ndarray, " examples"],
+        correct: Int[ndarray, " examples"],
+    ) -> Float[ndarray, "examples 2"]:
+        """Returns the bits and the units of each example."""
+        return np.stack([-log_probabilities / log(2), targets], axis=1)
+
+    def aggregate(self, statistics: Float[ndarray, "examples 2"]) -> float:
+        """Returns the bits over all units together."""
+        bits, units = statistics.sum(axis=0)
+        return float(bits / units)
+
+
+class BitsPerByte(BitsPerCharacter):
+    """The same over the bytes of a text in UTF-8."""
+
+    unit = "bytes"
