@@ -41,13 +41,8 @@ class Origin:
 
     @classmethod
     def of_argument(cls, option: str, argument: str) -> "Origin":
-<<<<<<< HEAD
         """Returns the origin of an argument: the option, and the beginning of the argument."""
-        return cls(f"{option} {shlex.quote(clipped(argument, 200))}", folder=Path.cwd())
-=======
-        """Returns the origin of what a command line says: the option, and the beginning of its argument."""
-        return cls(f"{option} {shlex.quote(_clipped(argument, SHOWN))}", folder=Path.cwd())
->>>>>>> main
+        return cls(f"{option} {shlex.quote(_clipped(argument, 200))}", folder=Path.cwd())
 
     def __str__(self) -> str:
         return self.document if self.line is None else f"{self.document}:{self.line}:{self.column}"

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plugformer.errors import ConfigurationError, RegistryError, nearest
-from plugformer.registry import Entry, Kind, Registry, State
+from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer_cli import (
     AsJson,
     LocalManifest,
     installed,
     print_text,
 )
-<<<<<<< HEAD
-from plugformer.errors import ConfigurationError, RegistryError, nearest
-from plugformer.registry import Entry, EntryState, Kind, Registry
-=======
->>>>>>> main
 
 if TYPE_CHECKING:
     from plugformer_testing import Report

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import ResolvedTask, check_components, dump, origin_of, resolve, schema
+from plugformer.configuration import ResolvedTask, check_components, dump, origin_of, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry, checked_options
 from plugformer.validation import validate
+from plugformer_cli.schema import schema
 
 
 def checked(registry: Registry, *overrides: str, file: str = "base.yaml") -> ResolvedTask:

@@ -22,10 +22,6 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-<<<<<<< HEAD
-from plugformer.registry.loading import class_name, guarded, label, load_component
-from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Manifest, Owner
-=======
 from plugformer.registry.loading import (
     LOADED,
     class_name,
@@ -34,8 +30,7 @@ from plugformer.registry.loading import (
     load_attribute,
     load_component,
 )
-from plugformer.registry.manifest import NAME, Entry, EntryKind, Manifest, Owner, State
->>>>>>> main
+from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Manifest, Owner
 
 SESSION = Owner("session")
 """The owner of classes that a Python session registers."""
@@ -308,30 +303,13 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
         offers = offered[entry.kind, entry.name]
         is_command = entry.kind is EntryKind.COMMAND
         owners = [str(other.owner) for other in offers if other is not entry]
-        if is_command and entry.name in CORE_COMMANDS:
-            owners.append(str(BUILT_IN))
         wins = is_command and entry.owner == BUILT_IN
         if wins or entry.state is EntryState.QUARANTINED or not owners:
             return entry
         cause = f"{', '.join(owners)} offers the same name; {_way_out([entry], offers)}"
         return replace(entry, state=EntryState.CONFLICT, cause=cause)
 
-<<<<<<< HEAD
     return [marked(entry) for entry in entries]
-=======
-def _marked(entry: Entry, offers: list[Entry]) -> Entry:
-    others = [str(other.owner) for other in offers if other is not entry]
-    standing = entry.kind is EntryKind.COMMAND and entry.owner == BUILT_IN
-    if standing or entry.state is State.QUARANTINED or not others:
-        return entry
-    cause = f"{', '.join(others)} offers the same name; {_way_out([entry], offers)}"
-    return replace(entry, state=State.CONFLICT, cause=cause)
-
-
-def _conflict(kind: Kind | EntryKind, name: str, entries: list[Entry]) -> str:
-    offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in entries)
-    return f"{kind} {name!r} is offered by {offers}\n{_way_out(entries, entries)}"
->>>>>>> main
 
 
 def _way_out(wanted: Sequence[Entry], offers: Sequence[Entry]) -> str:
