@@ -47,8 +47,8 @@ def test_spaces_are_removed_if_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("a\nb\nc\n", "1\n", r"bad\.en\.gz:2: this line is missing: .*bad\.de has 3 lines, .* has 1"),
-        ("a\n", "1\n2\n", r"bad\.de:2: this line is missing: .*bad\.de has 1 lines, .* has 2"),
+        ("a\nb\nc\n", "1\n", r"bad\.en\.gz:2"),
+        ("a\n", "1\n2\n", r"bad\.de:2"),
         ("a\n \nc\n", "1\n2\n3\n", r"bad\.de:2: the source is empty"),
         ("a\nb\n", "1\n\n", r"bad\.en\.gz:2: the target is empty"),
         ("", "1\n", r"bad\.de: is empty"),

@@ -20,7 +20,7 @@ from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
-from plugformer_plugins.data.table import Table
+from plugformer_plugins.data.table import TabularData
 from plugformer_plugins.tokenizer.characters import Characters
 
 ROWS = "".join(f"{a}+{b}\t{a + b}\n" for a in range(1, 10) for b in range(1, 10))
@@ -64,7 +64,7 @@ def task(file: Path, tokenizer: object = "characters", **data: Any) -> Task:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names what is done anew: `read` and `trained`."""
     calls: list[str] = []
-    for cls, method, word in ((Table, "load", "read"), (Characters, "train", "trained")):
+    for cls, method, word in ((TabularData, "load", "read"), (Characters, "train", "trained")):
         original: Callable[..., Any] = getattr(cls, method)
 
         def counted(self: Any, *given: Any, original: Any = original, word: str = word) -> Any:
@@ -202,7 +202,7 @@ def test_a_new_version_makes_them_anew(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(Experiment.of(task(file), registry))
-    monkeypatch.setattr(Table, "version", lambda self: "tomorrow's")
+    monkeypatch.setattr(TabularData, "version", lambda self: "tomorrow's")
     prepare(Experiment.of(task(file), registry))
     assert made.count("read") == 2
 
@@ -285,14 +285,14 @@ def test_another_process_that_was_faster(
 def test_data_that_change_while_they_are_read(
     file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = Table.load
+    load = TabularData.load
 
-    def written_to(self: Table, columns: Sequence[Column]) -> DatasetDict:
+    def written_to(self: TabularData, columns: Sequence[Column]) -> DatasetDict:
         examples = load(self, columns)
         file.write_text(f"{ROWS}1+10\t11\n")
         return examples
 
-    monkeypatch.setattr(Table, "load", written_to)
+    monkeypatch.setattr(TabularData, "load", written_to)
     with pytest.raises(DataError, match="files of data 'table' changed"):
         prepare(Experiment.of(task(file), registry))
     assert entries() == []
