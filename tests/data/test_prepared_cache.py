@@ -12,7 +12,7 @@ from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
 from plugformer.configuration.task import Component, DataBlock, Task
-from plugformer.data import content_hash, preparation, prepared_cache
+from plugformer.data import files, preparation, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
 from plugformer.data.vocabularies import Vocabularies
@@ -160,7 +160,7 @@ def test_large_files_are_hashed_once(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the second start nor the end of the first reads them; one with another time is read again."""
-    monkeypatch.setattr(content_hash, "LARGE", 1)
+    monkeypatch.setattr(files, "LARGE", 1)
     hashed: list[str] = []
 
     def counted(path: Path) -> str:
@@ -168,7 +168,7 @@ def test_large_files_are_hashed_once(
         time.sleep(0.02)  # longer than a tick of the file system's clock
         return f"{path.stat().st_size:064}"
 
-    monkeypatch.setattr(content_hash, "_hash", counted)
+    monkeypatch.setattr(files, "_hash", counted)
     first = prepare(Experiment.of(task(file), registry))
     assert hashed.count(file.name) == 1
     stored = sorted(hashed)
@@ -186,16 +186,16 @@ def test_large_files_are_hashed_once(
 
 def test_a_hash_of_the_same_moment_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changes again within a tick of its clock keeps its times."""
-    monkeypatch.setattr(content_hash, "LARGE", 1)
+    monkeypatch.setattr(files, "LARGE", 1)
     (tmp_path / "large").write_text("a")
-    before = content_hash.content_hash(tmp_path / "large")
+    before = files.content_hash(tmp_path / "large")
     (record,) = (cache_folder() / "hashes").iterdir()
     changed = (tmp_path / "large").stat().st_ctime_ns
     record.write_text(record.read_text().replace(before, "0" * 64))
     os.utime(record, ns=(changed + 1, changed + 1))
-    assert content_hash.content_hash(tmp_path / "large") == "0" * 64
+    assert files.content_hash(tmp_path / "large") == "0" * 64
     os.utime(record, ns=(changed, changed))
-    assert content_hash.content_hash(tmp_path / "large") == before
+    assert files.content_hash(tmp_path / "large") == before
 
 
 def test_a_new_version_makes_them_anew(
