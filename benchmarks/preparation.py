@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from plugformer.configuration import resolve
-from plugformer.configuration.resolving import ResolvedTask
 from plugformer.data.preparation import prepare
+from plugformer.experiment import Experiment
 from plugformer.training.fitting import order_of
 from plugformer.validation import validate
 
@@ -44,17 +44,17 @@ def main() -> None:
         sys.exit("the second start is slower than the bar")
 
 
-def _starts(task: ResolvedTask) -> tuple[float, float]:
+def _starts(task: Experiment) -> tuple[float, float]:
     """Returns the seconds of two starts, the first with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
         os.environ["PLUGFORMER_CACHE"] = cache
         return _start(task), _start(task)
 
 
-def _start(task: ResolvedTask) -> float:
+def _start(task: Experiment) -> float:
     """Returns the seconds until the first batch is there."""
     started = time.perf_counter()
-    train = prepare(task.task, task.registry).splits["train"]
+    train = prepare(task).splits["train"]
     train.batch(order_of(task.task.training, train.lengths)(0)[0])
     return time.perf_counter() - started
 

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from stacked_seeds import Seed, StackedSeeds
 
-from plugformer.configuration import ResolvedTask, resolve
-from plugformer.creation import create_architecture, create_task_type
+from plugformer.configuration import resolve
+from plugformer.experiment import Experiment
 from plugformer.generators import seed_generators
 from plugformer.interfaces import Batch, Encoded, Level, Ragged, Sizes
 from plugformer.kinds import Kind
@@ -37,10 +37,10 @@ OPTIONS = {
 POOLINGS = ("first", "last", "max", "mean", "sum")
 
 
-def cases(registry: Registry) -> Iterator[tuple[str, ResolvedTask]]:
+def cases(registry: Registry) -> Iterator[tuple[str, Experiment]]:
     """Yields what is tried, by name."""
 
-    def case(name: str, *settings: str, task: str = "dates") -> tuple[str, ResolvedTask]:
+    def case(name: str, *settings: str, task: str = "dates") -> tuple[str, Experiment]:
         return name, validate(resolve(task, [*SMALL, *settings], registry))
 
     for kind in SLOTS:
@@ -56,21 +56,21 @@ def cases(registry: Registry) -> Iterator[tuple[str, ResolvedTask]]:
         yield case(name, *settings)
 
 
-def random_batch(resolved: ResolvedTask, generator: np.random.Generator) -> Batch:
+def random_batch(resolved: Experiment, generator: np.random.Generator) -> Batch:
     """Returns between 5 and 8 examples of 1 to 12 tokens."""
     count = int(generator.integers(5, 9))
     source, target = (
         Ragged.of([generator.integers(4, 40, length).tolist() for length in generator.integers(1, 13, count)])
         for _ in range(2)
     )
-    level = create_task_type(resolved.task, resolved.registry).level
+    level = resolved.task_type.level
     encoded = Encoded(source, target)
     if level is Level.SEQUENCE:
         encoded = Encoded(source, targets=generator.integers(0, 4, count))
-    return create_architecture(resolved.task, resolved.registry).collate(encoded, level)
+    return resolved.architecture.collate(encoded, level)
 
 
-def differences(resolved: ResolvedTask, dtype: torch.dtype) -> tuple[float, float]:
+def differences(resolved: Experiment, dtype: torch.dtype) -> tuple[float, float]:
     """Returns the largest differences: of losses, and of parameters in the end."""
     generator = np.random.default_rng(1)
     apart, again = ([Seed(resolved.task, seed, SIZES, resolved.registry) for seed in SEEDS] for _ in range(2))

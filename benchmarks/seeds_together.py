@@ -59,7 +59,7 @@ class Arm:
 
     def __init__(self, settings: tuple[str, ...]) -> None:
         resolved = validate(resolve("dates", settings))
-        data = prepare(resolved.task, resolved.registry)
+        data = prepare(resolved)
         train, training = data.splits["train"], resolved.task.training
         orders = [order_of(training.model_copy(update={"seed": seed}), train.lengths)(0) for seed in SEEDS]
         self._batches = [[train.batch(order[number]) for order in orders] for number in range(BATCHES)]

@@ -21,6 +21,7 @@ import numpy as np
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.streaming import BlockReader, StreamPosition
+from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
 
@@ -45,7 +46,7 @@ def main() -> None:
         streaming = {"buffer": arguments.buffer, "tokenizer_examples": arguments.tokenizer_examples}
         task = _task(files, None if arguments.prepared else streaming)
         started = time.perf_counter()
-        data = prepare(task, Registry.discover())
+        data = prepare(Experiment.of(task, Registry.discover()))
         print(f"prepared in {time.perf_counter() - started:,.1f} s, {_peak()}")
         if arguments.prepared:
             kept = sum(file.stat().st_size for file in Path(folder, "cache").rglob("*") if file.is_file())
@@ -70,7 +71,7 @@ def _stream(data: PreparedData, task: Task, pairs: int) -> None:
                 rates = f"{rows / seconds:,.0f} pairs/s, {tokens / seconds:,.0f} tokens/s"
                 print(f"{told * 10:3} % of the pass, {rates}, {_peak()}")
         started = time.perf_counter()
-        again = made(place=reader.position)
+        again = made(position=reader.position)
         again.next()
         print(f"gone on from there in {time.perf_counter() - started:.1f} s")
 

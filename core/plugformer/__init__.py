@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
+    from plugformer.models import create_model, model_spec
     from plugformer.registry.catalog import components, create
     from plugformer.runs.loading import load
     from plugformer.training.train import resume, train
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "components", "create", "load", "resume", "train"]
+__all__ = ["__version__", "components", "create", "create_model", "load", "model_spec", "resume", "train"]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__)

@@ -4,32 +4,34 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from plugformer.configuration.task import DecodingBlock, Task
-from plugformer.creation import create_architecture, create_task_type
 from plugformer.errors import RegistryError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Architecture, Head, Level, Metric, OutputType, TaskType, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.problems import Finding
-from plugformer.registry import Registry, State
+from plugformer.registry import EntryState, Registry
 from plugformer.registry.discovery import BUILT_IN
 
 __all__ = ["fitting", "measures", "reads", "serves"]
 
 
-def incompatibilities(task: Task, registry: Registry) -> Iterator[Finding]:
+def incompatibilities(experiment: Experiment) -> Iterator[Finding]:
     """Yields every component or setting that does not fit the others, with what would."""
-    task_type, architecture = create_task_type(task, registry), create_architecture(task, registry)
+    task, registry = experiment.task, experiment.registry
+    task_type, architecture = experiment.task_type, experiment.architecture
     yield from _levels(task, task_type, architecture, registry)
-    yield from unfit_metrics(task, registry)
+    yield from unfit_metrics(experiment)
     yield from _stacks(task, architecture)
     yield from _embeddings(task, task_type, architecture)
     yield from _sampling(task, task_type, registry)
     yield from _room(task, task_type, architecture)
-    yield from unfit_decoding(task, registry)
+    yield from unfit_decoding(experiment)
 
 
-def unfit_decoding(task: Task, registry: Registry) -> Iterator[Finding]:
+def unfit_decoding(experiment: Experiment) -> Iterator[Finding]:
     """Yields settings of the decoding of a task that decodes nothing."""
-    if create_task_type(task, registry).level is Level.NEXT_TOKEN:
+    task = experiment.task
+    if experiment.task_type.level is Level.NEXT_TOKEN:
         return
     for name in ("name", "length", "pattern"):
         if getattr(task.decoding, name) != DecodingBlock.model_fields[name].default:
@@ -73,9 +75,9 @@ def reads(task_type: TaskType, architecture: Architecture | type[Architecture]) 
     return inputs or all(stack.causal for stack in architecture.stacks)
 
 
-def unfit_metrics(task: Task, registry: Registry) -> Iterator[Finding]:
+def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
     """Yields metrics that do not measure a task's answers, with those that do."""
-    task_type = create_task_type(task, registry)
+    task, registry, task_type = experiment.task, experiment.registry, experiment.task_type
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
         if not measures(metric, task_type):
@@ -167,13 +169,13 @@ def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict
     entries = registry.entries(kind)
     found = {}
     for entry in sorted(entries, key=lambda each: each.owner != BUILT_IN):
-        if entry.state is State.QUARANTINED:
+        if entry.state is EntryState.QUARANTINED:
             continue
         full = f"{entry.distribution}:{entry.name}"
         try:
             loaded = registry.load(kind, full)
             if fits(loaded):
-                found[full if entry.state is State.CONFLICT else entry.name] = loaded
+                found[full if entry.state is EntryState.CONFLICT else entry.name] = loaded
         except (RegistryError, AttributeError):
             continue
     return found

@@ -20,9 +20,10 @@ PACKAGES = (
     "plugformer.distributed",
     "plugformer.training",
     "plugformer.evaluation",
+    "plugformer.experiment",
     "plugformer.runs",
     "plugformer.hooks",
-    "plugformer.commands",
+    "plugformer_cli",
     "plugformer.lazy",
     "plugformer_blocks",
 )

@@ -11,8 +11,8 @@ import yaml
 
 from plugformer.configuration import (
     Key,
-    Mapping,
-    ResolvedTask,
+    MappingNode,
+    Problem,
     Task,
     as_dict,
     dump,
@@ -22,8 +22,8 @@ from plugformer.configuration import (
     report,
     resolve_changed,
 )
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, nearest
+from plugformer.experiment import Experiment
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.training import ASSUMED
@@ -38,7 +38,7 @@ class Change(NamedTuple):
 
     label: str
     value: Any
-    layer: Mapping
+    layer: MappingNode
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Arm:
     baseline: str | None
     values: dict[str, str]
     tuned: dict[str, Any]
-    resolved: ResolvedTask
+    resolved: Experiment
     hashes: dict[str, str] = field(default_factory=dict)
     parameters: int = 0
     flops_per_token: float = 0.0
@@ -78,7 +78,7 @@ class Arm:
     def with_task(self, task: Task, *notes: str) -> "Arm":
         """Returns the same with another task, and with more notes."""
         kept = tuple(note for note in notes if note)
-        return replace(self, resolved=replace(self.resolved, task=task), notes=(*self.notes, *kept))
+        return replace(self, resolved=self.resolved.with_task(task), notes=(*self.notes, *kept))
 
     def record(self) -> dict[str, Any]:
         """Returns the arm's record in the results; see `StudyResults`."""
@@ -143,7 +143,7 @@ def _in_order(study: Study) -> list[str]:
     return sorted(study.changes, key=lambda path: (study.place("set", path).line is None, path.count(".")))
 
 
-def primary_metric(study: Study, resolved: ResolvedTask) -> str:
+def primary_metric(study: Study, resolved: Experiment) -> str:
     """Returns the name of the primary metric.
 
     Raises:
@@ -203,9 +203,9 @@ def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
 def _arm_change(study: Study, name: str) -> Change:
     """Returns the change of an arm under `arms`, whose keys may have dots."""
     node, origin = study.node("arms", name), study.place("arms", name)
-    items = node.items.items() if isinstance(node, Mapping) else ()
+    items = node.items.items() if isinstance(node, MappingNode) else ()
     layers = (nested(str(key), item, item.origin) for key, item in items)
-    return Change(name, plain(node), merge_layers([Mapping({}, {}, origin), *layers])[0])
+    return Change(name, plain(node), merge_layers([MappingNode({}, {}, origin), *layers])[0])
 
 
 def tunings(study: Study) -> list[dict[str, Change]]:
@@ -226,7 +226,7 @@ def _change(study: Study, path: str, *place: Key) -> Change:
     return Change(key if isinstance(key, str) else label(value), value, nested(path, node, origin))
 
 
-def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> ResolvedTask:
+def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> Experiment:
     """Returns an arm's task; its model has been built on the meta device."""
     try:
         merged = resolve_changed(study.task_path, [change.layer for change in changes], registry)
@@ -235,12 +235,13 @@ def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> Res
     resolved = validate(merged)
     try:
         with torch.device("meta"):
-            build(task_model_spec(resolved.task, resolved.registry), ASSUMED)
+            build(resolved.spec, ASSUMED)
     except PlugformerError as error:
-        raise _located(error, resolved, "model") from error
+        place = resolved.locate(("model",))
+        raise Problem(place, ("model",), str(error)).error from error
     return resolved
 
 
-def _located(error: PlugformerError, document: Study | ResolvedTask, key: str) -> ConfigurationError:
+def _located(error: PlugformerError, document: Study, key: str) -> ConfigurationError:
     message, _, hint = str(error).partition("\n")
     return ConfigurationError(report([document.problem((key,), message, hint)]))

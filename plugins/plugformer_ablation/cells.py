@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from plugformer.configuration import ResolvedTask, dump
+from plugformer.configuration import dump
 from plugformer.errors import RunError
+from plugformer.experiment import Experiment
 from plugformer.runs import made_of, read_json, write_json, write_text
 from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.results import RESULT, CellResult, flat
@@ -111,7 +112,7 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
     return cells
 
 
-def ingredients(resolved: ResolvedTask, hashes: Mapping[str, str]) -> Ingredients:
+def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:
     """Returns the ingredients of a task's training; `hashes` are those of the splits."""
     return {"format": FORMAT, "task": written(resolved.task), **made_of(resolved, dict(hashes))}
 

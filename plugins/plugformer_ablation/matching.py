@@ -8,10 +8,11 @@ from functools import cache
 
 import torch
 
-from plugformer.configuration import ResolvedTask, Task, report
+from plugformer.configuration import Task, report
 from plugformer.configuration.model_spec import task_model_spec
 from plugformer.data import PreparedData, fingerprint, prepare
 from plugformer.errors import ConfigurationError, nearest
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Sizes
 from plugformer.model import build, summarize
 from plugformer.registry import Registry
@@ -91,9 +92,9 @@ def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
     return result
 
 
-def read_data(resolved: ResolvedTask, notify: Callable[[str], None]) -> DataSummary:
+def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
     """Prepares a task's data, and returns facts about them; the rest is freed."""
-    data = prepare(resolved.task, resolved.registry)
+    data = prepare(resolved)
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
     example = median_example(data)[1]

@@ -1,8 +1,7 @@
 """What a study says, in a file, in a dict, in a command's options or in several of them."""
 
 import json
-from collections.abc import Iterator, Sequence
-from collections.abc import Mapping as Dict
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,11 +10,11 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from plugformer.configuration import (
     Key,
-    Mapping,
+    MappingNode,
     Node,
     Origin,
     Problem,
-    Scalar,
+    ScalarNode,
     Settings,
     check_settings,
     dotted,
@@ -113,10 +112,10 @@ class Study(Settings):
         """The seeds of each arm."""
         return self.seeds if isinstance(self.seeds, list) else list(range(1, self.seeds + 1))
 
-    _tree: Mapping = PrivateAttr()
+    _tree: MappingNode = PrivateAttr()
 
     @classmethod
-    def of(cls, tree: Mapping) -> "Study":
+    def of(cls, tree: MappingNode) -> "Study":
         """Returns the study that a tree describes.
 
         Raises:
@@ -148,7 +147,7 @@ class Study(Settings):
     def place(self, *path: Key) -> Origin:
         """Returns the place of a key in its file."""
         mapping = self.node(*path[:-1])
-        return mapping.keys[path[-1]] if isinstance(mapping, Mapping) else mapping.origin
+        return mapping.keys[path[-1]] if isinstance(mapping, MappingNode) else mapping.origin
 
     def problem(self, path: _Path, message: str, hint: str = "") -> Problem:
         """Returns a problem with the value at a path, with its place."""
@@ -156,7 +155,7 @@ class Study(Settings):
 
 
 def read_study(
-    study: str | Dict[str, Any],
+    study: str | Mapping[str, Any],
     *,
     swaps: Sequence[str] = (),
     settings: Sequence[str] = (),
@@ -186,12 +185,12 @@ def read_study(
                 f"{study} --swap 'model.attention=[mha, gqa]'`, or give a study file"
             )
         origin = Origin(str(study), folder=Path.cwd())
-        tree = Mapping({"task": Scalar(str(study), origin)}, {"task": origin}, origin)
+        tree = MappingNode({"task": ScalarNode(str(study), origin)}, {"task": origin}, origin)
     _add_options(tree, {"--swap": swaps, "--set": settings, "--tune": tune}, keys)
     return Study.of(tree)
 
 
-def _tree_of(study: Dict[str, Any]) -> Mapping:
+def _tree_of(study: Mapping[str, Any]) -> MappingNode:
     try:
         text = json.dumps({**study, "task": str(study["task"])} if "task" in study else dict(study))
     except (TypeError, ValueError) as error:
@@ -200,7 +199,7 @@ def _tree_of(study: Dict[str, Any]) -> Mapping:
             "`components`, and write their names in the study"
         ) from error
     tree = read_setting(f"study={text}", Origin("study", folder=Path.cwd()))[1]
-    assert isinstance(tree, Mapping)  # noqa: S101 (for mypy)
+    assert isinstance(tree, MappingNode)  # noqa: S101 (for mypy)
     return tree
 
 
@@ -255,7 +254,7 @@ def _reserved(place: _Path, path: str, study: Study) -> Iterator[tuple[_Path, st
             yield place, f"{path!r} is changed by `match: {study.match}`: write `match: none`"
 
 
-def _leaves(settings: Dict[str, Any], prefix: str = "") -> Iterator[str]:
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in settings.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{prefix}{key}.")
@@ -271,7 +270,9 @@ def _named(place: _Path) -> str:
     return f"the factor {place[1]!r}" if place[0] == "factors" else f"tune {place[1]!r}"
 
 
-def _add_options(tree: Mapping, options: dict[str, Sequence[str]], keys: dict[str, str | int | None]) -> None:
+def _add_options(
+    tree: MappingNode, options: dict[str, Sequence[str]], keys: dict[str, str | int | None]
+) -> None:
     """Adds options to a study's tree, which they override; every value knows its option."""
     messages, factors = [], set()
     given: dict[tuple[str, tuple[Key, ...]], Origin] = {}
@@ -288,17 +289,17 @@ def _add_options(tree: Mapping, options: dict[str, Sequence[str]], keys: dict[st
         given[option, path] = origin
         key, name = option.removeprefix("--"), dotted(path)
         if option == "--swap":
-            items: dict[Key, Node] = {"path": Scalar(name, origin), "values": node}
-            key, node = "factors", Mapping(items, dict.fromkeys(items, origin), origin)
+            items: dict[Key, Node] = {"path": ScalarNode(name, origin), "values": node}
+            key, node = "factors", MappingNode(items, dict.fromkeys(items, origin), origin)
             name = name if str(path[-1]) in factors else str(path[-1])
             factors.add(name)
-        inner = tree.items.setdefault(key, Mapping({}, {}, origin))
+        inner = tree.items.setdefault(key, MappingNode({}, {}, origin))
         tree.keys.setdefault(key, origin)
-        if isinstance(inner, Mapping):
+        if isinstance(inner, MappingNode):
             inner.items[name], inner.keys[name] = node, origin
     if messages:
         raise ConfigurationError("\n".join(messages))
     for key, value in keys.items():
         if value is not None:
             origin = Origin(f"--{key} {value}", folder=Path.cwd())
-            tree.items[key], tree.keys[key] = Scalar(value, origin), origin
+            tree.items[key], tree.keys[key] = ScalarNode(value, origin), origin

@@ -12,6 +12,7 @@ from plugformer.configuration.task import Task
 from plugformer.data.arrow import PLACE, ROWS, on_disk, write_arrow
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError
+from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 
 TEXT = Features({"text": Value("string")})
@@ -89,6 +90,6 @@ def test_prepared_examples_stay_on_disk(tmp_path: Path) -> None:
     )
     for _ in range(2):  # made, then found
         before = pa.total_allocated_bytes()
-        prepared = prepare(task, Registry.discover())
+        prepared = prepare(Experiment.of(task, Registry.discover()))
         assert prepared.splits["train"].batch([3]).source.ids.shape == (1, 201)
         assert pa.total_allocated_bytes() - before < 100 * lines  # they have 1000 bytes each

@@ -6,6 +6,7 @@ from plugformer.configuration.task import Length
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError, LengthError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Level, Tokenizer
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
@@ -17,7 +18,7 @@ from plugformer_plugins.tokenizer.words import Words
 
 
 @pytest.fixture
-def read(tiny_task):
+def read(tiny_task, registry):
     """Reads texts with a vocabulary of lower-case letters, at most 39 of them."""
     tokenizer = Characters()
     tokenizer.train(["abcdefghijklmnopqrstuvwxyz "])
@@ -27,7 +28,8 @@ def read(tiny_task):
         data = task.data.model_copy(update={"length": Length(**length)})
         vocabularies = Vocabularies(tokenizer, tokenizer, task_type)
         architecture = EncoderOnly() if task_type.level is Level.TOKEN else EncoderDecoder()
-        return Inputs.of(texts, vocabularies, task.model_copy(update={"data": data}), architecture)
+        experiment = Experiment(task.model_copy(update={"data": data}), registry, task_type, architecture)
+        return Inputs.of(texts, experiment, vocabularies)
 
     return read
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from plugformer.configuration.task import Task
-from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.order import evaluation_order
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END
 from plugformer.registry import Registry
 
@@ -56,7 +56,7 @@ def registry() -> Registry:
 
 
 def test_texts_can_be_read_back_from_batches(tmp_path: Path, registry: Registry) -> None:
-    data = prepare(pairs(tmp_path), registry)
+    data = prepare(Experiment.of(pairs(tmp_path), registry))
     train = data.splits["train"]
     rows = [3, 0, 17]
     batch = train.batch(rows)
@@ -70,7 +70,7 @@ def test_texts_can_be_read_back_from_batches(tmp_path: Path, registry: Registry)
 
 
 def test_lengths_are_those_of_batches(tmp_path: Path, registry: Registry) -> None:
-    train = prepare(pairs(tmp_path), registry).splits["train"]
+    train = prepare(Experiment.of(pairs(tmp_path), registry)).splits["train"]
     for rows in evaluation_order(train.lengths, range(len(train)), tokens=64):
         batch = train.batch(rows)
         assert batch.source.ids.shape[1] == train.lengths[rows, 0].max()
@@ -80,7 +80,7 @@ def test_lengths_are_those_of_batches(tmp_path: Path, registry: Registry) -> Non
 
 def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry: Registry) -> None:
     task = pairs(tmp_path, extra="".join(f"{i}-1\t雨\n" for i in range(9)))
-    data = prepare(task, registry)
+    data = prepare(Experiment.of(task, registry))
     assert "雨" not in data.vocabularies.source.tokens(range(data.vocabularies.source.size))
     assert data.splits["test"].references(len(data.splits["test"]) - 1) == ["雨"]
 
@@ -88,14 +88,14 @@ def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry
 @pytest.mark.parametrize(("shared", "plus"), [(True, True), (False, False)])
 def test_one_vocabulary_or_two(tmp_path: Path, registry: Registry, shared: bool, plus: bool) -> None:
     task = pairs(tmp_path, tokenizer={"name": "characters", "shared": shared})
-    data = prepare(task, registry)
+    data = prepare(Experiment.of(task, registry))
     assert (data.vocabularies.source is data.vocabularies.target) is shared
     assert ("+" in data.vocabularies.target.tokens(range(data.vocabularies.target.size))) is plus
 
 
 def test_given_tokenizers_are_used(tmp_path: Path, registry: Registry) -> None:
-    first = prepare(pairs(tmp_path), registry)
-    again = prepare(pairs(tmp_path), registry, first.vocabularies)
+    first = prepare(Experiment.of(pairs(tmp_path), registry))
+    again = prepare(Experiment.of(pairs(tmp_path), registry), first.vocabularies)
     assert again.vocabularies.source is first.vocabularies.source
     assert again.hashes == first.hashes
     assert again.splits["test"].batch([0]).source.ids.tolist() == (
@@ -104,13 +104,13 @@ def test_given_tokenizers_are_used(tmp_path: Path, registry: Registry) -> None:
 
 
 def test_hashes_tell_data_apart(tmp_path: Path, registry: Registry) -> None:
-    first = prepare(pairs(tmp_path), registry).hashes
-    other = prepare(pairs(tmp_path, extra="1+1\t3\n"), registry).hashes
+    first = prepare(Experiment.of(pairs(tmp_path), registry)).hashes
+    other = prepare(Experiment.of(pairs(tmp_path, extra="1+1\t3\n"), registry)).hashes
     assert first["test"] != other["test"]
 
 
 def test_labels_become_classes(tmp_path: Path, registry: Registry) -> None:
-    data = prepare(classes(tmp_path), registry)
+    data = prepare(Experiment.of(classes(tmp_path), registry))
     train = data.splits["train"]
     assert data.vocabularies.learned == ["odd", "even"]
     rows = list(reversed(range(len(train))))
@@ -129,7 +129,9 @@ LONG = "123456789+1\t123456790\n" * 2
 
 def test_dropped_examples_are_counted(tmp_path: Path, registry: Registry) -> None:
     length = {"max": 8, "over": "drop"}
-    data = prepare(pairs(tmp_path, extra=LONG + "5+6\t11\n7+8\t15\n", data={"length": length}), registry)
+    data = prepare(
+        Experiment.of(pairs(tmp_path, extra=LONG + "5+6\t11\n7+8\t15\n", data={"length": length}), registry)
+    )
     test = data.splits["test"]
     assert str(data.lengths["test"]) == "8 examples, longest side 11 tokens, 2 dropped"
     assert len(test) == len(test.lengths) == 6
@@ -143,7 +145,7 @@ def test_dropped_examples_are_counted(tmp_path: Path, registry: Registry) -> Non
 
 def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, registry: Registry) -> None:
     length = {"max": 8, "over": "truncate"}
-    data = prepare(pairs(tmp_path, extra=LONG, data={"length": length}), registry)
+    data = prepare(Experiment.of(pairs(tmp_path, extra=LONG, data={"length": length}), registry))
     test, last = data.splits["test"], 7
     assert str(data.lengths["test"]) == "8 examples, longest side 11 tokens, 2 truncated"
     assert data.vocabularies.source.decode(test.batch([last]).source.ids.tolist()) == ["12345678"]
@@ -154,7 +156,9 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
 
 def test_of_a_truncated_output_the_characters_that_are_left_count(tmp_path: Path, registry: Registry) -> None:
     length = {"max": 2, "over": "truncate"}
-    data = prepare(pairs(tmp_path, extra="1+1\t2é\n1+1\té23456\n", data={"length": length}), registry)
+    data = prepare(
+        Experiment.of(pairs(tmp_path, extra="1+1\t2é\n1+1\té23456\n", data={"length": length}), registry)
+    )
     test = data.splits["test"]
     targets = np.array([len(test.batch([row]).target.ids[0]) - 1 for row in range(len(test))])
     assert test.references(len(test) - 1) == ["é23456"]
@@ -166,7 +170,7 @@ def test_refused_examples_are_named(tmp_path: Path, registry: Registry) -> None:
     with pytest.raises(
         DataError, match=r"test, example 7 \('[0-9+]{11}'\): its input has 11 tokens, the limit is 8 \(2 "
     ):
-        prepare(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}), registry)
+        prepare(Experiment.of(pairs(tmp_path, extra=LONG, data={"length": {"max": 8}}), registry))
 
 
 @pytest.mark.parametrize(("characters", "fits"), [(19, True), (20, False)])
@@ -175,20 +179,20 @@ def test_the_models_limit_leaves_room_for_one_special_token(
 ) -> None:
     task = pairs(tmp_path, extra=f"{'1' * characters}\t2\n")
     if fits:
-        assert prepare(task, registry).splits["test"].lengths[:, 0].max() == 20
+        assert prepare(Experiment.of(task, registry)).splits["test"].lengths[:, 0].max() == 20
     else:
         with pytest.raises(DataError, match="the limit is 19"):
-            prepare(task, registry)
+            prepare(Experiment.of(task, registry))
 
 
 def test_no_example_left_is_an_error(tmp_path: Path, registry: Registry) -> None:
     length = {"max": 1, "over": "drop"}
     with pytest.raises(DataError, match=r"train: all of its .* examples are longer"):
-        prepare(pairs(tmp_path, data={"length": length}), registry)
+        prepare(Experiment.of(pairs(tmp_path, data={"length": length}), registry))
 
 
 def test_fixed_padding(tmp_path: Path, registry: Registry) -> None:
-    train = prepare(pairs(tmp_path, data={"padding": 12}), registry).splits["train"]
+    train = prepare(Experiment.of(pairs(tmp_path, data={"padding": 12}), registry)).splits["train"]
     assert train.batch([0, 1]).source.ids.shape == (2, 12)
     assert train.batch([0, 1]).target.ids.shape == (2, 12)
     assert train.lengths.tolist() == [[12, 12]] * len(train)
@@ -197,15 +201,17 @@ def test_fixed_padding(tmp_path: Path, registry: Registry) -> None:
 def test_joint_references(tmp_path: Path, registry: Registry) -> None:
     extra = "".join(f"{a}+{b}\tsum {a + b}\n" for a in range(1, 10) for b in range(1, 10))
     split = {"validation": 0.1, "test": 0.1, "by": "group"}
-    test = prepare(pairs(tmp_path, extra=extra, data={"split": split}), registry).splits["test"]
+    test = prepare(Experiment.of(pairs(tmp_path, extra=extra, data={"split": split}), registry)).splits[
+        "test"
+    ]
     total = sum(int(number) for number in test.input(0).split("+"))
     assert test.references(0) == [str(total), f"sum {total}"]
 
 
 def test_texts_to_be_answered(tmp_path: Path, registry: Registry) -> None:
-    task = pairs(tmp_path)
-    vocabularies = prepare(task, registry).vocabularies
-    split = Inputs.of(["1+1", ""], vocabularies, task, create_architecture(task, registry)).split
+    experiment = Experiment.of(pairs(tmp_path), registry)
+    vocabularies = prepare(experiment).vocabularies
+    split = Inputs.of(["1+1", ""], experiment, vocabularies).split
     assert split.lengths.tolist() == [[4, 0], [1, 0]]
     assert split.batch([1, 0]).source.ids[0].tolist()[0] == END
     assert split.batch([0]).target.ids.numel() == 0
@@ -216,4 +222,4 @@ def test_a_table_with_a_header_and_no_rows(tmp_path: Path, registry: Registry) -
     files = {"train": str(tmp_path / "header.csv")}
     task = classes(tmp_path, files=files, header=True, columns={"text": "note", "label": "kind"})
     with pytest.raises(DataError, match="split 'train' has no examples; check its files"):
-        prepare(task, registry)
+        prepare(Experiment.of(task, registry))

@@ -12,14 +12,15 @@ from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
 from plugformer.configuration.task import Component, DataBlock, Task
-from plugformer.data import content_hash, preparation, prepared_cache
+from plugformer.data import files, preparation, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
-from plugformer_plugins.data.table import Table
+from plugformer_plugins.data.table import TabularData
 from plugformer_plugins.tokenizer.characters import Characters
 
 ROWS = "".join(f"{a}+{b}\t{a + b}\n" for a in range(1, 10) for b in range(1, 10))
@@ -63,7 +64,7 @@ def task(file: Path, tokenizer: object = "characters", **data: Any) -> Task:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names what is done anew: `read` and `trained`."""
     calls: list[str] = []
-    for cls, method, word in ((Table, "load", "read"), (Characters, "train", "trained")):
+    for cls, method, word in ((TabularData, "load", "read"), (Characters, "train", "trained")):
         original: Callable[..., Any] = getattr(cls, method)
 
         def counted(self: Any, *given: Any, original: Any = original, word: str = word) -> Any:
@@ -92,17 +93,17 @@ def entries() -> list[Path]:
 
 
 def test_the_second_start_reads_and_trains_nothing(file: Path, registry: Registry, made: list[str]) -> None:
-    first = prepare(task(file), registry)
+    first = prepare(Experiment.of(task(file), registry))
     assert made == ["read", "trained"]
-    second = prepare(task(file), registry)
+    second = prepare(Experiment.of(task(file), registry))
     assert made == ["read", "trained"]
     assert content(second) == content(first)
     assert first.notices == second.notices == ()
 
 
 def test_evaluation_finds_what_training_stored(file: Path, registry: Registry, made: list[str]) -> None:
-    first = prepare(task(file), registry)
-    again = prepare(task(file), registry, first.vocabularies)
+    first = prepare(Experiment.of(task(file), registry))
+    again = prepare(Experiment.of(task(file), registry), first.vocabularies)
     assert made == ["read", "trained"]
     assert again.vocabularies.source is first.vocabularies.source
 
@@ -110,11 +111,11 @@ def test_evaluation_finds_what_training_stored(file: Path, registry: Registry, m
 def test_given_tokenizers_that_learned_something_else(
     file: Path, registry: Registry, made: list[str]
 ) -> None:
-    task_type = prepare(task(file), registry).vocabularies.task_type
+    task_type = prepare(Experiment.of(task(file), registry)).vocabularies.task_type
     other = Characters(min_frequency=1)
     other.train(["987654321+"])
     for _ in range(2):  # the second time from the cache
-        data = prepare(task(file), registry, Vocabularies(other, other, task_type))
+        data = prepare(Experiment.of(task(file), registry), Vocabularies(other, other, task_type))
         assert other.decode(data.splits["test"].batch([0]).source.ids.tolist()) == [
             data.splits["test"].input(0)
         ]
@@ -134,24 +135,24 @@ def test_given_tokenizers_that_learned_something_else(
 def test_what_decides_the_examples_makes_them_anew(
     file: Path, registry: Registry, made: list[str], changed: dict[str, Any]
 ) -> None:
-    prepare(task(file), registry)
-    prepare(task(file, **changed), registry)
+    prepare(Experiment.of(task(file), registry))
+    prepare(Experiment.of(task(file, **changed), registry))
     assert made.count("read") == 2
 
 
 def test_another_type_has_another_key(file: Path, registry: Registry) -> None:
     pairs = task(file)
-    assert cache_key(pairs, registry, "") == cache_key(task(file), registry, "")
+    assert cache_key(Experiment.of(pairs, registry), "") == cache_key(Experiment.of(task(file), registry), "")
     texts = pairs.model_copy(update={"type": Component(name="classification")})
-    assert cache_key(texts, registry, "") != cache_key(pairs, registry, "")
+    assert cache_key(Experiment.of(texts, registry), "") != cache_key(Experiment.of(pairs, registry), "")
 
 
 def test_new_content_under_an_old_name(file: Path, registry: Registry, made: list[str]) -> None:
-    prepare(task(file), registry)
+    prepare(Experiment.of(task(file), registry))
     before = file.stat()
     file.write_text(ROWS.replace("9+9\t18", "9+9\t81"))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # neither size nor time tells
-    prepare(task(file), registry)
+    prepare(Experiment.of(task(file), registry))
     assert made.count("read") == 2
 
 
@@ -159,7 +160,7 @@ def test_large_files_are_hashed_once(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the second start nor the end of the first reads them; one with another time is read again."""
-    monkeypatch.setattr(content_hash, "LARGE", 1)
+    monkeypatch.setattr(files, "LARGE", 1)
     hashed: list[str] = []
 
     def counted(path: Path) -> str:
@@ -167,42 +168,42 @@ def test_large_files_are_hashed_once(
         time.sleep(0.02)  # longer than a tick of the file system's clock
         return f"{path.stat().st_size:064}"
 
-    monkeypatch.setattr(content_hash, "_hash", counted)
-    first = prepare(task(file), registry)
+    monkeypatch.setattr(files, "_hash", counted)
+    first = prepare(Experiment.of(task(file), registry))
     assert hashed.count(file.name) == 1
     stored = sorted(hashed)
-    again = prepare(task(file), registry)
+    again = prepare(Experiment.of(task(file), registry))
     assert sorted(hashed) == stored
     assert again.hashes == first.hashes
     (entry,) = entries()
     for touched in (file, entry / "0.arrow"):
         hashed.clear()
         os.utime(touched, ns=(5, 5))
-        prepare(task(file), registry)
+        prepare(Experiment.of(task(file), registry))
         assert hashed == [touched.name]
     assert made == ["read", "trained"]
 
 
 def test_a_hash_of_the_same_moment_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changes again within a tick of its clock keeps its times."""
-    monkeypatch.setattr(content_hash, "LARGE", 1)
+    monkeypatch.setattr(files, "LARGE", 1)
     (tmp_path / "large").write_text("a")
-    before = content_hash.content_hash(tmp_path / "large")
+    before = files.content_hash(tmp_path / "large")
     (record,) = (cache_folder() / "hashes").iterdir()
     changed = (tmp_path / "large").stat().st_ctime_ns
     record.write_text(record.read_text().replace(before, "0" * 64))
     os.utime(record, ns=(changed + 1, changed + 1))
-    assert content_hash.content_hash(tmp_path / "large") == "0" * 64
+    assert files.content_hash(tmp_path / "large") == "0" * 64
     os.utime(record, ns=(changed, changed))
-    assert content_hash.content_hash(tmp_path / "large") == before
+    assert files.content_hash(tmp_path / "large") == before
 
 
 def test_a_new_version_makes_them_anew(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare(task(file), registry)
-    monkeypatch.setattr(Table, "version", lambda self: "tomorrow's")
-    prepare(task(file), registry)
+    prepare(Experiment.of(task(file), registry))
+    monkeypatch.setattr(TabularData, "version", lambda self: "tomorrow's")
+    prepare(Experiment.of(task(file), registry))
     assert made.count("read") == 2
 
 
@@ -214,16 +215,16 @@ def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tm
         other.train(texts)
         other.save(tmp_path / "other.json")
         block = {"name": "pretrained", "path": str(tmp_path / "other.json")}
-        sizes.append(prepare(task(file, block), registry).vocabularies.source.size)
+        sizes.append(prepare(Experiment.of(task(file, block), registry)).vocabularies.source.size)
     assert sizes[1] - sizes[0] == len("=2")
 
 
 def test_new_code_makes_them_anew(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare(task(file), registry)
+    prepare(Experiment.of(task(file), registry))
     monkeypatch.setattr("plugformer.registry.source.source_hash", lambda entry: "edited")
-    prepare(task(file), registry)
+    prepare(Experiment.of(task(file), registry))
     assert made.count("read") == 2
 
 
@@ -231,8 +232,8 @@ def test_new_code_makes_them_anew(
 def test_lengths_and_padding_do_not(
     file: Path, registry: Registry, made: list[str], changed: dict[str, Any]
 ) -> None:
-    prepare(task(file), registry)
-    assert prepare(task(file, **changed), registry).lengths["train"].rows == 65
+    prepare(Experiment.of(task(file), registry))
+    assert prepare(Experiment.of(task(file, **changed), registry)).lengths["train"].rows == 65
     assert made == ["read", "trained"]
 
 
@@ -241,7 +242,7 @@ def test_lengths_and_padding_do_not(
 def test_a_damaged_entry_is_made_again(
     file: Path, registry: Registry, made: list[str], name: str, damage: str
 ) -> None:
-    first = content(prepare(task(file), registry))
+    first = content(prepare(Experiment.of(task(file), registry)))
     (entry,) = entries()
     whole = (entry / name).read_bytes()
     (entry / name).unlink()
@@ -253,12 +254,12 @@ def test_a_damaged_entry_is_made_again(
             "bit": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
         }
         (entry / name).write_bytes(damaged[damage])
-    again = prepare(task(file), registry)
+    again = prepare(Experiment.of(task(file), registry))
     assert made.count("read") == 2
     assert content(again) == first
     (notice,) = again.notices
     assert str(entry) in notice
-    assert prepare(task(file), registry).notices == ()
+    assert prepare(Experiment.of(task(file), registry)).notices == ()
     assert made.count("read") == 2
 
 
@@ -267,45 +268,45 @@ def test_without_a_place_to_write(
 ) -> None:
     (tmp_path / "no folder").write_text("")  # root may write into any folder, but not below a file
     monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "no folder" / "cache"))
-    first = prepare(task(file), registry)
-    assert content(prepare(task(file), registry)) == content(first)
+    first = prepare(Experiment.of(task(file), registry))
+    assert content(prepare(Experiment.of(task(file), registry))) == content(first)
     assert made.count("read") == 2
 
 
 def test_another_process_that_was_faster(
     file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = content(prepare(task(file), registry))
+    expected = content(prepare(Experiment.of(task(file), registry)))
     monkeypatch.setattr(preparation.PreparedEntry, "find", lambda key: None)
-    assert content(prepare(task(file), registry)) == expected
+    assert content(prepare(Experiment.of(task(file), registry))) == expected
     assert len(entries()) == 1
 
 
 def test_data_that_change_while_they_are_read(
     file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = Table.load
+    load = TabularData.load
 
-    def written_to(self: Table, columns: Sequence[Column]) -> DatasetDict:
+    def written_to(self: TabularData, columns: Sequence[Column]) -> DatasetDict:
         examples = load(self, columns)
         file.write_text(f"{ROWS}1+10\t11\n")
         return examples
 
-    monkeypatch.setattr(Table, "load", written_to)
-    with pytest.raises(DataError, match="data 'table' changed while they were read"):
-        prepare(task(file), registry)
+    monkeypatch.setattr(TabularData, "load", written_to)
+    with pytest.raises(DataError, match="files of data 'table' changed"):
+        prepare(Experiment.of(task(file), registry))
     assert entries() == []
 
 
 def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tmp_path: Path) -> None:
-    prepare(task(file), registry)
+    prepare(Experiment.of(task(file), registry))
     (old,) = entries()
     used = shutil.copytree(old, old.with_name("used"))
     month = time.time() - (UNUSED_DAYS + 1) * 86400
     for entry in (old, used):
         os.utime(entry, (month, month))
     assert prepared_cache.PreparedEntry.find("used") is not None  # counts as use
-    prepare(task(file, split={"validation": 0.2}), registry)
+    prepare(Experiment.of(task(file, split={"validation": 0.2}), registry))
     assert not old.exists()
     assert used.exists()
 
@@ -313,7 +314,7 @@ def test_what_nobody_used_for_long_is_removed(file: Path, registry: Registry, tm
 def test_skipped_rows_are_reported_at_each_start(file: Path, registry: Registry, made: list[str]) -> None:
     file.write_text(f"{ROWS}no target\t\nonly one column\n")
     for _ in range(2):
-        (notice,) = prepare(task(file, bad_rows="skip"), registry).notices
+        (notice,) = prepare(Experiment.of(task(file, bad_rows="skip"), registry)).notices
         assert notice.splitlines()[0] == "train: bad rows skipped: 2 of 83 (2.4%); the first:"
         assert f"{file}:82: the target is empty" in notice
     assert made.count("read") == 1
@@ -325,7 +326,10 @@ def test_examples_that_training_has_too_are_counted_once(tmp_path: Path, registr
     files = {"train": str(tmp_path / "train.tsv"), "validation": str(tmp_path / "validation.tsv")}
     data = {"name": "table", "files": {**files, "test": files["train"]}, "header": False}
     both = task(tmp_path / "train.tsv").model_copy(update={"data": DataBlock.model_validate(data)})
-    first, second = prepare(both, registry).notices, prepare(both, registry).notices
+    first, second = (
+        prepare(Experiment.of(both, registry)).notices,
+        prepare(Experiment.of(both, registry)).notices,
+    )
     assert first == second
     validation, test = sorted(first, reverse=True)
     assert validation.startswith("validation: 1 of 4 examples (25.0%)")

@@ -22,6 +22,7 @@ from plugformer.data.files import files_version
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.streaming import BlockReader, StreamPosition, open_streams, stored
 from plugformer.errors import ConfigurationError, DataError, RegistryError
+from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
 
@@ -115,7 +116,7 @@ def a_pass(data: PreparedData, reader: Any) -> list[Made]:
 def test_a_pass_has_every_example_once(make: Any, reader: Any, counts: tuple[int, ...]) -> None:
     """With a last block that is short, one that is full, one block in all, and blocks across files."""
     task, made = make(*counts)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     first, second = a_pass(data, stream), a_pass(data, stream)
     for each in (first, second):
@@ -136,7 +137,7 @@ def test_what_is_drawn_depends_on_seed_share_pass_and_block(
     monkeypatch.setattr(EncodedSplit, "batch", watched)
     for seed in (1, 2):
         task, _ = make(64, training={"seed": seed})
-        data = prepare(task, REGISTRY)
+        data = prepare(Experiment.of(task, REGISTRY))
         for share in (0, 1):
             stream = reader(data, task, share, 2)
             while stream.position.passes < 2:
@@ -146,7 +147,7 @@ def test_what_is_drawn_depends_on_seed_share_pass_and_block(
 
 def test_batches_are_of_like_length_and_within_the_budget(make: Any, reader: Any) -> None:
     task, _ = make(300, data={"streaming": {"buffer": 300}})
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     batches = [stream.next() for _ in range(20)]
     assert all(batch.source.ids.numel() + batch.target.ids.numel() <= 60 for batch in batches)
@@ -156,7 +157,7 @@ def test_batches_are_of_like_length_and_within_the_budget(make: Any, reader: Any
 
 def test_the_seed_decides_the_order(make: Any, reader: Any) -> None:
     task, _ = make(100)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     training = task.training.model_copy(update={"seed": 2})
     other = task.model_copy(update={"training": training})
     runs = [[texts(data, r.next()) for _ in range(5)] for r in (reader(data, task), reader(data, task))]
@@ -170,7 +171,7 @@ def test_shares_are_disjoint_and_together_all(
     make: Any, reader: Any, counts: tuple[int, ...], shares: int
 ) -> None:
     task, made = make(*counts)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     parts = [
         {pair for batch in a_pass(data, reader(data, task, share, shares)) for pair in batch}
         for share in range(shares)
@@ -188,7 +189,7 @@ def test_going_on_from_any_place_is_exact(
 ) -> None:
     """From the first and the last batch of a block, from its middle, and from another pass."""
     task, _ = make(*counts)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     whole = reader(data, task, shares - 1, shares)
     places, batches = [], []
     while whole.position.passes < 2:
@@ -207,7 +208,7 @@ def test_going_on_from_any_place_is_exact(
 
 def test_a_row_is_described(make: Any, reader: Any) -> None:
     task, _ = make(50)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task, 1, 2)
     for _ in range(12):
         batch = stream.next()
@@ -226,7 +227,7 @@ def test_a_bad_row_names_file_and_line(make: Any, reader: Any, tmp_path: Path) -
             )
         }
     )
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(DataError, match=r"train0.en:70: the target is empty, expected text; fill it in"):
         a_pass(data, reader(data, task))
 
@@ -235,7 +236,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
     task, made = make(100, data={"bad_rows": "skip"})
     made[69] = ("something", " ")
     write(tmp_path, "train0", made)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     found = a_pass(data, stream)
     assert sum(map(len, found)) == 99
@@ -246,7 +247,7 @@ def test_bad_rows_are_skipped_and_counted(make: Any, reader: Any, tmp_path: Path
 
 def test_what_is_too_long_is_dropped_and_counted(make: Any, reader: Any) -> None:
     task, made = make(64, data={"length": {"max": 3, "over": "drop"}})
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     long = [len(source.split()) > 3 for source, _ in made]
     kept = [pair for pair, dropped in zip(made, long, strict=True) if not dropped]
@@ -260,7 +261,7 @@ def test_what_is_too_long_is_refused_by_its_place(make: Any, reader: Any, tmp_pa
     task, _ = make(64, data={"length": {"max": 5}})
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a", "b")] * 40 + [("a b c d e f", "b")])
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(DataError, match=r"train0.de:41: its input has 6 tokens, the limit is 5 \(1 of 9 "):
         a_pass(data, reader(data, task))
 
@@ -276,7 +277,10 @@ def test_a_row_with_a_fault_may_have_nothing_else(make: Any, reader: Any) -> Non
     task, made = make(20)
     (source, target), *_ = made
     stream = reader(
-        streaming(prepare(task, REGISTRY), {"fault": "line 1"}, {"source": source, "target": target}), task
+        streaming(
+            prepare(Experiment.of(task, REGISTRY)), {"fault": "line 1"}, {"source": source, "target": target}
+        ),
+        task,
     )
     assert stream.next().rows == [0]
     assert stream.stats.faults == ["line 1"]
@@ -284,14 +288,14 @@ def test_a_row_with_a_fault_may_have_nothing_else(make: Any, reader: Any) -> Non
 
 def test_a_row_without_a_column(make: Any, reader: Any) -> None:
     task, made = make(20)
-    stream = reader(streaming(prepare(task, REGISTRY), {"source": made[0][0]}), task)
+    stream = reader(streaming(prepare(Experiment.of(task, REGISTRY)), {"source": made[0][0]}), task)
     with pytest.raises(RegistryError, match="split 'train' without the column 'target', only"):
         stream.next()
 
 
 def test_an_example_without_a_place_is_named_by_its_text(make: Any, reader: Any) -> None:
     task, made = make(20, data={"length": {"max": 1, "over": "refuse"}})
-    prepared = prepare(make(20)[0], REGISTRY)
+    prepared = prepare(Experiment.of(make(20)[0], REGISTRY))
     data = streaming(prepared, {"number": 1, "source": "a x", "target": made[0][1]})
     assert data.streamed is not None
     with pytest.raises(DataError, match="train, an example that begins with 'a x': its input has 2 tokens"):
@@ -302,7 +306,7 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
     task, _ = make(40, data={"length": {"max": 1, "over": "drop"}})
     write(tmp_path, "validation", [("v", "v")])
     write(tmp_path, "train0", [("a b", "c d")] * 40)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(
         DataError, match=r"train: none of its 40 rows can be used \(40 examples.*40 dropped\)"
     ):
@@ -311,7 +315,7 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
 
 def test_a_share_without_examples(make: Any, reader: Any) -> None:
     task, _ = make(3)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     with pytest.raises(
         DataError, match=r"share 4 of 4: none of its 0 rows .* lower training\.batches_per_update"
     ):
@@ -322,15 +326,15 @@ def test_an_empty_stream(make: Any, tmp_path: Path) -> None:
     task, _ = make(3, data={"bad_rows": "skip"})
     write(tmp_path, "train0", [(" ", "x")] * 3)
     with pytest.raises(DataError, match=r"split 'train' has no examples of 3 rows; check its files\n.*de:1"):
-        prepare(task, REGISTRY)
+        prepare(Experiment.of(task, REGISTRY))
     (tmp_path / "train0.de").write_text("")
     with pytest.raises(DataError, match=r"train0.de: is empty, expected at least one line"):
-        prepare(task, REGISTRY)
+        prepare(Experiment.of(task, REGISTRY))
 
 
 def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> None:
     task, _ = make(30, 30, data={"streaming": {"tokenizer_examples": 10}})
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     words = ["a0", "a4", "a5", "b0", "b4", "b5"]
     encoded = data.vocabularies.source.encode(words)
     known = [
@@ -343,10 +347,10 @@ def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> Non
 
 def test_only_what_is_not_streamed_is_prepared(make: Any) -> None:
     task, _ = make(30)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     assert list(data.splits) == ["validation"]
     assert sorted(data.hashes) == ["train", "validation"]
-    again = prepare(task, REGISTRY)
+    again = prepare(Experiment.of(task, REGISTRY))
     assert again.hashes == data.hashes
 
 
@@ -373,7 +377,7 @@ def labeled(tmp_path: Path, **data: Any) -> Task:
 
 def test_labels(tmp_path: Path, reader: Any) -> None:
     task = labeled(tmp_path)
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     assert data.vocabularies.learned == ["yes", "no"]
     stream = reader(data, task)
     for _ in range(8):
@@ -385,9 +389,9 @@ def test_labels(tmp_path: Path, reader: Any) -> None:
 
 def test_labels_must_be_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"the classes are not known .* name them in data\.labels"):
-        prepare(labeled(tmp_path, labels=None), REGISTRY)
+        prepare(Experiment.of(labeled(tmp_path, labels=None), REGISTRY))
     with pytest.raises(DataError, match=r"jsonl:1: unknown label 'no'; expected one of .'yes', 'maybe'"):
-        prepare(labeled(tmp_path, labels=["yes", "maybe"]), REGISTRY)
+        prepare(Experiment.of(labeled(tmp_path, labels=["yes", "maybe"]), REGISTRY))
 
 
 def test_a_data_set_laid_out_as_on_the_hub(
@@ -407,7 +411,7 @@ def test_a_data_set_laid_out_as_on_the_hub(
     }
     task = task_of([], {})
     task = Task.model_validate({**task.model_dump(exclude={"data"}), "data": data_block})
-    data = prepare(task, REGISTRY)
+    data = prepare(Experiment.of(task, REGISTRY))
     stream = reader(data, task)
     assert sorted(pair for batch in a_pass(data, stream) for pair in batch) == sorted(made[0] + made[1])
     assert stream.stats.rows == 70 + 32  # and the first block of another pass

@@ -35,11 +35,11 @@ def run(trained):
 
 @pytest.fixture
 def data(run, registry):
-    return prepare(run.task, registry, run.vocabularies)
+    return prepare(run.experiment, run.vocabularies)
 
 
 def questions(run, texts) -> EncodedSplit:
-    return Inputs.of(texts, run.vocabularies, run.task, run.architecture).split
+    return Inputs.of(texts, run.experiment, run.vocabularies).split
 
 
 @pytest.fixture
@@ -320,7 +320,7 @@ class PickyInTheEnd(Picky):
 
 @pytest.mark.parametrize("metric", [Picky, PickyInTheEnd])
 def test_metrics_that_refuse_right_answers_say_so_before_a_training(metric, run, data):
-    split, installed = data.splits["validation"], SimpleNamespace(create=lambda *_, **__: metric())
-    ((path, message),) = unscored(run.task, installed, split)
+    split, installed = data.splits["validation"], SimpleNamespace(task=run.task, create=lambda *_: metric())
+    ((path, message),) = unscored(installed, split)
     assert path == ("evaluation", "metrics", 0)
     assert message == f"{split.references(0)[0]!r} is no answer to {split.input(0)!r}"

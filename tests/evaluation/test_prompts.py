@@ -8,11 +8,11 @@ from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
 from plugformer.configuration.model_spec import task_model_spec
-from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.evaluation.predictor import Computing, GenerativePredictor
+from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
 from plugformer.model import build
@@ -56,7 +56,7 @@ def task(request, position, registry, tmp_path):
 def vocabularies(task, registry):
     tokenizer = Characters()
     tokenizer.train(["ab ba"])
-    return Vocabularies(tokenizer, tokenizer, create_task_type(task, registry))
+    return Vocabularies(tokenizer, tokenizer, Experiment.of(task, registry).task_type)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def predictor(model, vocabularies, registry):
 @pytest.fixture
 def questions(task, vocabularies, registry):
     def make(prompts):
-        return Inputs.of(prompts, vocabularies, task, create_architecture(task, registry))
+        return Inputs.of(prompts, Experiment.of(task, registry), vocabularies)
 
     return make
 
@@ -167,7 +167,7 @@ def test_a_prompt_longer_than_the_context(task, vocabularies, registry, over):
     """Truncated, it is as if only its beginning had been given; otherwise it is a fault."""
     length = task.data.length.model_copy(update={"over": over})
     limited = task.model_copy(update={"data": task.data.model_copy(update={"length": length})})
-    found = Inputs.of(["ab", "ab" * LENGTH], vocabularies, limited, create_architecture(task, registry))
+    found = Inputs.of(["ab", "ab" * LENGTH], Experiment.of(limited, registry), vocabularies)
     if over == "truncate":
         assert (found.truncated, found.faults) == (frozenset({1}), {})
         return

@@ -100,6 +100,7 @@ def test_what_is_no_score_is_found_before_a_training(metric):
         input = staticmethod(str)
 
     split = Split(["a", "b"])
-    found = list(unscored(task, SimpleNamespace(create=lambda *_, **__: metric), split))
+    experiment = SimpleNamespace(task=task, create=lambda *_: metric)
+    found = list(unscored(experiment, split))
     assert [path for path, _ in found] == [("evaluation", "metrics", 0), ("evaluation", "metrics", 1)]
     assert all(type(metric).__name__ in message for _, message in found)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugformer.errors import RunError
+from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.lock import components, differences, make_lock, refuse_changes
@@ -86,7 +87,7 @@ def test_other_versions_of_python_and_torch_are_no_reason(run_copy):
 
 
 def test_equal_locks_do_not_differ(tiny_task, registry):
-    lock = make_lock(tiny_task(), registry, {"train": "a"})
+    lock = make_lock(Experiment.of(tiny_task(), registry), {"train": "a"})
     assert [differences(lock, lock, part) for part in ("components", "data")] == [[], []]
     assert refuse_changes(lock, json.loads(json.dumps(lock))) == []
 
@@ -124,11 +125,11 @@ def test_installed_observers_do_not_belong_to_the_lock(registry, tmp_path, monke
     task, registry = load(trained.directory, registry).task, registry.with_local(file)
     assert [entry.target for entry in registry.hooks() if entry.file] == ["plug_watching"]
     before = json.loads((trained.directory / "lock.json").read_text())
-    assert refuse_changes(before, make_lock(task, registry, before["data"])) == []
+    assert refuse_changes(before, make_lock(Experiment.of(task, registry), before["data"])) == []
 
 
 def test_a_hook_that_takes_part_belongs_to_the_lock(tiny_task, registry):
-    lock = make_lock(tiny_task("training.hooks=[ema]"), registry, {})
+    lock = make_lock(Experiment.of(tiny_task("training.hooks=[ema]"), registry), {})
     assert "hook/ema" in lock["components"]
 
 
@@ -142,7 +143,7 @@ def test_shared_code_is_no_change_of_a_component(trained, registry, tmp_path, mo
     task = load(trained.directory, registry).task
 
     def changes():
-        return refuse_changes(before, make_lock(task, registry, before["data"]), allow=True)
+        return refuse_changes(before, make_lock(Experiment.of(task, registry), before["data"]), allow=True)
 
     for shared in ("plugformer_blocks/softmax_attention", "plugformer_plugins/attention/grouped"):
         with (copied / f"{shared}.py").open("a") as file:

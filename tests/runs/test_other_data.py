@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plugformer.commands.main import main
-from plugformer.configuration import check_components, resolve
+from plugformer.configuration import resolve
 from plugformer.data.measured_files import read_files
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
+from plugformer.experiment import Experiment
 from plugformer.runs.loading import load
 from plugformer.training.train import train
+from plugformer_cli.main import main
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.tokenizer.characters import Characters
@@ -116,16 +117,16 @@ def test_parallel_files_are_two(registry, write, tmp_path):
         "tokenizer: characters",
         "model: {architecture: encoder-decoder, head: language_model}",
     )
-    task = check_components(resolve(str(tmp_path / "task.yaml"), [], registry)).task
+    experiment = Experiment.from_resolved(resolve(str(tmp_path / "task.yaml"), [], registry))
     tokenizer = Characters()
     tokenizer.train(["abc"])
     known = Vocabularies(tokenizer, tokenizer, SequenceToSequence())
     files = [write("new.a", "a b", "b"), write("new.b", "c", "cc")]
-    split, count, _ = read_files(files, task, registry, known)
+    split, count, _ = read_files(files, experiment, known)
     assert [(split.input(row), split.references(row)) for row in range(2)] == [("a b", ["c"]), ("b", ["cc"])]
     assert count.rows == 2
     with pytest.raises(ConfigurationError, match=r"cannot read 1 file as a split: .*new\.a; parallel files"):
-        read_files(files[:1], task, registry, known)
+        read_files(files[:1], experiment, known)
 
 
 def test_nothing_is_cut_off_the_ends_of_other_files(registry, write, tmp_path):
@@ -136,11 +137,11 @@ def test_nothing_is_cut_off_the_ends_of_other_files(registry, write, tmp_path):
         "tokenizer: characters",
         "model: {architecture: decoder-only, head: language_model}",
     )
-    task = check_components(resolve(str(tmp_path / "task.yaml"), [], registry)).task
+    experiment = Experiment.from_resolved(resolve(str(tmp_path / "task.yaml"), [], registry))
     tokenizer = Characters()
     tokenizer.train(["abc"])
     known = Vocabularies(tokenizer, tokenizer, LanguageModelling())
-    split, count, _ = read_files([write("new.txt", *["abc"] * 10)], task, registry, known)
+    split, count, _ = read_files([write("new.txt", *["abc"] * 10)], experiment, known)
     assert count.rows == 10
     assert split.units("characters", np.array([1])).sum() == 30
 
@@ -150,4 +151,4 @@ def test_data_that_read_no_files_say_what_can_be_changed(trained, write):
     with pytest.raises(ConfigurationError, match=r"data 'dates' has no option 'files'.*--set data\.OPTION"):
         model.evaluate(data=write("new.tsv", "a\tb"))
     with pytest.raises(ConfigurationError, match=r"data\.siez: unknown"):
-        load(trained.directory, overrides=["data.siez=3"], kinds={"data"})
+        load(trained.directory, overrides=["data.siez=3"])

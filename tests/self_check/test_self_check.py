@@ -62,7 +62,7 @@ class Checked:
 
 def checked(directory):
     model = load(directory)
-    return Checked(model, prepare(model.task, model.registry, model.vocabularies).splits["validation"])
+    return Checked(model, prepare(model.experiment, model.vocabularies).splits["validation"])
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,8 @@ def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, t
     (tmp_path / "plug_raising.py").write_text(
         COMPARING.replace("return", "raise NotImplementedError\n    return")
     )
-    run.model.registry = registry.with_local(tmp_path / "registry.yaml")
+    known = registry.with_local(tmp_path / "registry.yaml")
+    run.model.experiment = replace(run.model.experiment, registry=known)
     said = []
     found = run.model.checked(run.split, notify=said.append)
     assert sorted(each.name for each in found.comparisons) == sorted([*SEQUENCES, "[0, 1, 2]"])

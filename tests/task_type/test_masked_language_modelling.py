@@ -7,6 +7,7 @@ from tests.pieces import Pieces
 from plugformer.configuration.task import Task
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
+from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
@@ -116,12 +117,13 @@ def test_an_unknown_word_beside_a_mask_is_not_asked_for():
     assert found["targets"] == [[IGNORED, 0, IGNORED, IGNORED]]
 
 
-def test_a_mask_is_not_reported_as_unknown():
+def test_a_mask_is_not_reported_as_unknown(registry):
     task_type = MaskedLanguageModelling()
     pieces = Pieces(["a cat sat"])
     known = Vocabularies(pieces, pieces, task_type)
     block = {"name": "-"}
     model = {"architecture": block, "head": block}
     task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": model})
-    inputs = Inputs.of(["a [MASK] sat", "a dog [MASK]"], known, task, EncoderOnly())
+    experiment = Experiment(task, registry, task_type, EncoderOnly())
+    inputs = Inputs.of(["a [MASK] sat", "a dog [MASK]"], experiment, known)
     assert inputs.unknown == {1: ("dog",)}

@@ -6,12 +6,11 @@ import pytest
 from tests.pieces import Pieces
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import task_model_spec
-from plugformer.creation import create_architecture
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError, ExampleError
 from plugformer.evaluation.predictor import Computing, DirectPredictor
+from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model import build
 from plugformer_plugins.task_type.tagging import Tagging
@@ -92,7 +91,8 @@ def task(tmp_path, registry):
 def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     """A word whose first token is kept keeps its tag: also where the cut goes through it."""
     truncating = task("truncate", longest)
-    data = prepare(truncating, registry)
+    experiment = Experiment.of(truncating, registry)
+    data = prepare(experiment)
     split = data.splits["test"]
     batch = split.batch([0])
     assert batch.source.mask.sum() == min(longest, 25) + 2  # and BEGIN and END
@@ -101,11 +101,10 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
-    model = build(task_model_spec(truncating, registry), data.vocabularies.sizes)
+    model = build(experiment.spec, data.vocabularies.sizes)
     reader = DirectPredictor(model, data.vocabularies, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
-    architecture = create_architecture(truncating, registry)
-    asked = Inputs.of([" ".join(WORDS), "on"], data.vocabularies, truncating, architecture)
+    asked = Inputs.of([" ".join(WORDS), "on"], experiment, data.vocabularies)
     assert asked.truncated == set(range((longest < 25) + (longest < 3)))
     assert reader.predict(asked.split) == reader.predict(split)
 
@@ -114,6 +113,6 @@ def test_too_long_a_text_is_refused_or_dropped_with_its_tags(task, registry):
     with pytest.raises(
         DataError, match=r"train, example 1 \('the slow foxtrot goes on'\): its input has 25 "
     ):
-        prepare(task("refuse", 24), registry)
-    dropping = prepare(task("drop", 24), registry).splits["test"]
+        prepare(Experiment.of(task("refuse", 24), registry))
+    dropping = prepare(Experiment.of(task("drop", 24), registry)).splits["test"]
     assert [dropping.references(row) for row in range(len(dropping))] == [[["P"]]]

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.configuration.task import Task
 from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, LengthError, PlugformerError
-from plugformer.interfaces import UNKNOWN, Architecture, Example, Examples, Level
+from plugformer.experiment import Experiment
+from plugformer.interfaces import UNKNOWN, Example, Examples, Level
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,7 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(
-        cls, texts: Sequence[str], vocabularies: Vocabularies, task: Task, architecture: Architecture
-    ) -> "Inputs":
+    def of(cls, texts: Sequence[str], experiment: Experiment, vocabularies: Vocabularies) -> "Inputs":
         """Encodes texts.
 
         Too long a text is cut if the task truncates long examples, and is a fault if it drops or refuses
@@ -41,10 +39,10 @@ class Inputs:
 
         Args:
             texts: Inputs.
+            experiment: Says how long a text may be, and what is done with longer ones.
             vocabularies: Of the task.
-            task: Says how long a text may be, and what is done with longer ones.
-            architecture: Arranges them.
         """
+        task, architecture = experiment.task, experiment.architecture
         task_type = vocabularies.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []

@@ -7,21 +7,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from plugformer.configuration.task import Task
-from plugformer.creation import create_architecture
-from plugformer.data.arrow import mapped
+from plugformer.data.arrow import encode_to_file, mapped
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
-from plugformer.data.numbering import encode_to_file
 from plugformer.data.preparation import quiet
 from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import refuse_other_order
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
+from plugformer.experiment import Experiment
 from plugformer.explanations import keys_of
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
-from plugformer.registry import Registry
 from plugformer.registry.options import options_model
 
 _OPTION = "files"
@@ -34,14 +31,13 @@ _SPLIT = "test_files"
 
 
 def read_files(
-    files: Sequence[Path], task: Task, registry: Registry, vocabularies: Vocabularies
+    files: Sequence[Path], experiment: Experiment, vocabularies: Vocabularies
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
     """Reads examples with a task's data component, as its options say, from other files.
 
     Args:
         files: One, or two parallel ones, or several that follow one another.
-        task: Fully resolved.
-        registry: Knows the data component.
+        experiment: Has the data component and the limits of its examples.
         vocabularies: What the model knows.
 
     Returns:
@@ -52,9 +48,10 @@ def read_files(
         DataError: A file is malformed, has a label that is no class, or an example that is too long and the
             task refuses it.
     """
+    task, registry = experiment.task, experiment.registry
     task_type, name = vocabularies.task_type, ", ".join(map(str, files))
     part = _SPLIT if vocabularies.classes is None or _CLASSES in task.data.options else "train"
-    options = _with_files(files, part, task, registry)
+    options = _with_files(files, part, experiment)
     if _CLASSES in options and options[_CLASSES] is None:
         options[_CLASSES] = vocabularies.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
@@ -68,16 +65,16 @@ def read_files(
             return f"{name}, example {row + 1}"
 
         encoded = mapped(lambda file: encode_to_file(file, examples, vocabularies, place))
-    split, count = limited(encoded, task, vocabularies, create_architecture(task, registry), place)
+    split, count = limited(encoded, task, vocabularies, experiment.architecture, place)
     if len(split) == 0:
         raise DataError(f"{name}: all examples are longer than the limit of the run's task")
     return split, count, data.notices()
 
 
-def _with_files(files: Sequence[Path], split: str, task: Task, registry: Registry) -> dict[str, Any]:
+def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> dict[str, Any]:
     """Returns the options of a task's data with other files, as one split, in place of its own."""
-    name = task.data.name
-    model = options_model(registry.load(Kind.DATA, name))
+    task, name = experiment.task, experiment.task.data.name
+    model = options_model(experiment.registry.load(Kind.DATA, name))
     if _OPTION not in keys_of(model):
         raise ConfigurationError(
             f"data {name!r} has no option {_OPTION!r}, so that it cannot read others; "

@@ -11,15 +11,13 @@ import datasets
 from datasets import Dataset, DatasetDict, IterableDataset
 
 from plugformer.configuration.task import Task
-from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.arrow import Texts
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
 from plugformer.data.length import limited
-from plugformer.data.overlap import overlaps
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
 from plugformer.data.split_stats import SplitStats
-from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
+from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.data.vocabularies import (
     Vocabularies,
@@ -28,10 +26,9 @@ from plugformer.data.vocabularies import (
     load_vocabularies,
 )
 from plugformer.errors import DataError, RegistryError, RunError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Architecture, Column, Tokenizers, as_text
 from plugformer.interfaces.data import Data
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -56,15 +53,14 @@ class PreparedData:
     streamed: StreamedExamples | None = None
 
 
-def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = None) -> PreparedData:
+def prepare(experiment: Experiment, vocabularies: Vocabularies | None = None) -> PreparedData:
     """Reads a task's data, learns its vocabularies unless they are given, and encodes all.
 
     All that is done once: prepared examples are kept in the cache and taken from there as long as data,
     options and code stay the same. Length limits apply afterwards.
 
     Args:
-        task: Fully resolved.
-        registry: Knows the components.
+        experiment: Its task type gets what it learns from the training examples.
         vocabularies: To be learned if None; tokenizers may be those of another run, which the task names.
 
     Raises:
@@ -72,18 +68,16 @@ def prepare(task: Task, registry: Registry, vocabularies: Vocabularies | None = 
         DataError: The data cannot be read, or an example is too long and the task refuses it.
         RegistryError: A component is unknown, or does not give what its interface promises.
     """
-    data: Data = registry.create(Kind.DATA, task.data.name, **task.data.options)
-    architecture = create_architecture(task, registry)
-    columns = create_task_type(task, registry).columns
-    streaming = task.data.streaming
+    task, data, architecture = experiment.task, experiment.data, experiment.architecture
+    columns, streaming = experiment.task_type.columns, task.data.streaming
     with quiet():
-        version = partial(data_version, data, task.data, registry)
+        version = partial(data_version, experiment)
         if streaming is None:
             read = partial(_read, data, columns, task)
         else:
             streams = open_streams(data, columns)
             read = partial(_read_streams, streams, columns, task.data.name, streaming.tokenizer_examples)
-        entry, learned, notices = _entry(task, registry, vocabularies, version, read)
+        entry, learned, notices = _entry(experiment, vocabularies, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
             splits[name], lengths[name] = _limited(name, examples, task, learned, architecture)
@@ -100,15 +94,14 @@ _Texts = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
 
 
 def _entry(
-    task: Task,
-    registry: Registry,
+    experiment: Experiment,
     given: Vocabularies | None,
     version: Callable[[], str],
     read: Callable[[], _Texts],
 ) -> tuple[PreparedEntry, Vocabularies, list[str]]:
     """Returns the prepared examples, made if they are not stored, vocabularies, and notices of damage."""
     before = version()
-    key = cache_key(task, registry, before)
+    key = cache_key(experiment, before)
     learned = None if given is None else _learned(given)
     keys = [key] if learned is None else [key, fingerprint(key, *learned.values())]
     notices: list[str] = []
@@ -116,7 +109,7 @@ def _entry(
         try:
             entry = PreparedEntry.find(each)
             if entry is not None and learned in (None, entry.content.learned):
-                loaded = given or load_vocabularies(task, registry, entry.folder, entry.content.task_type)
+                loaded = given or load_vocabularies(experiment, entry.folder, entry.content.task_type)
                 return entry, loaded, []
         except (DataError, RunError) as error:
             notices.append(str(error))
@@ -124,22 +117,23 @@ def _entry(
     splits, train, said = read()
     if version() != before:
         raise DataError(
-            f"data {task.data.name!r} changed while they were read; start again when they are complete"
+            f"the files of data {experiment.task.data.name!r} changed during reading; "
+            "start again when they are complete"
         )
     if given is not None:
         columns, first = given.task_type.columns, next(iter(splits.values()))
         refuse_other_order(first.features, columns, given.classes)
-    vocabularies = given or learn_vocabularies(task, registry, train())
+    vocabularies = given or learn_vocabularies(experiment, train())
     same = overlaps(splits, vocabularies.task_type.columns)
     entry = PreparedEntry.make(keys[-1], splits, vocabularies, [*said, *same])
     return entry, vocabularies, notices
 
 
-def learn_vocabularies(task: Task, registry: Registry, train: Dataset) -> Vocabularies:
+def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:
     """Returns the vocabularies and task-type state learned from the training examples."""
-    task_type = create_task_type(task, registry)
+    task, task_type = experiment.task, experiment.task_type
     task_type.state = task_type.learn(train)
-    tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
+    tokenizers = create_tokenizers(experiment)
     if task.tokenizer.run is None:
         _train_tokenizers(tokenizers, task_type.columns, train)
     else:

@@ -20,14 +20,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel, ConfigDict
 
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
-from plugformer.configuration.task import Component, DataBlock, Task
-from plugformer.creation import create_task_type
-from plugformer.data.arrow import PLACE
+from plugformer.configuration.task import Component
+from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
-from plugformer.data.numbering import encode_to_file
 from plugformer.data.vocabularies import Vocabularies, has_one, save_tokenizers
 from plugformer.errors import DataError
-from plugformer.interfaces.data import Data
+from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.options import checked_options
@@ -181,17 +179,17 @@ def _stored(folder: Path, key: str) -> Path:
     return place
 
 
-def cache_key(task: Task, registry: Registry, version: str) -> str:
+def cache_key(experiment: Experiment, version: str) -> str:
     """Returns the key of a task's examples and of the tokenizers that are trained on them.
 
     Length limits and padding are not in it: they apply to what was prepared.
 
     Args:
-        task: Fully resolved.
-        registry: Knows the data and tokenizer components.
-        version: Of the data, as `data_version` gives it.
+        experiment: Has the data and tokenizer components.
+        version: The version of the data, from `data_version`.
     """
-    one = has_one(task.tokenizer, create_task_type(task, registry).columns)
+    task, registry = experiment.task, experiment.registry
+    one = has_one(task.tokenizer, experiment.task_type.columns)
     tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
     # Of a run that is gone there are none: the task's own run has a copy of them.
     taken = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
@@ -216,18 +214,14 @@ def cache_key(task: Task, registry: Registry, version: str) -> str:
     return fingerprint(json.dumps(parts, sort_keys=True, default=str))
 
 
-def data_version(data: Data, block: DataBlock, registry: Registry) -> str:
+def data_version(experiment: Experiment) -> str:
     """Returns a fingerprint of the examples: the content of files and the component's own version.
 
     Of files to be streamed only samples are read.
-
-    Args:
-        data: The component.
-        block: Its name and options.
-        registry: Knows its class.
     """
-    files = _files(Kind.DATA, block, registry)
-    return fingerprint(files_version(files, sampled=block.streaming is not None), data.version())
+    block = experiment.task.data
+    files = _files(Kind.DATA, block, experiment.registry)
+    return fingerprint(files_version(files, sampled=block.streaming is not None), experiment.data.version())
 
 
 def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
@@ -236,9 +230,10 @@ def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]
     return {"name": block.name, "options": block.options, "libraries": libraries, **lock}
 
 
-def missing_files(block: DataBlock, registry: Registry) -> list[Path]:
+def missing_files(experiment: Experiment) -> list[Path]:
     """Returns the files and folders that the options of data name and that are not there."""
-    return [path for path in _paths(Kind.DATA, block, registry) if not path.exists()]
+    paths = _paths(Kind.DATA, experiment.task.data, experiment.registry)
+    return [path for path in paths if not path.exists()]
 
 
 def _files(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.configuration.task import Task
 from plugformer.configuration.task import Tokenizers as Blocks
-from plugformer.creation import create_task_type
 from plugformer.data.files import files_version
+from plugformer.experiment import Experiment
 from plugformer.interfaces import (
     Column,
     Encoded,
@@ -25,7 +24,6 @@ from plugformer.interfaces import (
     Tokenizers,
 )
 from plugformer.kinds import Kind
-from plugformer.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -123,16 +121,11 @@ class SubwordSampling:
         return rows if fits and together else None
 
 
-def create_tokenizers(blocks: Blocks, columns: Sequence[Column], registry: Registry) -> Tokenizers:
-    """Returns new tokenizers of source and target, neither trained nor loaded.
-
-    Args:
-        blocks: A task's `tokenizer:`.
-        columns: Of the task's type.
-        registry: Creates them.
-    """
+def create_tokenizers(experiment: Experiment) -> Tokenizers:
+    """Returns new tokenizers of source and target, neither trained nor loaded."""
+    blocks, registry = experiment.task.tokenizer, experiment.registry
     source: Tokenizer = registry.create(Kind.TOKENIZER, blocks.source.name, **blocks.source.options)
-    if has_one(blocks, columns):
+    if has_one(blocks, experiment.task_type.columns):
         return Tokenizers(source, source)
     target: Tokenizer = registry.create(Kind.TOKENIZER, blocks.target.name, **blocks.target.options)
     return Tokenizers(source, target)
@@ -181,19 +174,18 @@ def _sides(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
     return {"shared": source} if source is target else {"source": source, "target": target}
 
 
-def load_vocabularies(task: Task, registry: Registry, folder: Path, learned: object) -> Vocabularies:
+def load_vocabularies(experiment: Experiment, folder: Path, learned: object) -> Vocabularies:
     """Returns the vocabularies of a run, or of prepared examples.
 
     Args:
-        task: Fully resolved.
-        registry: Creates them.
-        folder: Where `save_tokenizers` has written what tokenizers have learned.
+        experiment: Its task type gets what it has learned.
+        folder: The folder with the files of the tokenizers.
         learned: What the task's type has learned.
 
     Raises:
         RunError: A file is missing or damaged.
     """
-    task_type = create_task_type(task, registry, learned)
-    tokenizers = create_tokenizers(task.tokenizer, task_type.columns, registry)
+    experiment.task_type.state = learned
+    tokenizers = create_tokenizers(experiment)
     load_tokenizers(tokenizers, folder)
-    return Vocabularies(*tokenizers, task_type)
+    return Vocabularies(*tokenizers, experiment.task_type)

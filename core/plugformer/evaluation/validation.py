@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.errors import NotFiniteError, PlugformerError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.scoring import aggregated
+from plugformer.experiment import Experiment
 from plugformer.hooks.specification import Evaluation, Sample
 from plugformer.interfaces import LikelihoodMetric, OutputMetric, Prediction, SourceMetric, as_text
 from plugformer.kinds import Kind
 from plugformer.problems import Key
-from plugformer.registry import Registry
 
 ASKED = 200
 """Examples whose right answers are looked at before a training, at most."""
@@ -80,15 +79,14 @@ def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
     return [rows[number * len(rows) // count] for number in range(count)]
 
 
-def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
+def unscored(experiment: Experiment, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
     """Yields metrics that refuse right answers, such as tags in another scheme, and what they say.
 
     It is asked before a training, not at its first evaluation. Some fail only as they aggregate, such as a
     module that cannot be loaded, or one that returns no number.
 
     Args:
-        task: Fully resolved.
-        registry: Knows the metrics.
+        experiment: Has the metrics.
         split: Its validation examples.
     """
     rows = spread(range(len(split)), ASKED)
@@ -96,8 +94,8 @@ def unscored(task: Task, registry: Registry, split: EncodedSplit) -> Iterator[tu
     answers = [each[0] for each in references]
     sources = [split.input(row) for row in rows]
     certain = np.ones(len(rows), dtype=np.int64)
-    for index, block in enumerate(task.evaluation.metrics):
-        metric = registry.create(Kind.METRIC, block.name, **block.options)
+    for index, block in enumerate(experiment.task.evaluation.metrics):
+        metric = experiment.create(Kind.METRIC, block)
         try:
             if isinstance(metric, OutputMetric):
                 aggregated(metric, answers, references)

@@ -1,8 +1,8 @@
 """Data: where examples come from."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces.task_type import Column
@@ -54,7 +54,13 @@ class Data(ABC):
 
     A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are resolved
     against the file that wrote them before they arrive.
+
+    Attributes:
+        rows: Examples that the caller gave in memory, by split: `train(data=...)`. Empty for components that
+            read something else than `memory`.
     """
+
+    rows: Mapping[str, Any] = {}
 
     def check_columns(self, columns: Sequence[Column]) -> None:  # noqa: B027 (a default)
         """Refuses columns that it does not have, as far as that shows before it reads; by default none.

@@ -1,17 +1,22 @@
 """Whole models: what training, evaluation and decoding see."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from plugformer.interfaces.batch import Batch, Tokens, with_places
+from plugformer.errors import ConfigurationError, ExampleError
+from plugformer.interfaces.architecture import Sizes
+from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens, with_places
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.prediction import Level
+from plugformer.interfaces.spec import ModelSpec, PartSpec
+from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
 
 
 class Loss(NamedTuple):
@@ -31,18 +36,61 @@ class Loss(NamedTuple):
 class Model(nn.Module, ABC):
     """Stacks and a head. Called with a batch it returns the loss, so that wrappers see every pass.
 
+    In a training loop of your own::
+
+        loss = model(model.batch(inputs=[[5, 9, 4]], outputs=[[4, 9, 5]]))
+        (loss.total / loss.targets + loss.auxiliary).backward()
+
     Attributes:
         level: What the head predicts from.
         head: Its head.
+        spec: What it was built from.
+        sizes: Sizes of its vocabularies and its head.
+        parts: The specification of each component by the path of its module.
     """
 
     level: Level
     head: Head
+    spec: ModelSpec
+    sizes: Sizes
+    parts: Mapping[str, PartSpec]
 
     @property
     def stacks(self) -> dict[str, nn.Module]:
         """Its stacks of layers, by name."""
         return {name: each for name, each in self.named_children() if hasattr(each, "layers")}
+
+    def batch(
+        self,
+        inputs: Sequence[Sequence[int]] | None = None,
+        outputs: Sequence[Sequence[int]] | None = None,
+        targets: Sequence[Any] | None = None,
+    ) -> Batch:
+        """Returns examples as a batch on the model's device, with special tokens and padding.
+
+        Token ids 0 to 3 are special: padding, unknown, begin, end. Examples have no special tokens except
+        `UNKNOWN`.
+
+        Args:
+            inputs: The token ids that each example reads; None if there are none, as in a language model.
+            outputs: At level `next-token` the token ids that each example is to generate.
+            targets: At level `sequence` a number for each example, or as many as the head has outputs; at
+                level `token` a list with a number for each input token, None for a token without a target.
+
+        Raises:
+            ConfigurationError: The architecture reads inputs, and there are none.
+            ExampleError: A token id is special, negative or beyond the vocabulary.
+        """
+        if inputs is None and not all(stack.causal for stack in self.spec.stacks.values()):
+            raise ConfigurationError("this architecture reads inputs; give `inputs`")
+        numbers = Ragged.of if self.level is Level.TOKEN else np.asarray
+        encoded = Encoded(
+            None if inputs is None else _tokens(inputs, self.sizes.source),
+            None if outputs is None else _tokens(outputs, self.sizes.outputs),
+            None if targets is None else numbers(targets),
+        )
+        device = next(self.parameters()).device
+        return self.spec.architecture.collate(encoded, self.level).to(device)
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
@@ -122,6 +170,19 @@ class Generative(Model):
     @abstractmethod
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
         """Returns the most tokens that each output may have, END not counted, within the model's length."""
+
+
+def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
+    """Returns token ids of examples."""
+    for number, row in enumerate(rows):
+        for token in row:
+            if not (token == UNKNOWN or len(SPECIAL_TOKENS) <= token < vocabulary):
+                raise ExampleError(
+                    number,
+                    f"example {number} has the token id {token}; expected {len(SPECIAL_TOKENS)} to "
+                    f"{vocabulary - 1}, or {UNKNOWN} for an unknown token",
+                )
+    return Ragged.of(rows)
 
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:

@@ -41,8 +41,10 @@ def build(spec: ModelSpec, sizes: Sizes) -> Model:
     """
     warm_up_mkl()
     with float32_default():
+        builder = Builder(spec)
         with random_stream(spec.seed, "constructors"):  # constructors draw values that are replaced below
-            model = spec.architecture.build(Builder(spec), sizes, spec.level)
+            model = spec.architecture.build(builder, sizes, spec.level)
+        model.spec, model.sizes, model.parts = spec, sizes, builder.paths(model)
         if spec.initialization is None:
             draw_own_values(model, spec.seed)
         else:
@@ -89,6 +91,11 @@ class Builder:
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.parts: list[tuple[nn.Module, PartSpec]] = []
+
+    def paths(self, model: nn.Module) -> dict[str, PartSpec]:
+        """Returns the part of each component by its path in a model."""
+        parts = {id(component): part for component, part in self.parts}
+        return {path: parts[id(module)] for path, module in model.named_modules() if id(module) in parts}
 
     def embedding(self, vocabulary: int, *, tied: bool) -> TokenEmbedding:
         """Returns a token embedding.

@@ -126,18 +126,28 @@ def _tried_for_real(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: boo
 
 
 def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch, bool]:
-    """Returns two examples of three and two unknown tokens, and whether they have targets."""
-    level, numbered = task_type.level, task_type.output_type in _NUMBERED
+    """Returns an example batch for a task type, and whether it has targets."""
+    reads = any(column.role == "input" for column in task_type.columns)
+    batch = example_batch(architecture, task_type.level, reads=reads)
+    return batch, task_type.output_type in _NUMBERED
+
+
+def example_batch(architecture: Architecture, level: Level, *, reads: bool = True) -> Batch:
+    """Returns two examples of three and two unknown tokens, with the targets 0 and 1.
+
+    Args:
+        architecture: The architecture of the model.
+        level: What the model predicts from.
+        reads: Whether the examples have inputs.
+    """
     tokens = Ragged.of([[UNKNOWN] * 3, [UNKNOWN] * 2])
     targets = {
         Level.NEXT_TOKEN: None,
         Level.TOKEN: replace(tokens, values=np.arange(len(tokens.values)) % 2),
         Level.SEQUENCE: np.arange(2),
     }[level]
-    reads = any(column.role == "input" for column in task_type.columns)
-    continues = level is Level.NEXT_TOKEN
-    encoded = Encoded(tokens if reads else None, tokens if continues else None, targets)
-    return architecture.collate(encoded, level), numbered
+    outputs = tokens if level is Level.NEXT_TOKEN else None
+    return architecture.collate(Encoded(tokens if reads else None, outputs, targets), level)
 
 
 def _refused(spec: ModelSpec) -> Iterator[PartFailure]:

@@ -10,22 +10,20 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.paths import tokenizer_of
-from plugformer.configuration.resolving import ResolvedTask
 from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
 from plugformer.data.files import files_version
 from plugformer.data.vocabularies import Vocabularies, learned_by
-from plugformer.documents import plain
 from plugformer.errors import PlugformerError, nearest
+from plugformer.experiment import Experiment
 from plugformer.interfaces import SPECIAL_TOKENS, Model, Sizes, Tokenizer
 from plugformer.model import build
 from plugformer.problems import Finding
-from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
 from plugformer.runs.vocabularies import read_learned
 from plugformer.runs.weights import checksum, load_tensors, mismatches, own_tensors
+from plugformer.yaml_tree import plain
 
 EMBEDDING, HEAD = "embedding", "head"
 
@@ -38,13 +36,9 @@ def part_of(name: str) -> str:
     return EMBEDDING if EMBEDDING in rest[:1] else first
 
 
-def misfits(task: Task, registry: Registry) -> list[Finding]:
-    """Returns mismatches with the run that a task starts from, except those of vocabularies.
-
-    Args:
-        task: Fully resolved.
-        registry: Creates its model, without memory for its parameters.
-    """
+def misfits(experiment: Experiment) -> list[Finding]:
+    """Returns mismatches with the run that a task starts from, except those of vocabularies."""
+    task = experiment.task
     found = list(_other_tokenizers(task))
     settings = task.model.initialize_from
     if settings is None:
@@ -54,24 +48,24 @@ def misfits(task: Task, registry: Registry) -> list[Finding]:
     except PlugformerError as error:
         return [*found, ((*_HERE, "run"), str(error))]
     with torch.device("meta"):
-        model = build(task_model_spec(task, registry), Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)))
+        model = build(experiment.spec, Sizes(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS)))
     return [*found, *_unfit_parts(own_tensors(model), theirs, settings, uncompared=(EMBEDDING, HEAD))]
 
 
-def take_over(resolved: ResolvedTask, model: Model, vocabularies: Vocabularies) -> dict[str, Tensor]:
+def take_over(experiment: Experiment, model: Model, vocabularies: Vocabularies) -> dict[str, Tensor]:
     """Gives a model the values that its task takes from another run, and returns them.
 
     Raises:
         ConfigurationError: They do not fit the model, or stand for other tokens or classes; all problems.
         RunError: There is no such run, or it is damaged.
     """
-    settings = resolved.task.model.initialize_from
+    settings = experiment.task.model.initialize_from
     if settings is None:
         return {}
     directory = RunDirectory.open(Path(settings.run))
     theirs, own = load_tensors(directory.model), own_tensors(model)
     found = _unfit_parts(own, theirs, settings)
-    resolved.raise_for([*found, *_other_vocabularies(own, settings, directory, vocabularies)])
+    experiment.raise_for([*found, *_other_vocabularies(own, settings, directory, vocabularies)])
     taken = {name: tensor for name, tensor in theirs.items() if part_of(name) in settings.parts}
     model.load_state_dict(taken, strict=False)
     return taken

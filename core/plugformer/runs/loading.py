@@ -1,15 +1,13 @@
 """From a run directory back to a model that answers."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast, overload
 
 import torch
 
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import Task
-from plugformer.creation import create_architecture
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
@@ -20,6 +18,7 @@ from plugformer.errors import PlugformerError, RegistryError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
+from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
 from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
 from plugformer.kinds import Kind
@@ -40,7 +39,7 @@ class TrainedModel:
     Attributes:
         directory: The run directory, as it was given.
         place: The same from any working directory.
-        task: What it was trained for.
+        experiment: What it was trained for, and with.
         model: The parameters in their places.
         vocabularies: What turns text into numbers and back.
 
@@ -49,25 +48,34 @@ class TrainedModel:
     """
 
     def __init__(
-        self, directory: Path, task: Task, model: Model, vocabularies: Vocabularies, registry: Registry
+        self, directory: Path, experiment: Experiment, model: Model, vocabularies: Vocabularies
     ) -> None:
         self.directory = directory
         self.place = directory.absolute()
-        self.task = task
+        self.experiment = experiment
         self.model = model
         self.vocabularies = vocabularies
-        self.registry = registry
-        self.architecture = create_architecture(task, registry)
+        task = experiment.task
         self._computing = Computing.of(task)
-        if vocabularies.task_type.level is Level.NEXT_TOKEN:
+        if experiment.task_type.level is Level.NEXT_TOKEN:
             expression = task.decoding.pattern
-            create = Constraint if expression is None else output_pattern(expression, registry)
+            create = Constraint if expression is None else output_pattern(expression, experiment.registry)
             self._constraint = create(
                 vocabularies.target,
                 task.model.max_length,
                 max_length=task.decoding.max_length,
                 length=task.decoding.length,
             )
+
+    @property
+    def task(self) -> Task:
+        """The settings."""
+        return self.experiment.task
+
+    @property
+    def registry(self) -> Registry:
+        """The installed components, and those of local manifests."""
+        return self.experiment.registry
 
     @property
     def device(self) -> torch.device:
@@ -125,7 +133,7 @@ class TrainedModel:
         Raises:
             ConfigurationError: As of `predict`.
         """
-        inputs = Inputs.of(texts, self.vocabularies, self.task, self.architecture)
+        inputs = Inputs.of(texts, self.experiment, self.vocabularies)
         rows = inputs.answerable
         answers: dict[int, Prediction | PlugformerError] = {**inputs.faults}
         for row, answer in zip(
@@ -145,7 +153,7 @@ class TrainedModel:
             DataError: The text is no Unicode.
             LengthError: The text is longer than the model can process, and the task does not truncate.
         """
-        inputs = Inputs.of([text], self.vocabularies, self.task, self.architecture)
+        inputs = Inputs.of([text], self.experiment, self.vocabularies)
         for fault in inputs.faults.values():
             raise fault
         predictor = self.predictor()
@@ -184,7 +192,7 @@ class TrainedModel:
 
         files = [Path(file) for file in ([data] if isinstance(data, str | Path) else data)]
         name = ", ".join(map(str, files))
-        examples, count, notices = read_files(files, self.task, self.registry, self.vocabularies)
+        examples, count, notices = read_files(files, self.experiment, self.vocabularies)
         for notice in (*notices, f"{name}: {count}"):
             notify(notice)
         return self.report(examples, name)
@@ -195,8 +203,8 @@ class TrainedModel:
         if not self.task.decoding.constrained:
             return report
         settings = self.task.decoding.without_constraints()
-        task = self.task.model_copy(update={"decoding": settings})
-        free = TrainedModel(self.directory, task, self.model, self.vocabularies, self.registry)
+        experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": settings}))
+        free = TrainedModel(self.directory, experiment, self.model, self.vocabularies)
         return replace(report, unconstrained=free.evaluator(processes).output_scores(split))
 
     def check_itself(self) -> SelfCheck:
@@ -234,7 +242,7 @@ class TrainedModel:
     def _read(self, split: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
         from plugformer.runs.splits import read_split  # who predicts does not wait for libraries of data
 
-        return read_split(split, self.task, self.registry, self.vocabularies, notify)
+        return read_split(split, self.experiment, self.vocabularies, notify)
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
         """Returns an evaluator of this model with the task's metrics.
@@ -243,7 +251,7 @@ class TrainedModel:
             processes: Those that share the examples, all with the same model.
         """
         metrics = {
-            block.score_name: self.registry.create(Kind.METRIC, block.name, **block.options)
+            block.score_name: self.experiment.create(Kind.METRIC, block)
             for block in self.task.evaluation.metrics
         }
         return Evaluator(self.predictor(), metrics, self.vocabularies.classes or (), processes)
@@ -260,7 +268,7 @@ class TrainedModel:
             return GenerativePredictor(
                 cast("Generative", self.model),
                 self.vocabularies.target,
-                self.registry.create(Kind.DECODING, block.name, **block.options),
+                self.experiment.create(Kind.DECODING, block),
                 self._constraint,
                 self._computing,
                 n_best,
@@ -273,7 +281,6 @@ def load(
     registry: Registry | None = None,
     *,
     overrides: Sequence[str] = (),
-    kinds: Collection[Kind] = ANSWERING,
     device: str | torch.device | None = None,
 ) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
@@ -282,8 +289,6 @@ def load(
         run: The run directory.
         registry: What is installed; discovered if None.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
-        kinds: Kinds of the components that are checked now. What answering does not need, such as the
-            optimizer, need not be installed; data and metrics are looked for when the model is measured.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`. The GPU if there is
             one, and None is given.
 
@@ -294,9 +299,9 @@ def load(
     """
     place = chosen_device(device)
     directory = RunDirectory.open(Path(run))
-    resolved = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
-    vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
-    model = build(task_model_spec(resolved.task, resolved.registry, fresh=False), vocabularies.sizes)
+    experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), ANSWERING)
+    vocabularies = read_vocabularies(directory, experiment)
+    model = build(experiment.spec, vocabularies.sizes)
     restore(model, load_tensors(directory.model), directory.model)
     model = model.to(place).eval()
-    return TrainedModel(directory.path, resolved.task, model, vocabularies, resolved.registry)
+    return TrainedModel(directory.path, experiment, model, vocabularies)

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 
 import plugformer
-from plugformer.configuration import ResolvedTask
 from plugformer.configuration.plan import NO_POSITION
 from plugformer.configuration.task import Component, Task
 from plugformer.errors import RunError
+from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
-from plugformer.registry import Registry
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.initialization import origin
 
@@ -21,15 +20,14 @@ LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "token
 """What computes beside torch, whose version stands among those that are compared."""
 
 
-def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str, Any]:
+def make_lock(experiment: Experiment, data: dict[str, str]) -> dict[str, Any]:
     """Returns the lock of a task.
 
     Installed modules of hooks are not in it: they observe. The two hooks with which they do more, `parallel`
     and `output_pattern`, may compute in another way what the task defines, but nothing else.
 
     Args:
-        task: Fully resolved.
-        registry: Knows each component's distribution.
+        experiment: The task with the registry of its components.
         data: A fingerprint of each split.
     """
     return {
@@ -39,7 +37,8 @@ def make_lock(task: Task, registry: Registry, data: dict[str, str]) -> dict[str,
             "torch": str(torch.__version__),
         },
         "components": {
-            f"{kind}/{name}": component_lock(kind, name, registry) for kind, name in sorted(components(task))
+            f"{kind}/{name}": component_lock(kind, name, experiment.registry)
+            for kind, name in sorted(components(experiment.task))
         },
         "data": data,
     }
@@ -143,17 +142,18 @@ def _processor() -> str:
     return next(named, platform.processor() or platform.machine())
 
 
-def made_of(resolved: ResolvedTask, data: dict[str, str]) -> dict[str, Any]:
+def made_of(experiment: Experiment, data: dict[str, str]) -> dict[str, Any]:
     """Returns everything besides the task that a training's result depends on.
 
     Args:
-        resolved: The task, validated.
+        experiment: The experiment.
         data: A hash of each split's content.
 
     Returns:
         `versions`, `components` and `data` as in a run's lock; where initial values come from, if not from
         the seed; and a hash of the `code` of the core, and of the packages that the components lie in.
     """
-    lock = make_lock(resolved.task, resolved.registry, data)
-    entries = [resolved.registry.find(kind, name) for kind, name in sorted(components(resolved.task))]
-    return {**lock, **origin(resolved.task), "code": code_hash(entries, plugformer.__name__, BLOCKS)}
+    lock = make_lock(experiment, data)
+    used = sorted(components(experiment.task))
+    entries = [experiment.registry.find(kind, name) for kind, name in used]
+    return {**lock, **origin(experiment.task), "code": code_hash(entries, plugformer.__name__, BLOCKS)}

@@ -3,19 +3,20 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from plugformer.compatibility import unfit_decoding, unfit_metrics
-from plugformer.configuration import ResolvedTask, Task, check_components
+from plugformer.configuration import Task
 from plugformer.configuration.layers import Layers
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.configuration.trust import refuse_references
-from plugformer.documents import Mapping, Node, read_file
 from plugformer.errors import ConfigurationError, RunError
+from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.problems import Key, Origin, Problem, dotted, report
 from plugformer.registry import Owner, Registry
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
+from plugformer.yaml_tree import MappingNode, Node, read_file
 
 AFTER_TRAINING = ("data", "decoding", "evaluation")
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
@@ -30,9 +31,6 @@ ANSWERING = frozenset(Kind) - {
     Kind.SCHEDULE,
 }
 """Kinds of the components that a trained model answers with."""
-
-EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}
-"""Kinds of the components that it is measured with."""
 
 
 def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
@@ -83,7 +81,7 @@ def _refuse_others(
 
 
 def _leaves(node: Node, path: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Origin]]:
-    if not isinstance(node, Mapping):
+    if not isinstance(node, MappingNode):
         yield path, node.origin
         return
     for key, child in node.items.items():
@@ -95,14 +93,15 @@ def resolve_run(
     registry: Registry | None = None,
     overrides: Sequence[str] = (),
     kinds: Collection[Kind] = tuple(Kind),
-) -> ResolvedTask:
-    """Returns the task of a run, with its components imported.
+) -> Experiment:
+    """Returns the experiment of a run, with its components imported.
 
     Args:
         directory: The run.
         registry: What is installed; discovered if None.
         overrides: `KEY=VALUE` settings, as `changeable` or `duration` lets them pass.
-        kinds: Those of the components that are needed; others need not be installed.
+        kinds: Those of the components that are needed, besides what is overridden; others need not be
+            installed.
 
     Raises:
         RunError: A component of the run is not installed; the message names its distribution, as locked. Or
@@ -118,13 +117,15 @@ def resolve_run(
     tree = read_file(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
     last = read_overrides(overrides)
+    changed = {"data": Kind.DATA, "evaluation": Kind.METRIC}
+    kinds = {*kinds, *(kind for block, kind in changed.items() if block in last.items)}
     resolved = resolve_layers(Layers((tree,), known), [last] if last.items else [], kinds=())
     require_installed(directory, resolved.task, known, kinds)
-    resolved = check_components(resolved, kinds)
-    found = list(unfit_decoding(resolved.task, known)) if "decoding" in last.items else []
-    if "evaluation" in last.items and Kind.METRIC in kinds:
-        found += unfit_metrics(resolved.task, known)
-    return resolved.raise_for(found)
+    experiment = Experiment.from_resolved(resolved, kinds)
+    findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
+    if "evaluation" in last.items:
+        findings += unfit_metrics(experiment)
+    return experiment.raise_for(findings)
 
 
 def require_installed(

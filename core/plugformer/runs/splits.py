@@ -2,24 +2,22 @@
 
 from collections.abc import Callable
 
-from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.data.prepared_cache import missing_files
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, nearest
-from plugformer.registry import Registry
+from plugformer.experiment import Experiment
 
 
 def read_split(
-    name: str, task: Task, registry: Registry, vocabularies: Vocabularies, notify: Callable[[str], None]
+    name: str, experiment: Experiment, vocabularies: Vocabularies, notify: Callable[[str], None]
 ) -> EncodedSplit:
     """Returns a split of the data that a run was trained with.
 
     Args:
         name: Of the split.
-        task: Of the run.
-        registry: Knows the data component.
+        experiment: Of the run.
         vocabularies: Of the run.
         notify: Receives messages for people: what was read, and what was left out.
 
@@ -27,9 +25,9 @@ def read_split(
         DataError: There is no such split, or the data cannot be read.
     """
     try:
-        data = prepare(task, registry, vocabularies)
+        data = prepare(experiment, vocabularies)
     except DataError as error:
-        if moved := missing_files(task.data, registry):
+        if moved := missing_files(experiment):
             raise DataError(
                 f"{moved[0]}: no such file, which the run was trained with\n"
                 "put it back, measure on other files with `plugformer evaluate RUN --data FILE`, or say "

@@ -4,11 +4,9 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from plugformer.configuration.task import Task
-from plugformer.creation import create_task_type
 from plugformer.data.vocabularies import Vocabularies, load_vocabularies, save_tokenizers
+from plugformer.experiment import Experiment
 from plugformer.interfaces import TaskType
-from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json, write_json
 
@@ -19,14 +17,14 @@ def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> No
     write_json(directory.learned, vocabularies.learned)
 
 
-def read_vocabularies(directory: RunDirectory, task: Task, registry: Registry) -> Vocabularies:
+def read_vocabularies(directory: RunDirectory, experiment: Experiment) -> Vocabularies:
     """Reads what `save_vocabularies` wrote.
 
     Raises:
         RunError: A file is missing or damaged.
     """
-    learned = read_learned(directory, create_task_type(task, registry))
-    return load_vocabularies(task, registry, directory.path, learned)
+    learned = read_learned(directory, experiment.task_type)
+    return load_vocabularies(experiment, directory.path, learned)
 
 
 def read_learned(directory: RunDirectory, task_type: TaskType | None = None) -> Any:

@@ -159,7 +159,7 @@ def _trainer(
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
     parallel = parallel_of(trained.model, settings, registry, notify, processes)
-    optimizer = registry.create(Kind.OPTIMIZER, settings.optimizer.name, **settings.optimizer.options)
+    optimizer = trained.experiment.create(Kind.OPTIMIZER, settings.optimizer)
     evaluator, watched = trained.evaluator(processes), settings.monitor
     return Trainer(
         run=run,
@@ -171,7 +171,7 @@ def _trainer(
             scaler=parallel.accelerator.scaler,
             device=parallel.accelerator.device,
         ),
-        schedule=registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options),
+        schedule=trained.experiment.create(Kind.SCHEDULE, settings.schedule),
         stream=_stream(settings, data, epochs, processes),
         validation=Validation(
             evaluator,

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from plugformer.configuration import ResolvedTask
-from plugformer.configuration.model_spec import task_model_spec
-from plugformer.creation import create_architecture, create_task_type
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.errors import DataError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import UNKNOWN, Batch, Encoded, Level, Ragged, Sizes
 from plugformer.model import build
 from plugformer.model.summary import Row, summarize
@@ -19,11 +17,11 @@ ASSUMED = Sizes(source=8000, outputs=8000)
 ASSUMED_LENGTH = 32
 
 
-def preview(resolved: ResolvedTask, *, read_data: bool) -> tuple[list[Row], str]:
+def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Row], str]:
     """Returns the modules of a task's model, which nobody has trained, with costs for one example.
 
     Args:
-        resolved: A validated task.
+        experiment: A validated task.
         read_data: Read the data, or the prepared examples in the cache, for the sizes of the vocabularies.
 
     Returns:
@@ -31,29 +29,29 @@ def preview(resolved: ResolvedTask, *, read_data: bool) -> tuple[list[Row], str]
         task's data are not, or cannot be, read.
     """
     if not read_data:
-        return _assumed_preview(resolved, "assumed; --data reads the data")
+        return _assumed_preview(experiment, "assumed; --data reads the data")
     try:
-        data = prepare(resolved.task, resolved.registry)
+        data = prepare(experiment)
     except DataError as error:
         cause = str(error).splitlines()[0]
-        return _assumed_preview(resolved, f"assumed, because the data cannot be read ({cause})")
+        return _assumed_preview(experiment, f"assumed, because the data cannot be read ({cause})")
     name, batch = median_example(data)
-    return _summarized(resolved, data.vocabularies.sizes, batch, f"of the split {name}")
+    return _summarized(experiment, data.vocabularies.sizes, batch, f"of the split {name}")
 
 
-def _assumed_preview(resolved: ResolvedTask, origin: str) -> tuple[list[Row], str]:
+def _assumed_preview(experiment: Experiment, origin: str) -> tuple[list[Row], str]:
     """Does the same without data."""
-    blocks = resolved.task.tokenizer
+    blocks = experiment.task.tokenizer
     source, target = (block.options.get("size") for block in (blocks.source, blocks.target))
     sizes = Sizes(
         source=source if isinstance(source, int) else ASSUMED.source,
         outputs=target if isinstance(target, int) else ASSUMED.outputs,
     )
-    return _summarized(resolved, sizes, _assumed(resolved), origin)
+    return _summarized(experiment, sizes, _assumed(experiment), origin)
 
 
-def _summarized(resolved: ResolvedTask, sizes: Sizes, batch: Batch, origin: str) -> tuple[list[Row], str]:
-    model = build(task_model_spec(resolved.task, resolved.registry), sizes)
+def _summarized(experiment: Experiment, sizes: Sizes, batch: Batch, origin: str) -> tuple[list[Row], str]:
+    model = build(experiment.spec, sizes)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
     words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"
     return summarize(model, batch), words
@@ -67,8 +65,8 @@ def median_example(data: PreparedData) -> tuple[str, Batch]:
     return name, data.splits[name].batch([median])
 
 
-def _assumed(resolved: ResolvedTask) -> Batch:
-    task_type = create_task_type(resolved.task, resolved.registry)
+def _assumed(experiment: Experiment) -> Batch:
+    task_type = experiment.task_type
     tokens = Ragged.of([[UNKNOWN] * ASSUMED_LENGTH])
     reads = any(column.role == "input" for column in task_type.columns)
     targets = {
@@ -78,5 +76,4 @@ def _assumed(resolved: ResolvedTask) -> Batch:
     }[task_type.level]
     continued = task_type.level is Level.NEXT_TOKEN
     encoded = Encoded(tokens if reads else None, tokens if continued else None, targets)
-    architecture = create_architecture(resolved.task, resolved.registry)
-    return replace(architecture.collate(encoded, task_type.level), rows=[0])
+    return replace(experiment.architecture.collate(encoded, task_type.level), rows=[0])

@@ -12,9 +12,8 @@ from typing import Any, Literal
 from accelerate import PartialState
 from torch import Tensor
 
-from plugformer.configuration import ResolvedTask, Task, dump, resolve
+from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Training
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
@@ -22,6 +21,7 @@ from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.evaluation.validation import unscored
+from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.model import build
 from plugformer.registry import Registry
@@ -81,20 +81,20 @@ def train(
     processes = Processes.join()
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
-        resolved = validate(resolve(str(task), overrides, registry))
-        resolved = _round_up_batches(_with_batch_tokens(resolved), processes, notify)
-        where = environment(PartialState().device, processes.count, precision(resolved.task.training))
-        for notice in resolved.notices:
+        experiment = validate(resolve(str(task), overrides, registry))
+        experiment = _round_up_batches(_with_batch_tokens(experiment), processes, notify)
+        where = environment(PartialState().device, processes.count, precision(experiment.task.training))
+        for notice in experiment.notices:
             notify(notice)
     path = processes.on_main(lambda: _new_directory(str(task), out))
-    data = _prepare(resolved, None, notify, processes)
+    data = _prepare(experiment, None, notify, processes)
     with processes.raise_everywhere():
-        resolved.raise_for(unscored(resolved.task, resolved.registry, data.splits["validation"]))
-    model = build(task_model_spec(resolved.task, resolved.registry), data.vocabularies.sizes)
+        experiment.raise_for(unscored(experiment, data.splits["validation"]))
+    model = build(experiment.spec, data.vocabularies.sizes)
     with processes.raise_everywhere():
-        taken = take_over(resolved, model, data.vocabularies)
-    trained = TrainedModel(path, resolved.task, model, data.vocabularies, resolved.registry)
-    processes.on_main(lambda: _make_directory(path, resolved, data, where, taken))
+        taken = take_over(experiment, model, data.vocabularies)
+    trained = TrainedModel(path, experiment, model, data.vocabularies)
+    processes.on_main(lambda: _make_directory(path, experiment, data, where, taken))
     try:
         with training_lock(path, processes):
             report = _finish(trained, data, observers, notify, processes, final)
@@ -147,28 +147,28 @@ def resume(
         refuse_links(run)
     with training_lock(run, processes):
         with processes.raise_everywhere():
-            resolved = resolve_run(directory, registry, duration(overrides))
-            vocabularies = read_vocabularies(directory, resolved.task, resolved.registry)
-        data = _prepare(resolved, vocabularies, notify, processes)
+            experiment = resolve_run(directory, registry, duration(overrides))
+            vocabularies = read_vocabularies(directory, experiment)
+        data = _prepare(experiment, vocabularies, notify, processes)
         with processes.raise_everywhere():
-            now = make_lock(resolved.task, resolved.registry, data.hashes)
+            now = make_lock(experiment, data.hashes)
             before = directory.lock()
             changed = refuse_changes(before, now, allow=allow_changes)
         if changed:
             notify("\n  ".join(["going on with other components:", *changed]))
         with processes.raise_everywhere():
-            changed += _other_duration(directory, resolved, data, notify) if overrides else []
+            changed += _other_duration(directory, experiment, data, notify) if overrides else []
         if changed:
-            processes.on_main(lambda: _record(directory, resolved.task, {**before, **now}, changed))
-        model = build(task_model_spec(resolved.task, resolved.registry), vocabularies.sizes)
+            processes.on_main(lambda: _record(directory, experiment, {**before, **now}, changed))
+        model = build(experiment.spec, vocabularies.sizes)
         take_again(directory, model)
-        trained = TrainedModel(run, resolved.task, model, vocabularies, resolved.registry)
+        trained = TrainedModel(run, experiment, model, vocabularies)
         report = _finish(trained, data, observers, notify, processes, final)
     return replace(report, seconds=time.perf_counter() - started)
 
 
 def _other_duration(
-    directory: RunDirectory, resolved: ResolvedTask, data: PreparedData, notify: Notify
+    directory: RunDirectory, experiment: Experiment, data: PreparedData, notify: Notify
 ) -> list[str]:
     """Returns the change of a run's training duration, on one line; empty if there is none.
 
@@ -176,8 +176,8 @@ def _other_duration(
         ConfigurationError: It has made more updates already, or early stopping has waited longer.
         RunError: It has ended with an average, whose parts are gone.
     """
-    before = resolve_run(directory, resolved.registry).task.training
-    settings, made = resolved.task.training, newest_step(directory.checkpoints)
+    before = resolve_run(directory, experiment.registry).task.training
+    settings, made = experiment.task.training, newest_step(directory.checkpoints)
     (old, _), (new, _) = (updates(each, epochs_of(each, data)) for each in (before, settings))
     if new < made:
         raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
@@ -189,8 +189,8 @@ def _other_duration(
         )
     if new == old:
         return patience
-    schedule = resolved.registry.create(Kind.SCHEDULE, settings.schedule.name, **settings.schedule.options)
-    width = resolved.task.model.width
+    schedule = experiment.create(Kind.SCHEDULE, settings.schedule)
+    width = experiment.task.model.width
     if any(
         schedule.factor(step, steps=old, width=width) != schedule.factor(step, steps=new, width=width)
         for step in range(1, made + 1)
@@ -226,33 +226,35 @@ def _has_averaged(directory: RunDirectory) -> bool:
     return evaluated and not directory.averaging_checkpoints.exists()
 
 
-def _record(directory: RunDirectory, task: Task, lock: dict[str, Any], changed: Sequence[str]) -> None:
-    """Writes what a run goes on with."""
+def _record(
+    directory: RunDirectory, experiment: Experiment, lock: dict[str, Any], changed: Sequence[str]
+) -> None:
+    """Records the changes of a resumed run."""
     directory.write_lock({**lock, "changes": [*lock.get("changes", []), *changed]})
-    directory.write_task(dump(task))
+    directory.write_task(dump(experiment.task))
 
 
-def _with_batch_tokens(resolved: ResolvedTask) -> ResolvedTask:
-    """Returns the task with the default size of batches if it gives none, so that the run records it."""
-    training = resolved.task.training
+def _with_batch_tokens(experiment: Experiment) -> Experiment:
+    """Returns the experiment with the size of its batches, so that the run records it."""
+    training = experiment.task.training
     if training.batch_tokens is not None or training.batch_size is not None:
-        return resolved
+        return experiment
     training = training.model_copy(update={"batch_tokens": DEFAULT_BATCH_TOKENS})
-    return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
+    return experiment.with_task(experiment.task.model_copy(update={"training": training}))
 
 
-def _round_up_batches(resolved: ResolvedTask, processes: Processes, notify: Notify) -> ResolvedTask:
-    """Returns the task with a multiple of the processes as its batches of an update, so that none is idle."""
-    training = resolved.task.training
+def _round_up_batches(experiment: Experiment, processes: Processes, notify: Notify) -> Experiment:
+    """Returns the experiment with a multiple of the processes as batches per update, so that none is idle."""
+    training = experiment.task.training
     batches = -(-training.batches_per_update // processes.count) * processes.count
     if batches == training.batches_per_update:
-        return resolved
+        return experiment
     notify(
         f"training.batches_per_update is {batches} instead of {training.batches_per_update}: "
         f"{processes.count} processes share the batches of an update"
     )
     training = training.model_copy(update={"batches_per_update": batches})
-    return replace(resolved, task=resolved.task.model_copy(update={"training": training}))
+    return experiment.with_task(experiment.task.model_copy(update={"training": training}))
 
 
 def _new_directory(task: str, out: Path | str | None) -> Path:
@@ -264,7 +266,7 @@ def _new_directory(task: str, out: Path | str | None) -> Path:
 
 def _make_directory(
     path: Path,
-    resolved: ResolvedTask,
+    experiment: Experiment,
     data: PreparedData,
     where: dict[str, Any],
     taken: dict[str, Tensor],
@@ -272,19 +274,19 @@ def _make_directory(
     """Writes what a run begins with."""
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
-        directory.write_task(dump(resolved.task.model_copy(update={"registry": None})))
-        lock = make_lock(resolved.task, resolved.registry, data.hashes)
-        directory.write_lock({**lock, **origin(resolved.task, taken), "environment": where})
+        directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
+        lock = make_lock(experiment, data.hashes)
+        directory.write_lock({**lock, **origin(experiment.task, taken), "environment": where})
         save_vocabularies(data.vocabularies, directory)
         if taken:  # the run then needs the other one no more
             save_tensors(taken, directory.initial)
 
 
 def _prepare(
-    resolved: ResolvedTask, vocabularies: Vocabularies | None, notify: Notify, processes: Processes
+    experiment: Experiment, vocabularies: Vocabularies | None, notify: Notify, processes: Processes
 ) -> PreparedData:
     """Reads the data, and says what was read and what was left out."""
-    data = processes.first_on_each_machine(lambda: prepare(resolved.task, resolved.registry, vocabularies))
+    data = processes.first_on_each_machine(lambda: prepare(experiment, vocabularies))
     for notice in data.notices:
         notify(notice)
     for name, count in data.lengths.items():

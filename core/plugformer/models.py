@@ -1,0 +1,185 @@
+"""Models without a task, for training loops of your own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+
+from plugformer.configuration.model_spec import model_spec as spec_of_settings
+from plugformer.configuration.task import Model as Settings
+from plugformer.configuration.task import Training
+from plugformer.errors import ConfigurationError, nearest
+from plugformer.explanations import explain
+from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, OutputType, Sizes
+from plugformer.kinds import Kind
+from plugformer.model import build
+from plugformer.model.dry_run import dry_run, example_batch
+from plugformer.problems import Problem, report
+from plugformer.registry import Registry
+
+Component = str | type | tuple[type, Mapping[str, Any]] | Mapping[str, Any]
+"""A component by name, as `{"name": ..., **options}`, as a class, or as a class with its options."""
+
+Classes = Mapping[str, Mapping[str, type]]
+"""Classes of your own by kind and name."""
+
+_HEADS = {
+    Level.NEXT_TOKEN: "language_model",
+    Level.TOKEN: "token_classifier",
+    Level.SEQUENCE: "classifier",
+}
+"""The head of a model whose settings name none."""
+
+
+def create_model(
+    architecture: Component = "encoder-decoder",
+    *,
+    vocabulary: int | Mapping[str, int],
+    outputs: int | None = None,
+    level: Level | str | None = None,
+    seed: int = 1,
+    components: Classes | None = None,
+    device: torch.device | str | None = None,
+    **settings: Any,
+) -> Model:
+    """Returns a model with initial values, the same that a task with these settings has.
+
+    Example:
+        `model = create_model(vocabulary=14, width=64, layers=2, attention="gqa")`
+
+    Args:
+        architecture: `encoder-decoder` or `decoder-only` to generate, `encoder-only` to label.
+        vocabulary: Number of tokens, the four special ones included; for two vocabularies, the numbers by
+            `source` and `target`.
+        outputs: Number of classes, or of numbers, that the head predicts; at level `next-token` the size of
+            the target vocabulary.
+        level: What the head predicts from; see `model_spec`.
+        seed: Seed of the initial values.
+        components: Classes of your own, which the settings use by name.
+        device: The device of the model; the CPU if None.
+        **settings: The keys of `model` in a task file; see `model_spec`.
+
+    Raises:
+        ConfigurationError: A setting or an option is unknown or wrong; or parts do not fit together.
+        RegistryError: A component is unknown, or its constructor fails.
+    """
+    spec = model_spec(architecture, level=level, seed=seed, components=components, **settings)
+    sizes = _sizes(spec, vocabulary, outputs)
+    model = build(spec, sizes)
+    return model if device is None else model.to(device)
+
+
+def model_spec(
+    architecture: Component = "encoder-decoder",
+    *,
+    level: Level | str | None = None,
+    seed: int = 1,
+    components: Classes | None = None,
+    **settings: Any,
+) -> ModelSpec:
+    """Returns the specification of a model, from which `plugformer.model.build` makes models.
+
+    A component is a name (`"gqa"`), a name with options (`{"name": "gqa", "kv_heads": 2}`), a class, or a
+    class with options (`(MyAttention, {"window": 8})`).
+
+    Args:
+        architecture: The architecture.
+        level: `next-token`, `token` or `sequence`; if None, `next-token` where the architecture has it.
+        seed: Seed of the initial values.
+        components: Classes of your own by kind and name: `{"attention": {"mine": MyAttention}}`.
+        **settings: The keys of `model` in a task file: width, heads, layers, ffn_width, dropout, position,
+            attention, feed_forward, norm, residual, head, encoder, decoder and others. If `head` is not
+            given, the level decides.
+
+    Raises:
+        ConfigurationError: A setting or an option is unknown or wrong; or parts do not fit together.
+        RegistryError: A component is unknown, or its constructor fails.
+    """
+    classes = {kind: dict(named) for kind, named in (components or {}).items()}
+    written = _with_names({"architecture": architecture, "head": None, **settings}, classes)
+    registry = Registry.discover().with_components(classes)
+    made = _architecture(written, registry)
+    chosen = _level(made, level)
+    written["head"] = written["head"] or _HEADS[chosen]
+    checked = _checked(written)
+    if checked.initialize_from is not None:
+        raise ConfigurationError("initialize_from: a model without a task has no runs to begin with")
+    spec = spec_of_settings(checked, registry, made, chosen, training=Training(seed=seed))
+    _refuse_misfits(spec)
+    return spec
+
+
+def _with_names(settings: Mapping[str, Any], classes: dict[str, dict[str, type]]) -> dict[str, Any]:
+    """Returns settings with names in the place of classes, and adds the classes by kind and name."""
+    named: dict[str, Any] = {}
+    for key, value in settings.items():
+        component, options = value if isinstance(value, tuple) else (value, {})
+        if isinstance(component, type):
+            name = component.__name__.lstrip("_")
+            while classes.setdefault(key, {}).setdefault(name, component) is not component:
+                name += "-"
+            named[key] = {"name": f"session:{name}", **options}
+        else:
+            named[key] = _with_names(value, classes) if isinstance(value, Mapping) else value
+    return named
+
+
+def _checked(written: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings.model_validate(written)
+    except ValidationError as error:
+        raise ConfigurationError(report(explain(error, Settings, written))) from None
+
+
+def _architecture(written: Mapping[str, Any], registry: Registry) -> Architecture:
+    """Returns the architecture that the settings name."""
+    block = _checked({"architecture": written["architecture"], "head": "-"}).architecture
+    architecture: Architecture = registry.create(Kind.ARCHITECTURE, block.name, **block.options)
+    return architecture
+
+
+def _level(architecture: Architecture, level: Level | str | None) -> Level:
+    known = sorted(architecture.levels)
+    if level is None and Level.NEXT_TOKEN in known:
+        return Level.NEXT_TOKEN
+    if level not in known:
+        found = "this architecture has no level by default" if level is None else f"unknown level {level!r}"
+        raise ConfigurationError(f"level: {found}{nearest(str(level), known)}; expected {' or '.join(known)}")
+    return Level(level)
+
+
+def _sizes(spec: ModelSpec, vocabulary: int | Mapping[str, int], outputs: int | None) -> Sizes:
+    sizes = {"source": vocabulary, "target": vocabulary} if isinstance(vocabulary, int) else vocabulary
+    if set(sizes) != {"source", "target"}:
+        raise ConfigurationError(
+            f"vocabulary: expected a size for source and for target, found {dict(sizes)}"
+        )
+    if spec.embeddings.shared and sizes["source"] != sizes["target"]:
+        raise ConfigurationError("embeddings: a shared embedding needs one vocabulary, found two sizes")
+    if spec.level is Level.NEXT_TOKEN:
+        outputs = sizes["target"]
+    elif outputs is None:
+        raise ConfigurationError(f"outputs: a model of level {spec.level} needs the number of outputs")
+    return Sizes(sizes["source"], outputs)
+
+
+def _refuse_misfits(spec: ModelSpec) -> None:
+    """Raises ConfigurationError if parts do not fit together: see `dry_run`."""
+    head = spec.head.make
+    numbered = True
+    if isinstance(head, type) and issubclass(head, Head):
+        if spec.level not in head.levels:
+            expected = " or ".join(sorted(head.levels))
+            raise ConfigurationError(
+                f"head: {spec.head.label} predicts from {expected}, the level of this model is {spec.level}"
+            )
+        numbered = OutputType.LABEL in head.output_types or spec.level is Level.NEXT_TOKEN
+    batch = example_batch(spec.architecture, spec.level)
+    failures = dry_run(spec, Sizes(8, 8), batch, targets=numbered)
+    if failures:
+        raise ConfigurationError(
+            report(
+                Problem(None, () if part is None else part.origin[1:], message) for part, message in failures
+            )
+        )

@@ -1,0 +1,227 @@
+"""`plugformer info`: a component with its options, a task with its model, or a plugin."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.registry import Kind, Registry
+from plugformer_cli.listing import as_record, print_entries
+from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
+from plugformer_cli.printing import print_table, print_text
+
+EXAMPLES = (
+    "plugformer info attention/gqa",
+    "plugformer info dates --set model.width=256",
+)
+
+
+def command(
+    ctx: typer.Context,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND/NAME|TASK|PLUGIN", help="A component, a task's name or file, or a plugin."
+        ),
+    ],
+    settings: Settings = None,
+    data: Annotated[
+        bool, typer.Option("--data", help="Read a task's data to find the sizes of its vocabularies.")
+    ] = False,
+    as_json: AsJson = False,
+    registry: LocalManifest = None,
+) -> None:
+    """Show a component's options, a task's model, or a plugin.
+
+    A component: types, ranges, defaults and meaning of its options. A task: the modules of its model with
+    the shapes of their outputs, parameters and floating-point operations. Without --data the length of the
+    example is assumed, and the sizes of vocabularies unless the tokenizers' options give them. A plugin, by
+    the name of its distribution: its version, components, tasks, commands and hooks.
+    """
+    known = installed(ctx, registry)
+    kind, slash, name = what.partition("/")
+    is_component = slash and not what.endswith(".yaml") and not Path(what).exists()
+    is_task = any(entry.name == what for entry in known.tasks())
+    plugin = [] if is_component or is_task else known.offered_by(what)
+    if (is_component or plugin) and (settings or data):
+        raise ConfigurationError(f"--set and --data are for a task; {what} is not a task")
+    if is_component:
+        _show_component(known, kind, name, as_json=as_json)
+    elif plugin:
+        print_entries(plugin, as_json=as_json)
+    else:
+        _show_task(what, settings or [], known, read_data=data, as_json=as_json)
+
+
+def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) -> None:
+    entry = registry.find(kind, name)
+    options = describe_options(registry.load(kind, name))
+    if as_json:
+        record = {
+            **as_record(entry),
+            "class": entry.target,
+            "options": [asdict(option) for option in options],
+        }
+        typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
+        return
+    typer.secho(f"{entry.kind}/{entry.name}", bold=True)
+    print_text(entry.summary)
+    typer.echo()
+    print_text(f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
+    typer.echo("\noptions:" if options else "\nno options")
+    for option in options:
+        default = "required" if option.required else f"default {json.dumps(option.default)}"
+        typer.echo(f"  {typer.style(option.name, bold=True)}: {option.type}; {default}")
+        if option.description:
+            print_text(option.description, indent=6)
+
+
+def _show_task(name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool) -> None:
+    _suggest_component(name, registry)
+    from plugformer.configuration import resolve
+
+    resolved = resolve(name, settings, registry)
+    for notice in resolved.notices:
+        typer.echo(notice, err=True)
+    from plugformer.training import preview_model  # imports torch, for which a mistake need not wait
+    from plugformer.validation import validate_model
+
+    rows, example = preview_model(validate_model(resolved), read_data=read_data)
+    description = resolved.task.description
+    if as_json:
+        modules = [asdict(row) for row in rows]
+        record = {"task": name, "description": description, "example": example, "modules": modules}
+        typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
+        return
+    typer.secho(name, bold=True)
+    print_text(description or "")
+    print_text(f"\nshapes and operations for {example}\n\n")
+    print_model(rows)
+
+
+def _suggest_component(name: str, registry: Registry) -> None:
+    """Refuses a kind, or the name of a component without its kind."""
+    if name in list(Kind):
+        raise RegistryError(f"{name!r} is a kind\n`plugformer list {name}` shows its components")
+    kinds = [entry.kind for entry in registry.entries() if entry.name == name]
+    if kinds and all(task.name != name for task in registry.tasks()):
+        choices = " or ".join(f"`plugformer info {kind}/{name}`" for kind in kinds)
+        raise RegistryError(f"{name!r} is a component, not a task\nwrite {choices}")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: Its key in a task file.
+        type: The values that it takes, such as `integer >= 1`.
+        required: Whether it must be given.
+        default: Its value otherwise.
+        description: Its meaning.
+    """
+
+    name: str
+    type: str
+    required: bool
+    default: Any
+    description: str
+
+
+def describe_options(component: type) -> list[Option]:
+    """Returns a component's options in the order of its constructor.
+
+    Raises:
+        RegistryError: The annotations of the constructor cannot be used to check options.
+    """
+    from plugformer.registry import options_model  # imports pydantic, which `list` does without
+
+    schema = options_model(component).model_json_schema()
+    return [
+        Option(
+            name=name,
+            type=in_words(field, schema.get("$defs", {})),
+            required=name in schema.get("required", ()),
+            default=field.get("default"),
+            description=field.get("description", ""),
+        )
+        for name, field in schema["properties"].items()
+    ]
+
+
+def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> str:
+    """Returns a description of the values that a JSON Schema allows.
+
+    Args:
+        schema: Of one value.
+        definitions: Schemas that it refers to, by name.
+    """
+    definitions = definitions or {}
+    if "$ref" in schema:
+        return in_words(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if "anyOf" in schema:
+        return " or ".join(in_words(member, definitions) for member in schema["anyOf"])
+    if "enum" in schema:
+        return " | ".join(str(choice) for choice in schema["enum"])
+    if "const" in schema:
+        return str(schema["const"])
+    kind = schema.get("type", "any value")
+    if kind == "array" and "prefixItems" in schema:
+        members = [in_words(item, definitions) for item in schema["prefixItems"]]
+        alike = len(set(members)) == 1
+        return f"list of {len(members)}: {members[0] if alike else '; '.join(members)}"
+    if kind == "array":
+        return f"list of {in_words(schema['items'], definitions)}" if "items" in schema else "list"
+    unlimited = {"maximum"} if schema.get("maximum", 0) >= 2**31 - 1 else set()
+    bounds = [f"{sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema.keys() - unlimited]
+    return " ".join([_WORDS.get(kind, kind), ", ".join(bounds)]).rstrip()
+
+
+_WORDS = {"string": "text", "object": "mapping", "null": "null", "boolean": "true | false"}
+_BOUNDS = {
+    "minimum": ">=",
+    "exclusiveMinimum": ">",
+    "maximum": "<=",
+    "exclusiveMaximum": "<",
+    "pattern": "matching",
+}
+
+
+def print_model(rows: Sequence[Any]) -> None:
+    """Prints the modules, each indented below the one it belongs to, and the totals of the whole model."""
+    paths = [row.path for row in rows]
+    cells = [
+        (
+            branch(row.path, paths),
+            row.module,
+            " × ".join(map(str, row.shape)),
+            f"{row.parameters:,}",
+            rounded(row.flops) if row.flops else "",
+        )
+        for row in rows
+        if row.path
+    ]
+    header = ("module", "class", "output", "parameters", "FLOPs")
+    print_table(header, cells, right=("parameters", "FLOPs"))
+    for whole in (row for row in rows if not row.path):
+        typer.echo(f"\n{whole.module}: {whole.parameters:,} parameters, {rounded(whole.flops)} FLOPs forward")
+
+
+def branch(path: str, paths: Sequence[str]) -> str:
+    """Returns a module's path without those of the modules around it, indented by their number."""
+    around = [outer for outer in paths if outer and path.startswith(f"{outer}.")]
+    return "  " * len(around) + path.removeprefix(f"{max(around, key=len, default='')}.")
+
+
+def rounded(number: int) -> str:
+    """Returns a large number with three digits and its SI prefix: `1.23 M`."""
+    value = float(number)
+    for prefix in ("", " k", " M", " G", " T"):
+        if value < 999.5:
+            return f"{value:.3g}{prefix}"
+        value /= 1000
+    return f"{value:.0f} P"

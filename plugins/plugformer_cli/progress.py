@@ -1,0 +1,135 @@
+"""Progress on the screen: a bar where there is a terminal, plain lines where there is none."""
+
+from datetime import timedelta
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from plugformer.hooks import Evaluation, Run, Sample, Update, hookimpl
+from plugformer_cli.printing import printable
+
+
+class ProgressDisplay:
+    """Shows loss, tokens per second and time left, and what the model answers at each evaluation.
+
+    Args:
+        console: Where to; its being a terminal decides between a bar and lines.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn(
+                "loss {task.fields[loss]:.3f}{task.fields[skipped]}  {task.fields[speed]:,.0f} tokens/s"
+            ),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._tokens = 0.0
+        self._seconds = 0.0
+        self._updates = 0.0
+        self._loss = float("nan")
+
+    @hookimpl
+    def run_started(self, run: Run) -> None:
+        """Starts the bar."""
+        self._task = self._bar.add_task(
+            "training", total=run.steps, epoch=1, loss=float("nan"), skipped="", speed=0.0
+        )
+        self._bar.start()
+
+    @hookimpl
+    def step_ended(self, run: Run, update: Update) -> None:
+        """Moves the bar, or prints a line every `training.log_every` updates."""
+        # Sums that fade over about a hundred updates: recent enough to follow a change, yet steady.
+        self._tokens = self._tokens * 0.99 + update.tokens
+        self._seconds = self._seconds * 0.99 + update.seconds
+        self._updates = self._updates * 0.99 + 1
+        speed = self._tokens / self._seconds
+        self._loss = self._loss if update.loss is None else update.loss
+        skipped = f"  {update.skipped} skipped" if update.skipped else ""
+        if self._console.is_terminal:
+            self._bar.update(
+                self._task,
+                completed=update.step,
+                epoch=update.epoch,
+                loss=self._loss,
+                skipped=skipped,
+                speed=speed,
+            )
+        elif update.step % run.task.training.log_every == 0 or update.step == run.steps:
+            seconds = (run.steps - update.step) * self._seconds / self._updates
+            self._console.print(
+                f"step {update.step}/{run.steps}  epoch {update.epoch}  loss {self._loss:.4f}{skipped}  "
+                f"{speed:,.0f} tokens/s  {timedelta(seconds=round(seconds))} left",
+                highlight=False,
+            )
+
+    @hookimpl
+    def evaluation_ended(self, evaluation: Evaluation) -> None:
+        """Prints a few answers, and the figures of the validation split."""
+        self._show(evaluation.samples)
+        self._console.print(
+            f"[bold]step {evaluation.step}[/]  {_figures(evaluation)}"
+            f"{'  [green](best so far)[/]' if evaluation.best else ''}",
+            highlight=False,
+        )
+
+    @hookimpl
+    def average_evaluated(
+        self, run: Run, steps: list[int], evaluation: Evaluation, single_best: float
+    ) -> None:
+        """Prints the figures of the average, and whether it is better than the single best."""
+        settings = run.task.training
+        wanted = 0 if settings.average is None else settings.average.checkpoints
+        fewer = f" ({wanted} asked for, there were no more)" if len(steps) < wanted else ""
+        verdict = "[green]better[/]" if evaluation.best else "[yellow]not better[/]"
+        self._console.print(
+            f"[bold]average of steps {', '.join(map(str, steps))}[/]{fewer}  {_figures(evaluation)}  "
+            f"({verdict} than the single best: {settings.monitor} {single_best:.4f})",
+            highlight=False,
+        )
+
+    @hookimpl
+    def run_ended(self) -> None:
+        """Takes the bar away."""
+        self._bar.stop()
+
+    run_failed = run_ended
+
+    @hookimpl
+    def samples_shown(self, samples: list[Sample]) -> None:
+        """Prints the answers of the untrained model."""
+        if samples:
+            self._console.print("before training:", highlight=False)
+        self._show(samples)
+
+    def _show(self, samples: list[Sample]) -> None:
+        for sample in samples:
+            right = sample.output == sample.reference
+            mark = "[green]✓[/]" if right else "[red]✗[/]"
+            expected = "" if right else f"  (expected {_shown(sample.reference)})"
+            self._console.print(
+                f"  {mark} {_shown(sample.source)}  →  {_shown(sample.output)}{expected}", highlight=False
+            )
+
+
+def _figures(evaluation: Evaluation) -> str:
+    accuracy = evaluation.token_accuracy
+    figures = [
+        f"validation loss {evaluation.loss:.4f}",
+        *([] if accuracy is None else [f"token accuracy {accuracy:.2%}"]),
+        *(f"{name} {value:.4f}" for name, value in evaluation.metrics.items() if name != "token_accuracy"),
+    ]
+    return "  ".join(figures)
+
+
+def _shown(text: str) -> str:
+    """Returns a text of the data, which means neither markup nor commands to the terminal."""
+    return escape(printable(text))

@@ -1,0 +1,98 @@
+"""`plugformer train`: from a task to a trained, evaluated and saved model."""
+
+import os
+import sys
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from plugformer.errors import ConfigurationError
+from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
+from plugformer_cli.printing import print_next_steps, print_report, print_self_check
+
+EXAMPLES = (
+    "plugformer train dates",
+    "plugformer train dates --set model.attention=gqa --out runs/gqa",
+    "plugformer train --resume --out runs/gqa",
+    "plugformer train --resume --out runs/gqa --set training.steps=2000",
+)
+
+
+def command(
+    ctx: typer.Context,
+    task: Annotated[
+        str | None,
+        typer.Argument(metavar="TASK", help="A task's name or file; with --resume a run."),
+    ] = None,
+    settings: Settings = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The run's directory; runs/TASK-DATE-TIME by default."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the run in --out from its last checkpoint.")
+    ] = False,
+    allow_changes: Annotated[
+        bool,
+        typer.Option("--allow-changes", help="With --resume: resume even if components have changed."),
+    ] = False,
+    as_json: AsJson = False,
+    registry: LocalManifest = None,
+) -> None:
+    """Train a task's model, evaluate it, and save the run.
+
+    Ctrl-C saves a checkpoint and stops; a second Ctrl-C stops at once. Messages, progress and samples go to
+    standard error, metrics to standard output.
+    """
+    known = installed(ctx, registry)
+    if allow_changes and not resume:
+        raise ConfigurationError("--allow-changes is an option of --resume: give both")
+    run = _run_to_resume(task, out) if resume else None
+    if task is None and run is None:
+        names = ", ".join(entry.name for entry in known.tasks())
+        raise ConfigurationError(f"no TASK given\n  known: {names}; or a file such as tasks/mine.yaml")
+    if run is None:
+        from plugformer.configuration import resolve
+
+        resolve(str(task), settings or [], known)  # a mistake in a name need not wait for the imports below
+    # Without this, PyTorch warns in every process of a model without experts.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    from rich.console import Console
+
+    import plugformer
+    from plugformer.distributed import Processes
+    from plugformer_cli.progress import ProgressDisplay
+
+    # Without a terminal rich would break lines at 80 columns, and a log would be hard to search.
+    console = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
+    shared: dict[str, Any] = {
+        "overrides": settings or [],
+        "registry": known,
+        "observers": [ProgressDisplay(console)],
+        "notify": partial(console.print, markup=False, highlight=False),
+    }
+    with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
+        if run is not None:
+            report = plugformer.resume(run, allow_changes=allow_changes, **shared)
+        else:
+            report = plugformer.train(str(task), out=out, **shared)
+    if not Processes.join().main:
+        return
+    print_report(report, as_json=as_json)
+    if not as_json:
+        print_self_check(report)
+        print_next_steps(report)
+
+
+def _run_to_resume(task: str | None, out: Path | None) -> Path:
+    """Returns the run to resume, which has a task of its own."""
+    if task is not None and out is not None:
+        raise ConfigurationError(
+            f"--resume takes the task from the run\n  write `plugformer train --resume --out {out}`"
+        )
+    if task is None and out is None:
+        raise ConfigurationError("--resume needs a run\n  write `plugformer train --resume --out DIR`")
+    return out or Path(str(task))

@@ -1,0 +1,124 @@
+"""`plugformer list`: a table for people, records for scripts."""
+
+import json
+
+import pytest
+
+from plugformer_cli import printing
+
+CONFLICT = """
+components:
+  attention:
+    gqa: {class: "local_part:Other", summary: Another one.}
+    mine: {class: "local_part:Mine", summary: "%s", source: "https://example.org"}
+"""
+LONG = "A summary that is a good deal longer than what is left of a line on a terminal of eighty columns."
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes standard output look like a terminal of 80 columns."""
+    monkeypatch.setattr(printing, "terminal_width", lambda: 80)
+
+
+def test_json_is_an_array_of_exactly_these_keys(run):
+    outcome = run("list", "attention", "--json")
+    records = json.loads(outcome.out)
+    assert [record["name"] for record in records] == ["gqa", "mha", "mla", "mqa"]
+    assert records[0] == {
+        "kind": "attention",
+        "name": "gqa",
+        "distribution": "plugformer",
+        "version": "0.1.0",
+        "state": "ready",
+        "summary": "Grouped-query attention; groups of query heads share one key-value head.",
+        "source": "https://arxiv.org/abs/2305.13245",
+    }
+
+
+def test_everything_is_listed_by_kind_with_tasks_and_commands(run):
+    records = json.loads(run("list", "--json").out)
+    kinds = list(dict.fromkeys(record["kind"] for record in records))
+    assert kinds[:3] == ["task_type", "architecture", "tokenizer"]
+    assert kinds[-3:] == ["task", "command", "hooks"]
+    assert "dates" in {record["name"] for record in records if record["kind"] == "task"}
+
+
+def test_a_pipe_gets_one_unbroken_line_for_each_entry(run, manifest):
+    lines = run("list", "attention", "--registry", str(manifest(CONFLICT % LONG))).out.splitlines()
+    assert lines[0].split() == ["kind", "name", "distribution", "version", "state", "summary"]
+    mine = next(line for line in lines if " mine " in line)
+    assert mine.endswith(LONG)
+    assert len({line.index(" ready ") for line in lines if " ready " in line}) == 1
+
+
+def test_a_terminal_gets_lines_that_fit(run, manifest, terminal):
+    lines = run("list", "--registry", str(manifest(CONFLICT % LONG))).out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_quarantined_plugin_shows_its_cause(run, manifest):
+    file = str(manifest("plugformer: '>=99'\n" + CONFLICT % ""))
+    cause = "needs plugformer >=99; installed is 0.1.0"
+    assert run("list", "--registry", file).out.endswith(f"\nlocal is quarantined:\n  {cause}\n")
+    [record] = json.loads(run("list", "plugin", "--registry", file, "--json").out)
+    assert record["state"] == f"quarantined: {cause}"
+
+
+def test_a_conflict_shows_both_owners_and_what_to_write(run, manifest, terminal):
+    out = run("list", "attention", "--registry", str(manifest(CONFLICT % ""))).out
+    assert "local offers the same name; write plugformer:gqa" in out
+    assert "plugformer 0.1.0 offers the same name; write local:gqa" in out
+
+
+def test_an_empty_kind_is_an_empty_list(run):
+    assert json.loads(run("list", "plugin", "--json").out) == []
+    assert run("list", "plugin").status == 0
+
+
+PLUGIN = """
+components: {norm: {one: {class: "local_norms:One", summary: The first.}, two: {class: "local_norms:Two"}}}
+tasks: {sums: {file: "local_norms:sums.yaml"}}
+"""
+
+
+def test_installed_plugins_are_listed_with_what_they_offer(run, manifest):
+    file = str(manifest(PLUGIN))
+    _, line = run("list", "plugin", "--registry", file).out.splitlines()
+    assert line.split() == ["plugin", "local", "local", "ready", "2", "components,", "1", "task"]
+    assert run("list", "plugin").out.splitlines()[1:] == []
+
+
+def test_info_shows_what_a_plugin_offers(run, manifest):
+    file = str(manifest(PLUGIN))
+    names = [line.split()[:2] for line in run("info", "local", "--registry", file).out.splitlines()]
+    assert names == [
+        ["kind", "name"],
+        ["plugin", "local"],
+        ["norm", "one"],
+        ["norm", "two"],
+        ["task", "sums"],
+    ]
+    records = json.loads(run("info", "local", "--json", "--registry", file).out)
+    assert [record["name"] for record in records] == ["local", "one", "two", "sums"]
+    assert "unknown task 'loacl'" in run("info", "loacl", "--registry", file).err
+    assert "local is not a task" in run("info", "local", "--set", "a=1", "--registry", file).err
+
+
+def test_local_manifests_are_named_before_and_after_the_command(run, tmp_path):
+    for name in ("first", "second", "third"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"components: {{norm: {{{name}: {{class: 'local_{name}:X', summary: One.}}}}}}"
+        )
+    arguments = (
+        "--registry",
+        "first.yaml",
+        "list",
+        "norm",
+        "--registry",
+        "second.yaml",
+        "--registry",
+        "third.yaml",
+    )
+    found = run(*arguments).out
+    assert all(name in found for name in ("first", "second", "third"))

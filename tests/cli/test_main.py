@@ -1,0 +1,126 @@
+"""How the command line starts and ends: help, version, mistakes, exit statuses."""
+
+from pathlib import Path
+
+import pytest
+
+import plugformer
+from plugformer.errors import InterruptedRunError, RunError
+from plugformer_cli import listing
+
+COMMANDS = ["list", "info", "validate", "schema", "train", "evaluate", "predict", "check", "new"]
+
+
+def test_no_arguments_show_the_help(run):
+    outcome = run()
+    assert outcome.status == 2
+    assert "Start with: plugformer train dates" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(run, command):
+    outcome = run(command, "--help")
+    assert (outcome.status, outcome.err) == (0, "")
+    examples = outcome.out.partition("Examples:\n")[2].splitlines()
+    assert any(f"plugformer {command}" in line for line in examples)
+    assert all(len(line) <= 80 for line in outcome.out.splitlines())
+
+
+def test_the_help_says_what_each_command_does_on_one_line(run):
+    lines = run("--help").out.splitlines()
+    for command in COMMANDS:
+        line = next(line for line in lines if line.startswith(f"  {command} "))
+        assert line.endswith(".")
+        assert not line.endswith("...")
+
+
+def test_version(run):
+    assert run("--version").out == f"plugformer {plugformer.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian", "dates"], "unknown command 'trian' (did you mean 'train'?)\n  known: ablate, check"),
+        (["list", "atention"], "unknown kind 'atention' (did you mean 'attention'?)"),
+        (["list", "--jsn"], "--json"),
+        (["info", "attention/gqaa"], "unknown attention 'gqaa' (did you mean 'gqa'?)"),
+        (["info", "atention/gqa"], "unknown kind 'atention' (did you mean 'attention'?)"),
+        (["info", "gqa"], "write `plugformer info attention/gqa`"),
+        (["info", "attention"], "`plugformer list attention` shows its components"),
+        (["info", "date"], "unknown task 'date' (did you mean 'dates'?)"),
+        (["info", "attention/gqa", "--set", "a=1"], "attention/gqa is not a task"),
+        (["train"], "no TASK given\n  known: ag-news, brackets, copying, couplets, dates, "),
+        (["train", "--resume"], "write `plugformer train --resume --out DIR`"),
+        (["train", "dates", "--resume", "--out", "runs/a"], "write `plugformer train --resume --out runs/a`"),
+        (["predict", "runs/a", "text", "--file", "b"], "TEXT and --file exclude each other"),
+        (["predict", "runs/a", "--file", "nothing.txt"], "nothing.txt cannot be read: No such file"),
+        (["list", "--registry", "nothing.yaml"], "nothing.yaml' cannot be read"),
+        (["--registry", "nothing.yaml", "list"], "nothing.yaml' cannot be read"),
+        (["--registry", "nothing.yaml", "trian"], "nothing.yaml' cannot be read"),
+    ],
+)
+def test_a_mistake_is_named_without_a_traceback(run, arguments, message):
+    outcome = run(*arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_the_help_works_with_a_manifest_that_does_not(run):
+    outcome = run("--registry", "nothing.yaml", "--help")
+    assert outcome.status == 0
+    assert "train" in outcome.out
+    assert "Commands of plugins are not shown: the local manifest" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (RunError("no run x\nlook again"), 2, "Error: no run x\n  look again\n"),
+        (InterruptedRunError("Interrupted at step 3/10."), 130, "Interrupted at step 3/10.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+        (FileNotFoundError(2, "No such file", "a.txt"), 2, "Error: [Errno 2] No such file: 'a.txt'\n"),
+    ],
+)
+def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, message):
+    def fail(ctx, local=None):
+        raise error
+
+    monkeypatch.setattr(listing, "installed", fail)
+    outcome = run("list")
+    assert (outcome.status, outcome.out, outcome.err) == (status, "", message)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ZeroDivisionError("by zero"),
+            "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug",
+        ),
+        (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  for training"),
+        (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),
+        (RecursionError("maximum"), "Error: something is nested too deeply (RecursionError: maximum)"),
+    ],
+)
+def test_any_other_error_ends_in_words_with_its_traceback_in_a_file(run, monkeypatch, error, message):
+    def fail(ctx, local=None):
+        raise error
+
+    monkeypatch.setattr(listing, "installed", fail)
+    outcome = run("list")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith(message)
+    file = Path(outcome.err.split()[-1])
+    assert type(error).__name__ in file.read_text()
+    assert len(outcome.err.splitlines()) <= 2
+
+
+def test_control_characters_do_not_reach_the_terminal(run, manifest):
+    clearing = "x\\e[2J\\e]0;title\\a"
+    file = manifest(f'components: {{norm: {{mine: {{class: "m:M", summary: "{clearing}"}}}}}}')
+    for arguments in (["list", "--registry", str(file)], ["train", "\x1b[2J"]):
+        outcome = run(*arguments)
+        assert not {"\x1b", "\x07"} & {*outcome.out, *outcome.err}
+        assert "\\x1b" in outcome.out + outcome.err

@@ -1,0 +1,286 @@
+"""What `plugformer new` writes works as it stands, for each kind of component and the commonest tasks.
+
+The tests of plugins that it writes are run by `.ci/plugins`, which installs them.
+"""
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import plugformer
+from plugformer.errors import ConfigurationError
+from plugformer.registry import EntryKind, Kind, Registry
+from plugformer_scaffolding import plugin_files, write
+from plugformer_scaffolding.command import KINDS as CHOICES
+
+KINDS = list(Kind)
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """Writes a plugin of a kind and makes it importable; returns the registry that knows it."""
+
+    def write_plugin(kind: Kind, name: str = "plugformer-mine") -> Registry:
+        names, texts = plugin_files(name, kind)
+        write(tmp_path / name, texts)
+        monkeypatch.syspath_prepend(tmp_path / name)
+        monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+        return Registry.discover(tmp_path / name / names["new_plugin"] / "registry.yaml")
+
+    return write_plugin
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("kind", CHOICES)
+def test_the_same_command_writes_the_same_bytes(run, tmp_path, kind):
+    for folder in ("one", "two"):
+        assert run("new", "plugin", "plugformer-mine", "--kind", kind, "--out", folder).status == 0
+    one = contents(tmp_path / "one")
+    assert one == contents(tmp_path / "two")
+    assert {"pyproject.toml", "README.md", f"plugformer_mine/{kind}.py", "plugformer_mine/py.typed"} < set(
+        one
+    )
+    text = b"\n".join(one.values()).decode()
+    assert not re.search(r"NEW_|new[-_](plugin|component|kind|task)|NewComponent|\r", text)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, EntryKind.COMMAND])
+def test_a_plugin_depends_on_what_it_imports(kind):
+    _, texts = plugin_files("plugformer-mine", kind)
+    tree = ast.parse(texts[f"plugformer_mine/{kind}.py"])
+    modules = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    imported = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+    declared = tomllib.loads(texts["pyproject.toml"])["project"]["dependencies"]
+    assert {re.match(r"\w+", each)[0] for each in declared} == imported - {
+        "plugformer_blocks",
+        "plugformer_cli",
+    }  # Plugformer's
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plugin_goes_into_a_task_by_the_command_in_its_readme(run, plugin, tmp_path, kind):
+    plugin(kind)
+    readme = (tmp_path / "plugformer-mine" / "README.md").read_text()
+    (line,) = re.findall(r"^\$ plugformer train (.+)$", readme, re.MULTILINE)
+    manifest = "plugformer-mine/plugformer_mine/registry.yaml"
+    outcome = run("validate", *shlex.split(line), "--registry", manifest)
+    assert (outcome.status, outcome.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["plugformer-mine", "norm", "plugformer-attention-of-a-very-long-name"])
+def test_a_plugin_is_formatted_and_linted(tmp_path, name):
+    for kind in (*KINDS, EntryKind.COMMAND):
+        write(tmp_path / kind, plugin_files(name, kind)[1])
+    for command in (["format", "--check"], ["check"]):
+        arguments = [sys.executable, "-m", "ruff", *command, "--no-cache", str(tmp_path)]
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_to_type_next_is_printed(run):
+    outcome = run("new", "plugin", "plugformer-mine", "--kind", "metric")
+    assert outcome.out.partition("Next:\n")[2].splitlines() == [
+        "  pip install -e './plugformer-mine[test]'",
+        "  plugformer check metric/mine",
+        "  plugformer train dates --set 'evaluation.metrics=[exact_match,mine]'",
+        "  pytest plugformer-mine",
+    ]
+
+
+def test_a_command_is_called_like_its_distribution(run, plugin, tmp_path, trained):
+    written = run("new", "plugin", "plugformer-count", "--kind", "command")
+    assert written.out.partition("Next:\n")[2].splitlines() == [
+        "  pip install -e './plugformer-count[test]'",
+        "  plugformer count --help",
+        "  pytest plugformer-count",
+    ]
+    plugin(EntryKind.COMMAND)
+    manifest = "plugformer-mine/plugformer_mine/registry.yaml"
+    counted = run("--registry", manifest, "mine", str(trained.directory), "--json")
+    model = plugformer.load(trained.directory).model
+    assert sum(json.loads(counted.out).values()) == sum(each.numel() for each in model.parameters())
+
+
+def test_names_are_derived_from_the_distribution(run, tmp_path):
+    assert run("new", "plugin", "My.Fast_Norm", "--kind", "norm").status == 0
+    folder = tmp_path / "My.Fast_Norm"
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "my-fast-norm"
+    assert project["entry-points"]["plugformer"] == {"my-fast-norm": "my_fast_norm"}
+    manifest = yaml.safe_load((folder / "my_fast_norm" / "registry.yaml").read_text())
+    assert manifest["components"]["norm"]["my_fast_norm"]["class"] == "my_fast_norm.norm:MyFastNorm"
+
+
+@pytest.mark.parametrize("name", ["plugformer-norm", "plugformer-tensor", "plugformer-none"])
+def test_a_class_hides_no_other_name(plugin, name):
+    registry = plugin(Kind.NORM, name)
+    assert registry.load("norm", name.removeprefix("plugformer-")).__name__.endswith("Component")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["mine"], "no --kind given\n  known: task_type, architecture, tokenizer, position"),
+        (
+            ["mine", "--kind", "atention"],
+            "--kind 'atention' is unknown (did you mean 'attention'?)\n  known:",
+        ),
+        (["a/b", "--kind", "norm"], "'a/b' is not the name of a distribution"),
+        (["mine-", "--kind", "norm"], "'mine-' is not the name of a distribution"),
+        (["", "--kind", "norm"], "'' is not the name of a distribution"),
+        (["größe", "--kind", "norm"], "'größe' is not the name of a distribution"),
+        (["3d", "--kind", "norm"], "'3d', derived from the distribution's name, cannot be a name in Python"),
+        (["class", "--kind", "norm"], "'class', derived from the distribution's name"),
+        (["plugformer-null", "--kind", "norm"], "'null' has a meaning of its own in YAML"),
+        (["plugformer-gqa", "--kind", "attention"], "attention/gqa is installed already"),
+        (["plugformer-train", "--kind", "command"], "command/train is installed already"),
+        (["plugformer-plot", "--kind", "command"], "command/plot is installed already"),
+        (["json", "--kind", "norm"], "choose another name, such as plugformer-json-norm"),
+        (["torch", "--kind", "norm"], "a package 'torch' is installed already"),
+    ],
+)
+def test_a_plugin_that_cannot_be(run, tmp_path, arguments, message):
+    outcome = run("new", "plugin", *arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a/b", "--type", "tagging"], "'a/b' is not the name of a task"),
+        (["..", "--type", "tagging"], "'..' is not the name of a task"),
+        (["mine"], "no --type given\n  known: classification, language-modelling, "),
+        (
+            ["mine", "--type", "clasification"],
+            "unknown task_type 'clasification' (did you mean 'classification'?)\n  known: classification, ",
+        ),
+        (["mine", "--type", "[regression]"], "--type '[regression]': expected a name, or {name: NAME, "),
+        (["mine", "--type", "{inputs: [a]}"], "--type '{inputs: [a]}': expected a name, or {name: NAME, "),
+        (["mine", "--type", "{name: tagging"], "--type '{name: tagging'"),
+        (["mine", "--type", "{name: tagging, inputs: [a]}"], "unknown key 'inputs'"),
+        (
+            ["mine", "--type", "{name: regression, inputs: [a, b, c]}"],
+            "there are no examples for a regression task, whose columns are a (text, input), b (text, "
+            "input), c (text, input), number (number, output)\n  expected a text alone, a text for a text, ",
+        ),
+    ],
+)
+def test_a_task_that_cannot_be(run, tmp_path, arguments, message):
+    outcome = run("new", "task", *arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert message in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plugin", "mine", "--kind", "norm"], ["task", "mine", "--type", "tagging"]]
+)
+def test_nothing_is_overwritten(run, tmp_path, arguments):
+    (tmp_path / "mine").mkdir()
+    outcome = run("new", *arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "mine exists already, and nothing is overwritten" in outcome.err
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_file_is_in_the_way(tmp_path):
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(ConfigurationError, match="mine exists already"):
+        write(tmp_path / "mine", {"a": ""})
+    with pytest.raises(ConfigurationError, match=r"mine.other cannot be made: Not a directory; give another"):
+        write(tmp_path / "mine" / "other", {"a": ""})
+
+
+SEVERAL = "{name: %s, inputs: [title, hypothesis]}"
+METRICS = {
+    "classification": "accuracy",
+    SEVERAL % "classification": "accuracy",
+    "language-modelling": "perplexity",
+    "masked-language-modelling": "perplexity",
+    "multi-label": "micro_f1",
+    SEVERAL % "multi-label": "micro_f1",
+    "regression": "mean_squared_error",
+    SEVERAL % "regression": "mean_squared_error",
+    "sequence-to-sequence": "exact_match",
+    "tagging": "tag_accuracy",
+}
+"""What a new task of each type, or of a type with options, is measured by."""
+
+
+def test_there_are_examples_for_every_type(registry):
+    built_in = {
+        entry.name for entry in registry.entries(Kind.TASK_TYPE) if entry.owner.distribution == "plugformer"
+    }
+    assert built_in <= METRICS.keys()
+
+
+@pytest.mark.parametrize("task_type", METRICS)
+def test_a_task_trains_as_it_stands(run, tmp_path, monkeypatch, task_type):
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    written = run("new", "task", "mine", "--type", task_type, "--out", "tasks/mine")
+    assert written.out.endswith("  plugformer train tasks/mine/task.yaml\n")
+    file = tmp_path / "tasks/mine/task.yaml"
+    assert "NEW_" not in file.read_text()
+    first = file.read_text().splitlines()[0]
+    assert first == "# plugformer train tasks/mine/task.yaml"
+    checked = run("validate", "tasks/mine/task.yaml")
+    assert (checked.status, checked.err) == (0, "")
+    outcome = run(*first.split()[2:], "--set", "training.steps=2", "--out", "run")
+    assert outcome.status == 0, outcome.err
+    assert METRICS[task_type] in outcome.out
+
+
+def test_columns_of_a_task_get_those_of_their_name_first(run, tmp_path):
+    assert run("new", "task", "mine", "--type", SEVERAL % "regression").status == 0
+    task = yaml.safe_load((tmp_path / "mine/task.yaml").read_text())
+    assert task["type"] == {"name": "regression", "inputs": ["title", "hypothesis"]}
+    assert task["data"]["columns"] == {"title": "title", "hypothesis": "text", "number": "stars"}
+    assert (task["model"]["architecture"], task["model"]["head"]) == ("encoder-only", "regressor")
+    assert "decoding" not in task
+
+
+TYPES = """
+from plugformer.interfaces import OutputType, Column, Level, TaskType
+
+class Notes(TaskType):
+    level, output_type = Level.SEQUENCE, OutputType.LABEL
+    columns = (Column("note", "text", "input", tokenizer="source"), Column("kind", "label", "output"))
+
+    def encode(self, examples, tokenizers):
+        raise NotImplementedError
+
+class Spans(Notes):
+    columns = (*Notes.columns, Column("first", "number", "output"), Column("last", "number", "output"))
+"""
+
+
+def test_a_type_of_a_plugin_gets_what_fits_its_columns(run, manifest, tmp_path):
+    file = manifest(
+        "components: {task_type: {notes: {class: 'local_types:Notes'}, spans: {class: 'local_types:Spans'}}}",
+        local_types=TYPES,
+    )
+    outcome = run("new", "task", "mine", "--type", "notes", "--registry", str(file))
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.endswith(f"  plugformer train mine/task.yaml --registry {file.name}\n")
+    task = yaml.safe_load((tmp_path / "mine/task.yaml").read_text())
+    assert task["data"]["columns"] == {"note": "text", "kind": "label"}
+    assert run("validate", "mine/task.yaml", "--registry", str(file)).status == 0
+
+    outcome = run("new", "task", "other", "--type", "spans", "--registry", str(file))
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "there are no examples for a spans task, whose columns are note (text, input)," in outcome.err
+    assert "write its task file by hand" in outcome.err

@@ -1,0 +1,233 @@
+"""`plugformer predict`: where texts come from, in which portions, and how answers are printed."""
+
+import io
+import json
+import math
+import os
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from plugformer.errors import DataError
+from plugformer.interfaces import Prediction
+from plugformer_cli import predict
+
+
+class Echo:
+    """A model that answers in capitals; it knows no comma, refuses `!` and reads 30 characters."""
+
+    device = torch.device("cpu")
+
+    def __init__(self):
+        self.numbers = []
+
+    def predict_each(self, texts, *, first=0, n_best=1):
+        self.numbers += range(first, first + len(texts))
+        return [self.answer(text, n_best) for text in texts]
+
+    def answer(self, text, n_best):
+        if "!" in text:
+            return DataError("too loud")
+        ranked = [Prediction(text[:30].upper() + "~" * n, -math.log(2 + n)) for n in range(n_best)]
+        unknown = (",",) if "," in text else ()
+        return replace(Prediction.of(ranked), truncated=len(text) > 30, unknown=unknown)
+
+
+@pytest.fixture(autouse=True)
+def model(monkeypatch):
+    model = Echo()
+    monkeypatch.setattr("plugformer.load", lambda path, registry, overrides, device: model)
+    return model
+
+
+def type_in(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="latin-1"))
+
+
+def test_texts_from_arguments(run):
+    assert run("predict", "runs/a", "one", "two three").out == "ONE\nTWO THREE\n"
+    assert run("predict", "runs/a", "--", "-1").out == "-1\n"
+
+
+def test_texts_from_a_file_in_utf8_with_any_line_ends(run, tmp_path):
+    (tmp_path / "texts.txt").write_bytes("\ufeffäpfel\r\n\r\n李".encode())
+    assert run("predict", "runs/a", "--file", "texts.txt").out == "ÄPFEL\n\n李\n"
+
+
+def test_texts_from_standard_input_in_utf8_whatever_the_locale(run, monkeypatch):
+    type_in(monkeypatch, "ä\nb\n".encode())
+    assert run("predict", "runs/a").out == "Ä\nB\n"
+
+
+def test_answers_are_utf8_whatever_the_locale(run, monkeypatch):
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="latin-1"))
+    assert run("predict", "runs/a", "中", "--json").status == 0
+    assert json.loads(out.getvalue().decode())["output"] == "中"
+
+
+def test_texts_are_numbered_through_all_portions(run, model, tmp_path):
+    (tmp_path / "texts.txt").write_text("some words\n" * 20_000)
+    run("predict", "runs/a", "--file", "texts.txt")
+    assert model.numbers == list(range(20_000))
+
+
+def test_json_is_one_record_on_each_line(run):
+    [line] = run("predict", "runs/a", "李", "--json").out.splitlines()
+    assert "李" in line
+    assert json.loads(line) == {"input": "李", "output": "李", "score": pytest.approx(-0.693, abs=1e-3)}
+
+
+def test_several_outputs_for_each_text(run):
+    assert run("predict", "runs/a", "one", "two", "--n-best", "2").out == "ONE\nONE~\nTWO\nTWO~\n"
+    [line] = run("predict", "runs/a", "one", "--n-best", "3", "--json").out.splitlines()
+    alternatives = [
+        {"output": "ONE~", "score": pytest.approx(-math.log(3))},
+        {"output": "ONE~~", "score": pytest.approx(-math.log(4))},
+    ]
+    score = pytest.approx(-math.log(2))
+    assert json.loads(line) == {"input": "one", "output": "ONE", "score": score, "alternatives": alternatives}
+
+
+def test_no_text_gives_no_output(run, monkeypatch):
+    type_in(monkeypatch, b"")
+    outcome = run("predict", "runs/a")
+    assert (outcome.status, outcome.out) == (0, "")
+
+
+def test_bytes_that_are_not_utf8_become_surrogates():
+    assert list(predict.lines(io.BytesIO(b"good\nb\xe4d"))) == [["good"], ["b\udce4d"]]
+
+
+def test_a_text_without_an_answer_leaves_an_empty_line_and_does_not_end_the_others(run, monkeypatch):
+    type_in(monkeypatch, b"one\ntwo!\nthree\n")
+    outcome = run("predict", "runs/a")
+    assert outcome.out == "ONE\n\nTHREE\n"
+    assert outcome.err.splitlines() == [
+        "text 2: no answer: too loud",
+        "Error: 1 of 3 texts had no answer; correct those above",
+    ]
+    assert outcome.status == 2
+
+
+def test_each_of_several_outputs_leaves_an_empty_line(run):
+    outcome = run("predict", "runs/a", "one!", "two", "--n-best", "2")
+    assert outcome.out == "\n\nTWO\nTWO~\n"
+    assert "text 1: no answer: too loud" in outcome.err
+
+
+def test_json_says_why_there_is_no_answer(run):
+    lines = run("predict", "runs/a", "a!\udce4", "b", "--json").out.splitlines()
+    assert json.loads(lines[0]) == {"input": "a!?", "output": None, "error": "too loud"}
+    assert json.loads(lines[1])["output"] == "B"
+
+
+def test_one_text_alone_ends_with_its_error(run):
+    outcome = run("predict", "runs/a", "one!")
+    assert (outcome.status, outcome.out) == (2, "\n")
+    assert outcome.err.endswith("Error: too loud\n")
+
+
+def test_what_was_cut_or_unknown_or_empty_is_noted(run):
+    outcome = run("predict", "runs/a", "a, b", "c" * 31, "", "d", " ")
+    assert (outcome.status, outcome.out) == (0, f"A, B\n{'C' * 30}\n\nD\n \n")
+    assert outcome.err.splitlines() == [
+        "text 1: unknown: ','",
+        "text 2: is too long: only its beginning was read",
+        "text 3: is empty",
+        "text 5: is empty",
+    ]
+    first, second, *_ = map(json.loads, run("predict", "runs/a", "a,", "c" * 31, "--json").out.splitlines())
+    assert first["unknown"] == [","]
+    assert second["truncated"] is True
+
+
+def test_notes_on_many_texts_are_counted(run):
+    outcome = run("predict", "runs/a", *[","] * 25)
+    assert len(outcome.err.splitlines()) == predict.NOTES + 1
+    assert outcome.err.endswith("and 5 more notes; --json has them all\n")
+
+
+def test_scores_are_probabilities(run):
+    assert run("predict", "runs/a", "one", "--n-best", "2", "--scores").out == "0.5\tONE\n0.3333\tONE~\n"
+
+
+def test_outputs_below_the_threshold_are_left_out(run):
+    outcome = run("predict", "runs/a", "one", "--n-best", "2", "--threshold", "0.4")
+    assert (outcome.status, outcome.out, outcome.err) == (0, "ONE\n\n", "")
+    outcome = run("predict", "runs/a", "one", "--threshold", "0.6")
+    assert (outcome.status, outcome.out) == (0, "\n")
+    assert outcome.err == "text 1: no answer: its probability 0.5 is below 0.6\n"
+    record = json.loads(run("predict", "runs/a", "one", "--threshold", "0.6", "--json").out)
+    assert record == {
+        "input": "one",
+        "output": None,
+        "score": pytest.approx(-math.log(2)),
+        "error": "its probability 0.5 is below 0.6",
+    }
+
+
+def test_lines_come_as_soon_as_they_are_written():
+    reader, writer = os.pipe()
+    with open(reader, "rb") as stream, open(writer, "wb", buffering=0) as source:  # noqa: PTH123 (descriptors)
+        portions = predict.lines(stream)
+        source.write(b"one\ntwo\nth")
+        assert next(portions) == ["one", "two"]
+        source.write(b"ree\n")
+        assert next(portions) == ["three"]
+        source.write(b"rest")
+        source.close()
+        assert list(portions) == [["rest"]]
+
+
+def test_a_terminal_sees_progress_while_answers_go_elsewhere(run, tmp_path, monkeypatch):
+    (tmp_path / "texts.txt").write_text("some words\n" * 2500)
+    stderr = sys.stderr
+    monkeypatch.setattr(type(stderr), "isatty", lambda self: self is stderr, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    outcome = run("predict", "runs/a", "--file", "texts.txt")
+    assert outcome.out == "SOME WORDS\n" * 2500
+    assert "2,500 texts" in outcome.err
+
+
+def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
+    answers = iter(["one", "two!", "three"])
+
+    def ask(prompt):
+        try:
+            return next(answers)
+        except StopIteration:
+            raise EOFError from None
+
+    monkeypatch.setattr("builtins.input", ask)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, buffer=None))
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
+    outcome = run("predict", "runs/a")
+    assert outcome.status == 0
+    assert outcome.out == "ONE\n\nTHREE\n\n"
+    assert "text 2: no answer: too loud" in outcome.err
+
+
+def test_what_components_print_is_no_answer(run, model, monkeypatch):
+    def noisy(texts, **_):
+        print("noise of a component")  # noqa: T201 (as a component may)
+        return [model.answer(text, 1) for text in texts]
+
+    def load(*_, **__):
+        print("noise of loading")  # noqa: T201
+        return model
+
+    monkeypatch.setattr(model, "predict_each", noisy)
+    monkeypatch.setattr("plugformer.load", load)
+    outcome = run("predict", "runs/a", "one", "two", "--json")
+    assert [json.loads(line)["output"] for line in outcome.out.splitlines()] == ["ONE", "TWO"]
+    assert outcome.err.splitlines() == ["noise of loading", "noise of a component"]
+
+
+def test_an_answer_takes_one_line(run, monkeypatch):
+    monkeypatch.setattr(Echo, "answer", lambda self, text, n_best: Prediction(text.replace("/", "\r\n"), 0.0))
+    assert run("predict", "runs/a", "one/two").out == "one two\n"
+    assert json.loads(run("predict", "runs/a", "one/two", "--json").out)["output"] == "one\r\ntwo"

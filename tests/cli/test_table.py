@@ -1,0 +1,55 @@
+"""Text that fits a terminal and stays as it is in a pipe."""
+
+import pytest
+
+from plugformer_cli import printing
+from plugformer_cli.info import branch, print_model, rounded
+
+
+def test_columns_are_aligned(capsys):
+    printing.print_table(("a", "number"), [("longer", "1"), ("b", "1,000")], right=("number",))
+    assert capsys.readouterr().out == "a       number\nlonger       1\nb        1,000\n"
+
+
+def test_columns_with_chinese_are_aligned_on_a_terminal(capsys):
+    """A terminal gives each of these characters two columns, and an accent of its own none."""
+    printing.print_table(
+        ("class", "text", "number"), [("财经", "cafe\u0301", "1"), ("a", "茶", "1,000")], right=("number",)
+    )
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "class  text  number"
+    assert rows == ["财经   cafe\u0301       1", "a      茶     1,000"]
+
+
+def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
+    monkeypatch.setattr(printing, "terminal_width", lambda: 24)
+    printing.print_table(("a",), [("x" * 30,), ("财" * 12,), ("财" * 13,)])
+    printing.print_text("some words that do not fit on one line", indent=2)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:4] == ["x" * 23 + "…", "财" * 12, "财" * 11 + "…"]
+    assert lines[4:] == ["  some words that do not", "  fit on one line"]
+    printing.print_text("what is wrong\nwhat to do", indent=2)
+    assert capsys.readouterr().out == "  what is wrong\n  what to do\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (999, "999"), (1000, "1 k"), (999_600, "1 M"), (12_345_678, "12.3 M"), (7 * 10**15, "7 P")],
+)
+def test_large_numbers_are_rounded(number, text):
+    assert rounded(number) == text
+
+
+def test_a_module_is_indented_below_those_around_it():
+    paths = ["", "encoder", "encoder.layers.0", "encoder.layers.0.attention", "encoder_norm"]
+    branches = ["encoder", "  layers.0", "    attention", "encoder_norm"]
+    assert [branch(path, paths) for path in paths[1:]] == branches
+
+
+def test_a_model_ends_with_its_totals(capsys):
+    from plugformer.model.summary import Row
+
+    print_model([Row("", "Whole", (), 1200, 5_000_000), Row("part", "Part", (2, 3), 1200, 0)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["part", "Part", "2", "×", "3", "1,200"]
+    assert lines[-1] == "Whole: 1,200 parameters, 5 M FLOPs forward"

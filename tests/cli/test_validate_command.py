@@ -1,0 +1,121 @@
+"""`plugformer validate` and `schema`."""
+
+import json
+
+from plugformer.errors import DataError
+
+BROKEN = ["--set", "model.atention=gqa", "--set", "training.steps=none"]
+
+
+def test_a_sound_task_is_summed_up_on_one_line(run):
+    outcome = run("validate", "dates", "--set", "model.attention=gqa", "--set", "model.decoder.layers=3")
+    assert (outcome.status, outcome.err) == (0, "")
+    assert outcome.out.startswith(
+        "OK  sequence-to-sequence on dates: encoder-decoder, width 128, 2+3 layers of 4"
+    )
+    assert "gqa" in outcome.out
+    assert outcome.out.count("\n") == 1
+
+
+def test_all_mistakes_are_printed_with_their_places(run):
+    outcome = run("validate", "dates", *BROKEN)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "--set model.atention=gqa  model.atention: unknown key 'atention' (did you mean" in outcome.err
+    assert "--set training.steps=none  training.steps: " in outcome.err
+
+
+def test_mistakes_as_json_have_their_hints_with_them(run):
+    outcome = run("validate", "dates", *BROKEN, "--json")
+    assert (outcome.status, outcome.err) == (2, "")
+    record = json.loads(outcome.out)
+    assert record["valid"] is False
+    assert len(record["problems"]) == 2
+    assert any("\n  known: architecture" in problem for problem in record["problems"])
+
+
+def test_a_sound_task_as_json(run):
+    assert json.loads(run("validate", "dates", "--json").out) == {"valid": True, "problems": []}
+    [unknown] = json.loads(run("validate", "datse", "--json").out)["problems"]
+    assert unknown.startswith("unknown task 'datse' (did you mean 'dates'?)\n  known: ")
+
+
+def test_a_folder_in_place_of_a_task_is_told_with_the_file_in_it(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/task.yaml").write_text("extends: dates")
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/study.yaml").write_text("task: dates\nfactors: {model.norm: {rms: rms_norm}}")
+    (tmp_path / "empty").mkdir()
+    for command in ("validate", "info", "train"):
+        outcome = run(command, "mine/")
+        assert (outcome.status, outcome.err) == (
+            2,
+            "Error: mine: is a folder, expected a file\n  write mine/task.yaml\n",
+        )
+        outcome = run(command, "mine")
+        assert outcome.err.startswith("Error: unknown task 'mine'\n  known: ")
+        assert outcome.err.endswith("\n  write mine/task.yaml\n")
+    assert "write study/study.yaml" in run("ablate", "study/").err
+    assert "write" not in run("validate", "empty/").err
+
+
+def test_notices_go_to_standard_error(run, tmp_path):
+    (tmp_path / "base.yaml").write_text("extends: dates\nmodel: {encoder: {attention: gqa}}\n")
+    outcome = run("validate", "./base.yaml", "--set", "model.attention=mqa", "--json")
+    assert json.loads(outcome.out)["valid"] is True
+    assert "model.encoder.attention" in outcome.err
+
+
+def test_schema_is_json_with_the_components_of_a_local_manifest(run, manifest):
+    file = manifest('components: {norm: {mine: {class: "plugformer_plugins.norm.layer_norm:LayerNorm"}}}')
+    outcome = run("schema", "--registry", str(file))
+    schema = json.loads(outcome.out)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert '"mine"' in outcome.out
+
+
+TASK = """\
+type: classification
+data:
+  name: table
+  files: {train: here.tsv, test: [gone.tsv]}
+  columns: {text: body, text_b: title, label: class}
+  split: {validation: 0.1}
+tokenizer: words
+model: {architecture: encoder-only, width: 15, head: classifier}
+"""
+
+
+def test_files_and_columns_are_looked_for(run, tmp_path):
+    (tmp_path / "here.tsv").write_text("class\tbody\na\tb\n")
+    (tmp_path / "task.yaml").write_text(TASK)
+    outcome = run("validate", "task.yaml")
+    first, second, *width = [line for line in outcome.err.splitlines() if not line.startswith(" ")]
+    assert first.startswith(
+        f"task.yaml:4:35  data.files.test.0: {tmp_path}/gone.tsv: no such file; check the"
+    )
+    assert second.startswith("task.yaml:5:33  data.columns.text_b: unknown key 'text_b'")
+    assert all("width" in line or "heads" in line for line in width)  # all mistakes together
+    assert width
+    (tmp_path / "task.yaml").write_text(TASK.replace("gone", "here").replace(" text_b: title,", ""))
+    (tmp_path / "here.tsv").write_text("clas\tbody\na\tb\n")
+    outcome = run("validate", "task.yaml", "--set", "model.width=16")
+    assert "task.yaml:5:32  data.columns.label: " in outcome.err
+    assert "there is no column 'class' (did you mean 'clas'?)" in outcome.err
+    (tmp_path / "here.tsv").write_text("class\tbody\na\tb\n")
+    assert run("validate", "task.yaml", "--set", "model.width=16").out.startswith("OK")
+
+
+def test_a_model_can_be_shown_without_its_data(run, tmp_path):
+    (tmp_path / "task.yaml").write_text(TASK.replace(" text_b: title,", ""))
+    assert run("info", "task.yaml", "--data", "--set", "model.width=16").status == 0
+
+
+def test_a_model_is_shown_without_reading_data_unless_asked(run, monkeypatch):
+    def refuse(*_):
+        raise DataError("the data are read")
+
+    monkeypatch.setattr("plugformer.training.preview.prepare", refuse)
+    assert "8,000 outputs (assumed; --data" in " ".join(run("info", "dates").out.split())
+    assert "the data are read" in " ".join(run("info", "dates", "--data").out.split())
+    bpe = run("info", "dates", "--set", "tokenizer={name: bpe, size: 300, shared: true}").out
+    assert "300 input tokens, 300 outputs" in " ".join(bpe.split())

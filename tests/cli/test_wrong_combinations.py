@@ -1,0 +1,333 @@
+"""Parts, data and questions that do not fit one another: status 2, where it stands, and what would fit."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from plugformer.training.train import train
+
+FILES = {
+    "a.conll": "a\tX\nb\tY\n\nc\tX\n",
+    "other.conll": "a\tX\n\nb\tY\nc\tZ\n",
+    "short.conll": "a\tX\n\nb\tY\nc\n",
+    "a.csv": "text,second,label,number\nout,there,good,1\nof,here,bad,2\nno,where,good,3\n",
+    "other.csv": "text,second,label,number\nout,there,good,1\nof,here,bda,2\n",
+    "words.csv": "text,second,label,number\nout,there,good,1\nof,here,bad,two\n",
+    "unlike.jsonl": '{"words": ["a"], "tags": ["X"]}\n{"words": ["a", "b", "c"], "tags": ["X", "Y"]}\n',
+    "labels.jsonl": '{"text": "a b", "labels": ["long", "new"]}\n{"text": "b", "labels": ["new"]}\n',
+    "other.jsonl": '{"text": "a b", "labels": ["long"]}\n{"text": "b", "labels": ["nwe"]}\n',
+    "pairs.tsv": "source\ttarget\na b\tc\nb a b a b a b a\tc d\n",
+    "a.txt": "a b c\n\nb c a b\n",
+    "questions.txt": "a b\na b c a b c a b c a\n",
+}
+CONLL = (
+    "{{name: conll, files: {{train: a.conll, validation: a.conll, test: {}}}, "
+    "columns: {{words: 1, tags: 2}}}}"
+)
+TAGGED = CONLL.format("a.conll")
+TABLE = (
+    "{{name: table, files: {{train: {0}, validation: {0}, test: {1}}}, columns: {{text: text, {2}: {2}}}}}"
+)
+LABELED = TABLE.format("a.csv", "a.csv", "label")
+NUMBERED = TABLE.format("a.csv", "a.csv", "number")
+PLAIN = "{name: text, files: {train: a.txt, validation: a.txt}, examples: paragraph}"
+GENERATED = {"copying": "source and target", "dates": "source and target", "names": "words and tags"}
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A task that differs from a small classification, and what is said of it.
+
+    Attributes:
+        message: A regular expression for standard error; `TASK` stands for the task file.
+        command: What finds it.
+        more: Further lines of the task file.
+    """
+
+    message: str
+    type: str = "classification"
+    data: str = LABELED
+    head: str = "classifier"
+    architecture: str = "encoder-only"
+    max_length: int = 8
+    metrics: list[str] = field(default_factory=list)
+    more: str = ""
+    command: str = "validate"
+
+    def task(self) -> str:
+        return (
+            f"type: {self.type}\ndata: {self.data}\ntokenizer: {{name: whitespace, shared: true}}\n"
+            f"model:\n  architecture: {self.architecture}\n  head: {self.head}\n"
+            f"  width: 16\n  heads: 2\n  layers: 1\n  ffn_width: 16\n  max_length: {self.max_length}\n"
+            f"  embeddings: {{shared: false}}\ntraining: {{steps: 1, batch_size: 2}}\n"
+            f"evaluation: {{metrics: [{', '.join(self.metrics)}], samples: 0}}\n{self.more}"
+        )
+
+
+WRONG = {
+    "head of another level": Wrong(
+        r"TASK:6:9  model\.head: head 'classifier' predicts from sequence, a tagging task from token; "
+        "expected 'token_classifier'",
+        type="tagging",
+        data=TAGGED,
+    ),
+    "head for other answers": Wrong(
+        r"TASK:6:9  model\.head: head 'classifier' predicts label or .*, a regression task number; "
+        "expected 'regressor'",
+        type="regression",
+        data=NUMBERED,
+    ),
+    "head for tokens, not tags": Wrong(
+        r"TASK:6:9  model\.head: head 'language_model' predicts text or tokens, a tagging task tags; "
+        "expected 'token_classifier'",
+        type="tagging",
+        data=TAGGED,
+        head="language_model",
+    ),
+    "architecture that reads what is not there": Wrong(
+        r"TASK:5:17  model\.architecture: 'encoder-decoder' does not fit a language-modelling task; "
+        "expected 'decoder-only'",
+        type="language-modelling",
+        data=PLAIN,
+        head="language_model",
+        architecture="encoder-decoder",
+    ),
+    "metric of other answers": Wrong(
+        r"TASK:14:24  evaluation\.metrics\.0: metric 'tag_accuracy' measures tags, but a classification task "
+        "answers with label; expected 'accuracy' or ",
+        metrics=["tag_accuracy"],
+    ),
+    "metric of another scheme": Wrong(
+        r"TASK:14:24  evaluation\.metrics\.0: tag 'X' is none of the scheme IOB2, expected O, B-TYPE, "
+        "I-TYPE; give entity_f1 the scheme that the data follow",
+        type="tagging",
+        data=TAGGED,
+        head="token_classifier",
+        metrics=["entity_f1"],
+        command="train",
+    ),
+    "decoding of what is not decoded": Wrong(
+        r"TASK:15:18  decoding\.name: a classification task decodes nothing; take it out",
+        more="decoding: {name: beam}\n",
+    ),
+    **{
+        f"data without these columns: {name}": Wrong(
+            rf"TASK:2:14  data\.name: data '{name}' cannot serve this type of task: it has {has}, and the "
+            "task needs text and label; choose other data, or another type",
+            data=f"{{name: {name}}}",
+        )
+        for name, has in GENERATED.items()
+    },
+    "data with one text: generated": Wrong(
+        r"TASK:2:14  data\.name: data 'brackets' has one text for each example, and the task needs text and "
+        "label; choose other data",
+        data="{name: brackets}",
+    ),
+    "data with one text: files": Wrong(
+        r"TASK:2:14  data\.name: data 'text' has one text for each example, and the task needs text and "
+        "label; choose other data",
+        data=PLAIN,
+    ),
+    "data with words": Wrong(
+        r"TASK:2:14  data\.name: data 'conll' cannot serve this type of task: it has words and tags, and the "
+        "task needs text and label; choose other data",
+        data=TAGGED,
+    ),
+    "data with words for a text of that name": Wrong(
+        r"TASK:2:14  data\.name: data 'conll' has words and tags, and the task's words holds text; choose",
+        type="{name: regression, inputs: [words]}",
+        data=TAGGED.replace("tags:", "number:"),
+        head="regressor",
+    ),
+    "parallel files": Wrong(
+        r"TASK:2:14  data\.name: data 'lines' cannot serve this type of task: it has source and target, ",
+        data="{name: lines, files: {train: {source: a.txt, target: a.txt}}}",
+    ),
+    "columns that a table does not have": Wrong(
+        r"TASK:2:\d+  data\.columns\.label: .*a\.csv: there is no column 'labels' \(did you mean "
+        r"'label'\?\), only ",
+        data=LABELED.replace("label: label", "label: labels"),
+    ),
+    "a column with two roles": Wrong(
+        r"TASK:1:7  type: inputs: \['text', 'label'\]: each needs a name of its own, other than 'label'",
+        type="{name: classification, inputs: [text, label]}",
+    ),
+    "tags of other length than words": Wrong(
+        r"unlike\.jsonl:2: 3 words and 2 tags, expected as many; each of the words needs one",
+        type="tagging",
+        data="{name: table, files: {train: unlike.jsonl, validation: unlike.jsonl}}",
+        head="token_classifier",
+        command="train",
+    ),
+    "a word without a tag": Wrong(
+        r"short\.conll:4: 1 columns, expected text in column 2; correct the line, or say in data\.columns",
+        type="tagging",
+        data=CONLL.format("short.conll"),
+        head="token_classifier",
+        command="train",
+    ),
+    "an unseen tag in a test file": Wrong(
+        r"other\.conll:3: unknown tag 'Z'; the tags are \['X', 'Y'\]",
+        type="tagging",
+        data=CONLL.format("other.conll"),
+        head="token_classifier",
+        command="train",
+    ),
+    "an unseen label in a test file": Wrong(
+        r"other\.csv:3: unknown label 'bda' \(did you mean 'bad'\?\); expected one of \['bad', 'good'\], ",
+        data=TABLE.format("a.csv", "other.csv", "label"),
+        command="train",
+    ),
+    "an unseen one of several labels in a test file": Wrong(
+        r"other\.jsonl:2: unknown label 'nwe' \(did you mean 'new'\?\); the labels are \['long', 'new'\]",
+        type="multi-label",
+        data=TABLE.format("labels.jsonl", "other.jsonl", "labels"),
+        head="multi_label",
+        command="train",
+    ),
+    "no number in a test file": Wrong(
+        r"words\.csv:3: the number is 'two', expected a number; correct it or remove the row",
+        type="regression",
+        data=TABLE.format("a.csv", "words.csv", "number"),
+        head="regressor",
+        command="train",
+    ),
+    "a prompt longer than the context": Wrong(
+        r"train, example 2 \('b a b a b a b a'\): its input has 8 tokens, the limit is 6 .*; raise "
+        r"model\.max_length or data\.length\.max, or set data\.length\.over to drop or truncate",
+        type="sequence-to-sequence",
+        data="{name: table, files: {train: pairs.tsv, validation: pairs.tsv}}",
+        head="language_model",
+        architecture="decoder-only",
+        command="train",
+    ),
+}
+
+
+def write(folder: Path) -> None:
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_task_whose_parts_do_not_fit(run, tmp_path, wrong):
+    write(tmp_path)
+    (tmp_path / "task.yaml").write_text(wrong.task())
+    arguments = ["--out", "run"] if wrong.command == "train" else []
+    outcome = run(wrong.command, "task.yaml", *arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert re.search(wrong.message.replace("TASK", r"task\.yaml"), outcome.err), outcome.err
+    assert "Traceback" not in outcome.err
+    assert "unexpected" not in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+RUNS = {
+    "classes": Wrong("", metrics=["accuracy"]),
+    "tags": Wrong("", type="tagging", data=TAGGED, head="token_classifier", metrics=["tag_accuracy"]),
+    "numbers": Wrong(
+        "",
+        type="{name: regression, inputs: [text, second]}",
+        data="{name: table, files: {train: a.csv, validation: a.csv}}",
+        head="regressor",
+    ),
+    "prompts": Wrong(
+        "", type="language-modelling", data=PLAIN, head="language_model", architecture="decoder-only"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, registry):
+    """A run of one update of several types."""
+    folder = tmp_path_factory.mktemp("runs")
+    write(folder)
+    for name, task in RUNS.items():
+        (folder / f"{name}.yaml").write_text(task.task())
+        train(str(folder / f"{name}.yaml"), out=folder / name, registry=registry, notify=str)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        (
+            "classes",
+            ["evaluate", "--set", "data.labels=[good, bad]"],
+            r"the data have the classes \['good', 'bad'\], in another order than the run was trained with: "
+            r"\['bad', 'good'\]; name them in this order",
+        ),
+        (
+            "classes",
+            ["evaluate", "--set", "data.labels=[good, bad]", "--data", "FOLDER/a.csv"],
+            r"the data have the classes \['good', 'bad'\], in another order",
+        ),
+        ("classes", ["evaluate", "--data", "FOLDER/other.csv"], r"other\.csv:3: unknown label 'bda' .*'bad'"),
+        (
+            "tags",
+            ["evaluate", "--data", "FOLDER/other.conll"],
+            r"other\.conll:3: unknown tag 'Z'; the tags are",
+        ),
+        (
+            "classes",
+            ["evaluate", "--set", "evaluation.metrics=[accuracy, tag_accuracy]"],
+            r"--set '.*'  evaluation\.metrics\.1: metric 'tag_accuracy' measures .* expected 'accuracy'",
+        ),
+        (
+            "classes",
+            ["evaluate", "--set", "data={name: names}"],
+            "data 'names' cannot serve this type of task: it has words and tags, and the task needs text",
+        ),
+        (
+            "classes",
+            ["predict", "out", "--set", "decoding.name=beam"],
+            r"--set decoding\.name=beam  decoding\.name: a classification task decodes nothing; take it out",
+        ),
+        (
+            "tags",
+            ["predict", "a", "--set", "decoding.pattern=x+"],
+            r"decoding\.pattern: a tagging task decodes nothing",
+        ),
+        ("classes", ["predict", "out", "--n-best", "3"], "3 outputs are asked for, but there are 2 labels"),
+        ("tags", ["predict", "a", "--n-best", "2"], "2 outputs are asked for, but tags have no alternatives"),
+        ("numbers", ["predict", "a\tb", "--n-best", "2"], "2 outputs .* but a number has no alternatives"),
+        ("numbers", ["predict", "a"], "'a' has 1 of 2 texts; give text, second with tabs between"),
+        (
+            "tags",
+            ["predict", "a b c a b c a b c"],
+            "has 9 tokens, the model takes at most 6; shorten the text",
+        ),
+        (
+            "prompts",
+            ["predict", "--file", "FOLDER/questions.txt"],
+            "text 2: no answer: 'a b c a b c a b c a'... has 10 tokens, the model takes at most 7; shorten",
+        ),
+    ],
+)
+def test_a_run_that_is_used_for_what_it_is_not(run, runs, name, arguments, message):
+    command, *others = (argument.replace("FOLDER", str(runs)) for argument in arguments)
+    outcome = run(command, str(runs / name), *others)
+    assert outcome.status == 2
+    assert re.search(message, outcome.err), outcome.err
+    assert "unexpected" not in outcome.err
+
+
+def test_an_answer_without_a_probability_is_printed(run, runs):
+    outcome = run("predict", str(runs / "numbers"), "out\there", "--json")
+    assert outcome.status == 0, outcome.err
+    record = json.loads(outcome.out)
+    assert isinstance(record["output"], float)
+    assert record["score"] is None
+    scored = run("predict", str(runs / "numbers"), "out\there", "--scores", "--threshold", "0.5")
+    assert (scored.status, scored.err) == (0, "")
+    assert float(scored.out) == pytest.approx(record["output"], rel=1e-5)
+
+
+def test_classes_in_the_order_of_the_run_are_no_others(run, runs):
+    """Whatever the files make of them, and though one is more."""
+    for labels in ("[bad, good]", "[bad, ugly, good]"):
+        outcome = run("evaluate", str(runs / "classes"), "--set", f"data.labels={labels}", "--json")
+        assert outcome.status == 0, outcome.err

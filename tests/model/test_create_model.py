@@ -1,0 +1,103 @@
+"""Models without a task: the same as those of tasks, and errors that name the setting."""
+
+import pytest
+import torch
+
+import plugformer
+from plugformer.configuration import resolve
+from plugformer.configuration.model_spec import task_model_spec
+from plugformer.errors import ConfigurationError, ExampleError, RegistryError
+from plugformer.interfaces import Level, Sizes
+from plugformer.model import build
+from plugformer_plugins.attention.multi_head import MultiHeadAttention
+
+SMALL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 32}
+
+
+class Mine(MultiHeadAttention):
+    """An attention of this session."""
+
+
+@pytest.mark.parametrize(
+    ("task", "level"),
+    [("dates", None), ("brackets", None), ("ag-news", "sequence"), ("names", "token")],
+)
+def test_a_model_from_python_equals_that_of_a_task(registry, task, level):
+    overrides = ["model.attention={name: gqa, kv_heads: 2}", "model.layers=2", "training.seed=3"]
+    from_yaml = resolve(task, overrides, registry).task
+    expected = build(task_model_spec(from_yaml, registry), Sizes(12, 12))
+    settings = from_yaml.model.model_dump(exclude_unset=True)
+    model = plugformer.create_model(vocabulary=12, outputs=12, level=level, seed=3, **settings)
+    assert model.parts == expected.parts
+    assert list(model.state_dict()) == list(expected.state_dict())
+    for name, value in expected.state_dict().items():
+        assert torch.equal(model.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize(
+    "attention", [Mine, (Mine, {"bias": True}), {"name": "mine", "bias": True}, "session:mine"]
+)
+def test_a_class_is_a_component(attention):
+    model = plugformer.create_model(
+        vocabulary=9, attention=attention, components={"attention": {"mine": Mine}}, **SMALL
+    )
+    assert {type(layer.attention) for layer in (*model.encoder.layers, *model.decoder.layers)} == {Mine}
+
+
+def test_classes_of_one_name_differ():
+    other = type("Mine", (MultiHeadAttention,), {})
+    model = plugformer.create_model(vocabulary=9, attention=Mine, encoder={"attention": other}, **SMALL)
+    assert type(model.encoder.layers[0].attention) is other
+    assert type(model.decoder.layers[0].attention) is Mine
+
+
+@pytest.mark.parametrize(
+    ("architecture", "level", "examples", "targets"),
+    [
+        ("encoder-decoder", Level.NEXT_TOKEN, {"inputs": [[5, 6], [5]], "outputs": [[4], [7, 8]]}, 5),
+        ("decoder-only", Level.NEXT_TOKEN, {"outputs": [[4], [7, 8]]}, 5),
+        ("encoder-only", Level.TOKEN, {"inputs": [[5, 6], [5]], "targets": [[0, None], [2]]}, 2),
+        ("encoder-only", Level.SEQUENCE, {"inputs": [[5, 6], [5]], "targets": [0, 2]}, 2),
+    ],
+)
+def test_lists_of_token_ids_become_a_batch(architecture, level, examples, targets):
+    model = plugformer.create_model(architecture, vocabulary=9, outputs=3, level=level, **SMALL)
+    loss = model(model.batch(**examples))
+    assert loss.targets == targets
+    (loss.total / loss.targets + loss.auxiliary).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "found"),
+    [
+        ({"widht": 8}, ConfigurationError, r"widht.*did you mean 'width'"),
+        ({"heads": "2"}, ConfigurationError, r"heads: .*'2'"),
+        ({"heads": 3}, ConfigurationError, r"^attention: 3 heads"),
+        ({"attention": "mhaa"}, RegistryError, r"mhaa.*did you mean 'mha'"),
+        ({"attention": {"name": "mha", "bais": True}}, ConfigurationError, r"bais"),
+        ({"level": "tokn"}, ConfigurationError, r"tokn"),
+        ({"architecture": "encoder-only"}, ConfigurationError, r"level: "),
+        ({"architecture": "encoder-only", "level": "token"}, ConfigurationError, r"outputs: "),
+        ({"head": "classifier"}, ConfigurationError, r"head 'classifier'.*sequence"),
+        ({"vocabulary": {"source": 9}}, ConfigurationError, r"vocabulary: .*9"),
+    ],
+    ids=str,
+)
+def test_a_wrong_setting_is_named(settings, error, found):
+    with pytest.raises(error, match=found):
+        plugformer.create_model(**{"vocabulary": 9, **SMALL, **settings})
+
+
+@pytest.mark.parametrize(
+    ("examples", "error", "found"),
+    [
+        ({"inputs": [[5], [0]]}, ExampleError, r"example 1 .* 0;"),
+        ({"inputs": [[9]]}, ExampleError, r"example 0 .* 9;"),
+        ({"outputs": [[5]]}, ConfigurationError, r"inputs"),
+    ],
+)
+def test_wrong_examples_are_refused(examples, error, found):
+    model = plugformer.create_model(vocabulary=9, **SMALL)
+    with pytest.raises(error, match=found):
+        model.batch(**examples)

@@ -1,0 +1,145 @@
+"""The YAML reader: YAML 1.2 scalars, places of nodes, and nothing but ConfigurationError for any input."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plugformer.errors import ConfigurationError
+from plugformer.yaml_tree import MappingNode, plain, read_file, read_mapping, resolve_scalar
+
+
+def read(text: str | bytes) -> MappingNode:
+    content = text if isinstance(text, bytes) else text.encode()
+    return read_mapping(content, "task.yaml", Path())
+
+
+# The core schema's table (YAML 1.2.2, section 10.3.2) and what YAML 1.1 would have made of the rest.
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("true", True),
+        ("False", False),
+        ("yes", "yes"),
+        ("no", "no"),
+        ("on", "on"),
+        ("off", "off"),
+        ("12", 12),
+        ("-7", -7),
+        ("+3", 3),
+        ("0o14", 12),
+        ("0x1F", 31),
+        ("0b11", "0b11"),
+        ("0123", 123),
+        ("1:30", "1:30"),
+        ("1_000", "1_000"),
+        ("1.5", 1.5),
+        ("1.", 1.0),
+        (".5", 0.5),
+        ("1e-4", 1e-4),
+        ("1E3", 1000.0),
+        (".inf", float("inf")),
+        ("-.Inf", float("-inf")),
+        ("2024-01-02", "2024-01-02"),
+        ("<<", "<<"),
+        ("=", "="),
+        ("none", "none"),
+    ],
+)
+def test_plain_scalars_follow_yaml_1_2(text: str, value: object) -> None:
+    found = plain(read(f"key: {text}"))["key"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_not_a_number_is_read() -> None:
+    value = resolve_scalar(".nan")
+    assert value != value
+
+
+@pytest.mark.parametrize("text", ["'12'", '"12"', "!!str 12", "|-\n  12"])
+def test_quoted_scalars_are_text(text: str) -> None:
+    assert plain(read(f"key: {text}")) == {"key": "12"}
+
+
+def test_nodes_know_their_places() -> None:
+    tree = read("model:\n  attention: mha\n  sizes: [1, 2]\n")
+    model = tree.items["model"]
+    assert isinstance(model, MappingNode)
+    assert str(tree.keys["model"]) == "task.yaml:1:1"
+    assert str(model.keys["attention"]) == "task.yaml:2:3"
+    assert str(model.items["attention"].origin) == "task.yaml:2:14"
+    assert str(model.items["sizes"].items[1].origin) == "task.yaml:3:14"
+
+
+def test_aliases_and_whole_number_keys() -> None:
+    assert plain(read("a: &x {0: 1}\nb: *x\n")) == {"a": {0: 1}, "b": {0: 1}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "task.yaml:1:1  is empty"),
+        (b"# nothing\n", "task.yaml:1:1  is empty"),
+        (b"- 1\n", "task.yaml:1:1  expected a mapping of keys to values, found a list"),
+        (b"hello", "task.yaml:1:1  expected a mapping of keys to values, found 'hello'"),
+        (b"a: 1\n\xff: 2\n", "task.yaml:2:1  byte 0xff is not UTF-8"),
+        (b"a: 1\nb: x\xe9\n", "task.yaml:2:5  byte 0xe9 is not UTF-8"),
+        (b"a: 1\nb: 2\na: 3\n", "task.yaml:3:1  key 'a' is written twice; first at task.yaml:1:1"),
+        (b"a:\n\tb: 1\n", "task.yaml:2:1  a tab in the indentation"),
+        (b"a: [1, 2\n", "task.yaml:2:1  is not valid YAML"),
+        (b"a: b: c\n", "task.yaml:1:5  is not valid YAML: mapping values are not allowed"),
+        (b"1.5: x\n", "task.yaml:1:1  a key must be text or a whole number, not 1.5"),
+        (b"true: x\n", "task.yaml:1:1  a key must be text or a whole number, not True"),
+        (b"[1]: x\n", "task.yaml:1:1  a key must be text or a whole number, not a list or mapping"),
+        (b"a: *b\n", "task.yaml:1:4  alias *b refers to nothing"),
+        (b"a: &a [*a]\n", "task.yaml:1:8  alias *a refers to nothing"),
+        (
+            b"a: !!python/object:os.system x\n",
+            "task.yaml:1:4  the tag 'tag:yaml.org,2002:python/object:os.system'",
+        ),
+        (b"a: !!set {x}\n", "task.yaml:1:4  the tag 'tag:yaml.org,2002:set' is not allowed"),
+        (b"a: 1\n---\nb: 2\n", "task.yaml:2:1  a second document starts here"),
+        (b"a: \x00\n", "task.yaml:1:1  "),
+    ],
+)
+def test_messages(content: bytes, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        read(content)
+
+
+def test_all_double_keys_are_reported() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read("a: 1\na: 2\nb: 1\nb: 2\n")
+    assert [line.partition("  ")[0] for line in str(caught.value).splitlines()] == [
+        "task.yaml:2:1",
+        "task.yaml:4:1",
+    ]
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    assert plain(read(b"\xef\xbb\xbfa: 1\n")) == {"a": 1}
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"mine\.yaml: cannot be read: No such file"):
+        read_file(tmp_path / "mine.yaml", "mine.yaml")
+
+
+YAML_LIKE = st.text(st.sampled_from("ab01 \n\t:-[]{},&*!|>'\"#%@`?~.<=\\é\x00\x85\u2028"), max_size=60)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(YAML_LIKE.map(str.encode), st.binary(max_size=60)))
+def test_any_bytes_are_read_or_refused_with_our_error(content: bytes) -> None:
+    try:
+        tree = read(content)
+    except ConfigurationError as error:
+        assert str(error).startswith("task.yaml")
+    else:
+        assert isinstance(tree, MappingNode)
