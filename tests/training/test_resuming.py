@@ -63,10 +63,10 @@ def assert_same_end(one, other):
 )
 def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, steps):
     out, observers = tmp_path / "run", [Interrupter(number, steps)]
-    with pytest.raises(InterruptedRunError, match=f"stopped by {number.name} after update {steps[0]} of 10"):
+    with pytest.raises(InterruptedRunError, match=f"Interrupted at step {steps[0]}/10"):
         train_tiny(out, observers=observers)
     for step in steps[1:]:
-        with pytest.raises(InterruptedRunError, match=f"after update {step} of 10"):
+        with pytest.raises(InterruptedRunError, match=f"Interrupted at step {step}/10"):
             resume(out, observers=observers, notify=str)
     notices = []
     report = resume(out, notify=notices.append)
