@@ -146,9 +146,7 @@ def listening():
 
 
 @pytest.mark.parametrize(("rank", "said"), [(None, "Interrupted.\n"), ("0", "Interrupted.\n"), ("1", "")])
-def test_ctrl_c_while_data_are_prepared_leaves_nothing_behind(
-    run, manifest, tmp_path, monkeypatch, listening, rank, said
-):
+def test_ctrl_c_before_training_leaves_nothing(run, manifest, tmp_path, monkeypatch, listening, rank, said):
     """Of the processes that a launcher has started, one speaks."""
     if rank is not None:
         monkeypatch.setenv("RANK", rank)

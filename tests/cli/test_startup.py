@@ -1,4 +1,4 @@
-"""What commands import, and how they end for a reader who leaves or a full disk: in processes of their own."""
+"""What commands import, and how they end for a reader who leaves: in processes of their own."""
 
 import json
 import os
