@@ -5,10 +5,9 @@ from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding, Residual
+from plugformer.interfaces import Attention, Head, PositionalEncoding
 
 Look = Callable[[str, nn.Module, tuple[Any, ...], object], None]
 """Receives a module's path in the model, the module, the arguments of its call, and what it returned."""
@@ -19,9 +18,6 @@ _CONTRACTS: dict[type[nn.Module], tuple[str, ...]] = {
     PositionalEncoding: ("embed", "rotate"),
 }
 """Methods that compute what other modules compute in `forward`."""
-
-LIKE_INPUT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
-"""Components whose outputs are like their first input: shape, device, layout and number format."""
 
 
 @contextmanager
@@ -37,26 +33,6 @@ def watched(model: nn.Module, look: Look) -> Iterator[None]:
                 for method in methods if isinstance(module, interface) else ():
                     undo.enter_context(watched_method(module, method, name, look))
         yield
-
-
-def unlike(output: object, given: Tensor) -> str:
-    """Returns the mismatch of an output that must be like its input, or an empty string."""
-    if not isinstance(output, Tensor):
-        return f"it returns {type(output).__name__}, expected a tensor"
-    if output.shape != given.shape:
-        return f"it returns the shape {tuple(output.shape)}, expected {tuple(given.shape)}"
-    for what in ("device", "layout", "dtype"):
-        found, expected = getattr(output, what), getattr(given, what)
-        if found not in ((expected, *_precisions(given)) if what == "dtype" else (expected,)):
-            return f"it returns the {what} {found}, expected {expected}"
-    return ""
-
-
-def _precisions(given: Tensor) -> tuple[torch.dtype, ...]:
-    """Returns the number formats that autocast, where it is on, chooses between."""
-    device = given.device.type
-    enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return (torch.float32, torch.get_autocast_dtype(device)) if enabled else ()
 
 
 @contextmanager
