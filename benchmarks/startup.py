@@ -17,7 +17,7 @@ from pathlib import Path
 
 from many_plugins import COUNT, install_plugins
 
-_PLUGFORMER = [sys.executable, "-c", "from plugformer.commands.main import main; main()"]
+_PLUGFORMER = [sys.executable, "-c", "from plugformer_cli.main import main; main()"]
 _MANY = f", {COUNT} plugins"
 COMMANDS = {
     "plugformer --help": [*_PLUGFORMER, "--help"],

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 PRELOADED = [
-    "plugformer.commands.main",
+    "plugformer_cli.main",
     "plugformer_ablation.training",
     "accelerate",
     "datasets",

@@ -13,7 +13,6 @@ PACKAGES = {
     f"plugformer.{name}"
     for name in (
         *(
-            "commands",
             "compatibility",
             "configuration",
             "configuration.model_spec",  # not a name of its package, which is imported without torch
@@ -23,6 +22,7 @@ PACKAGES = {
             "errors",
             "evaluation",
             "experiment",
+            "faults",
             "hooks",
             "interfaces",
             "lazy",
@@ -32,7 +32,7 @@ PACKAGES = {
         *("runs", "training", "validation"),
     )
 } | {"plugformer"}
-SHARED = {"plugformer_blocks", "plugformer_reports"}
+SHARED = {"plugformer_blocks", "plugformer_cli", "plugformer_reports"}
 """Packages that several features have in common."""
 
 FEATURES = sorted(

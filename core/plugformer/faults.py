@@ -19,6 +19,8 @@ from plugformer.errors import PlugformerError, RegistryError, described, out_of_
 from plugformer.registry import Entry, EntryKind
 from plugformer.registry.loading import LOADED, class_name, label
 
+__all__ = ["cause_of", "explained", "unexpected"]
+
 _KEPT = 20
 """Files with tracebacks that are kept, the newest ones."""
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from plugformer.errors import ConfigurationError
-from plugformer.terminal import clipped
 
 Key: TypeAlias = str | int
 """A key of a mapping, or the number of an item of a list."""
@@ -47,7 +46,7 @@ class Origin:
     @classmethod
     def of_argument(cls, option: str, argument: str) -> "Origin":
         """Returns the origin of what a command line says: the option, and the beginning of its argument."""
-        return cls(f"{option} {shlex.quote(clipped(argument, SHOWN))}", folder=Path.cwd())
+        return cls(f"{option} {shlex.quote(_clipped(argument, SHOWN))}", folder=Path.cwd())
 
     def __str__(self) -> str:
         return self.document if self.line is None else f"{self.document}:{self.line}:{self.column}"
@@ -75,12 +74,16 @@ class Problem:
         place = "" if self.origin is None else f"{self.origin}  "
         path = f"{dotted(self.path)}: " if self.path else ""
         lines = [*f"{place}{path}{self.message}".split("\n"), *self.hint.splitlines()]
-        return "\n  ".join(clipped(line, _LONGEST) for line in lines)
+        return "\n  ".join(_clipped(line, _LONGEST) for line in lines)
 
     @property
     def error(self) -> ConfigurationError:
         """The error to raise for this mistake alone."""
         return ConfigurationError(str(self))
+
+
+def _clipped(line: str, length: int) -> str:
+    return line if len(line) <= length else f"{line[:length].rstrip()}…"
 
 
 def dotted(path: Iterable[Key]) -> str:

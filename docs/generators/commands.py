@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from generators.markdown import code, table
-from plugformer.commands.main import app
+from plugformer_cli.main import app
 
 
 def command_reference() -> str:

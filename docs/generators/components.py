@@ -4,9 +4,9 @@ import json
 from itertools import groupby
 
 from generators.markdown import code, first_sentence, prose, table
-from plugformer.commands.info import Option, describe_options
 from plugformer.kinds import Kind
 from plugformer.registry import Entry, Registry, interface_of
+from plugformer_cli.info import Option, describe_options
 
 
 def component_table(registry: Registry) -> str:

@@ -23,7 +23,7 @@ PACKAGES = (
     "plugformer.experiment",
     "plugformer.runs",
     "plugformer.hooks",
-    "plugformer.commands",
+    "plugformer_cli",
     "plugformer.lazy",
     "plugformer_blocks",
 )

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from generators.markdown import code, prose, table
-from plugformer.commands.info import in_words
 from plugformer.configuration.blocks import kind_at
 from plugformer.configuration.task import Component, Task, Tokenizers
 from plugformer.explanations import model_at
+from plugformer_cli.info import in_words
 
 _PLACES: tuple[tuple[str, ...], ...] = (
     (),

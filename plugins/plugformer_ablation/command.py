@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from plugformer.commands import AsJson, LocalManifest, Settings, installed
+from plugformer_cli import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from plugformer import resume, train
-from plugformer.commands import cause_of
 from plugformer.configuration import resolve
 from plugformer.errors import InterruptedRunError, PlugformerError, RunError, described
 from plugformer.evaluation import Report
+from plugformer.faults import cause_of
 from plugformer.hooks import Run, Update, hookimpl
 from plugformer.registry import Registry
 from plugformer.runs import RunDirectory, is_trained

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 import plugformer
-from plugformer.commands import AsJson, Device, LocalManifest, RunPath, installed, print_device
 from plugformer.errors import needing
+from plugformer_cli import AsJson, Device, LocalManifest, RunPath, installed, print_device
 
 EXAMPLES = (
     "plugformer plot runs/dates-20260102-120000",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from plugformer.commands import LocalManifest, examples, installed
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.registry import EntryKind, Kind
+from plugformer_cli import LocalManifest, examples, installed
 from plugformer_scaffolding import Files, plugin_files, write
 
 if TYPE_CHECKING:

@@ -99,7 +99,7 @@ def _dependencies(code: ast.Module) -> list[str]:
     modules = [node.module or "" for node in ast.walk(code) if isinstance(node, ast.ImportFrom)]
     modules += [name.name for node in ast.walk(code) if isinstance(node, ast.Import) for name in node.names]
     packages = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
-    return sorted(packages - {"plugformer", "plugformer_blocks"})
+    return sorted(packages - {"plugformer", "plugformer_blocks", "plugformer_cli"})
 
 
 def _class_name(own: str, component: str) -> str:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from plugformer.commands import (
+from plugformer.errors import ConfigurationError, RegistryError, nearest
+from plugformer.registry import Entry, Kind, Registry, State
+from plugformer_cli import (
     AsJson,
     LocalManifest,
     installed,
     print_text,
 )
-from plugformer.errors import ConfigurationError, RegistryError, nearest
-from plugformer.registry import Entry, Kind, Registry, State
 
 if TYPE_CHECKING:
     from plugformer_testing import Report

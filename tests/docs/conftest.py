@@ -39,12 +39,12 @@ from typing import Any
 import pytest
 import yaml
 
-from plugformer.commands.main import main
 from plugformer.configuration import resolve
 from plugformer.registry import Registry, parse
 from plugformer.validation import validate_model
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.study import read_study
+from plugformer_cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 _FENCE = r'^```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$'

@@ -13,11 +13,11 @@ import pytest
 import typer
 
 from plugformer import interfaces
-from plugformer.commands.main import app
 from plugformer.hooks.specification import Hooks, TrainingHooks
 from plugformer.interfaces import Level, OutputType, Padding
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
+from plugformer_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATE = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]

@@ -35,7 +35,7 @@ COMMAND = '''
 import typer
 
 from plugformer import load
-from plugformer.commands import LocalManifest, RunPath, installed, print_text
+from plugformer_cli import LocalManifest, RunPath, installed, print_text
 from plugformer.errors import RunError
 from plugformer.runs import RunDirectory
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.commands.main import main
 from plugformer.errors import RegistryError
 from plugformer.interfaces import ModelContext
 from plugformer.registry import Registry
+from plugformer_cli.main import main
 
 MODEL = ModelContext(width=8, heads=2, ffn_width=8)
 _SPEC = importlib.util.spec_from_file_location(
@@ -94,17 +94,6 @@ def test_help_imports_none(plugformer):
     text, imported = plugformer("--help")
     assert imported == set()
     assert "Usage: plugformer" in text
-
-
-def test_importing_shows_every_other_fault_and_no_more(plugformer, monkeypatch):
-    monkeypatch.setenv(
-        "PLUGFORMER_PLUGINS", ",".join(["plugin-00", *(f"plugin-{fault}" for fault in many.TRIED)])
-    )
-    listing, _ = plugformer("list", "norm", "--json", "--load")
-    broken = {owner: state for owner, (state, *_) in states(listing).items() if state.startswith("broken: ")}
-    assert broken.keys() == {f"plugin-{fault}" for fault in many.TRIED}
-    for fault, cause in many.TRIED.items():
-        assert cause in broken[f"plugin-{fault}"]
 
 
 @pytest.mark.parametrize("fault", sorted({*many.SHOWN, *many.TRIED}))

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from plugformer.commands.main import main
 from plugformer.device import best_device, chosen_device
 from plugformer.errors import ConfigurationError
 from plugformer.runs import loading
+from plugformer_cli.main import main
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plugformer.commands.main import main
 from plugformer.configuration import resolve
 from plugformer.data.measured_files import read_files
 from plugformer.data.vocabularies import Vocabularies
@@ -15,6 +14,7 @@ from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.runs.loading import load
 from plugformer.training.train import train
+from plugformer_cli.main import main
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.tokenizer.characters import Characters
@@ -151,4 +151,4 @@ def test_data_that_read_no_files_say_what_can_be_changed(trained, write):
     with pytest.raises(ConfigurationError, match=r"data 'dates' has no option 'files'.*--set data\.OPTION"):
         model.evaluate(data=write("new.tsv", "a\tb"))
     with pytest.raises(ConfigurationError, match=r"data\.siez: unknown"):
-        load(trained.directory, overrides=["data.siez=3"], kinds={"data"})
+        load(trained.directory, overrides=["data.siez=3"])

@@ -19,7 +19,6 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from plugformer.commands.main import app
 from plugformer.configuration import resolve
 from plugformer.configuration.task import Task
 from plugformer.data.preparation import prepare
@@ -30,6 +29,7 @@ from plugformer.registry import Registry, options_model
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 from plugformer.validation import validate
+from plugformer_cli.main import app
 
 NAME = "planted_by_a_stranger"
 Keys = tuple[str | int, ...]
@@ -228,12 +228,12 @@ def test_commands_execute_nothing(mark: Path, command: list[str]) -> None:
     CliRunner().invoke(app, command)
 
 
-@pytest.mark.parametrize("command", (["predict", ".", "1/2/2003"], ["list", "--load", "attention"]))
-def test_the_program_imports_nothing_from_the_working_directory(mark: Path, command: list[str]) -> None:
-    """The second one starts processes as studies do."""
+def test_the_program_imports_nothing_from_the_working_directory(mark: Path) -> None:
     program = Path(sys.executable).with_name("plugformer")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
-    done = subprocess.run([program, *command], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, "predict", ".", "1/2/2003"], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

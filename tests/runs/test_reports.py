@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from plugformer.commands.printing import print_report
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
+from plugformer_cli.printing import print_report
 
 PATTERN = 'decoding.pattern="[0-9]{2}"'
 

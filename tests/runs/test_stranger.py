@@ -3,12 +3,12 @@
 import pytest
 from typer.testing import CliRunner
 
-from plugformer.commands.main import app
 from plugformer.configuration import resolve
 from plugformer.errors import RunError
 from plugformer.registry import Registry
 from plugformer.runs.loading import load
 from plugformer.training.train import resume, train
+from plugformer_cli.main import app
 
 EVIL = "raise SystemExit('imported')"
 

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer.hooks import hookimpl
-from plugformer.hooks.progress import ProgressDisplay
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume
+from plugformer_cli.progress import ProgressDisplay
 
 LAST_TWO = ("training.average={checkpoints: 2}", "training.keep_checkpoints=9")
 

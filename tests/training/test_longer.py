@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.commands.main import main
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume
+from plugformer_cli.main import main
 
 LAST = "checkpoints/step-00000012/{}.safetensors"
 

@@ -10,10 +10,10 @@ from rich.console import Console
 
 from plugformer.errors import InterruptedRunError, NotFiniteError
 from plugformer.hooks import hookimpl
-from plugformer.hooks.progress import ProgressDisplay
 from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume
+from plugformer_cli.progress import ProgressDisplay
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoderModel
 from plugformer_plugins.attention.multi_head import MultiHeadAttention
 

@@ -9,7 +9,6 @@ from plugformer.configuration.overrides import nested, read_overrides, read_sett
 from plugformer.configuration.paths import expand
 from plugformer.configuration.resolving import ResolvedTask, check_components, resolve, resolve_changed
 from plugformer.configuration.saving import as_dict, dump
-from plugformer.configuration.schema import schema
 from plugformer.configuration.structure import check_settings, origin_of
 from plugformer.configuration.task import Component, Settings, Task, Training
 from plugformer.documents import Mapping, Node, Scalar, plain, read_file
@@ -46,7 +45,6 @@ __all__ = [
     "report",
     "resolve",
     "resolve_changed",
-    "schema",
     "short_name",
     "shown",
 ]

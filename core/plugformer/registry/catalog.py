@@ -23,11 +23,15 @@ from plugformer.registry.discovery import (
     locate,
     normalized,
 )
-from plugformer.registry.loading import class_name, guarded, label, load_component
+from plugformer.registry.loading import (
+    LOADED,
+    class_name,
+    guarded,
+    label,
+    load_attribute,
+    load_component,
+)
 from plugformer.registry.manifest import NAME, Entry, EntryKind, Manifest, Owner, State
-
-CORE_COMMANDS = ("evaluate", "info", "list", "predict", "schema", "train", "validate")
-"""The commands that no manifest names."""
 
 SESSION = Owner("session")
 """The owner of classes that a Python session registers."""
@@ -189,13 +193,19 @@ class Registry:
             f"{label(entry)}: there is no file {path!r} in package {package!r}\ncorrect the manifest"
         )
 
-    def find_command(self, name: str) -> Entry:
-        """Returns the command of that name.
+    def load_command(self, name: str) -> Any:
+        """Imports a command: a function, or a `typer.Typer` with commands of its own.
 
         Raises:
-            RegistryError: The command is unknown, in conflict or quarantined.
+            RegistryError: The command is unknown, in conflict or quarantined, or importing it fails.
         """
-        return self._find(EntryKind.COMMAND, name)
+        entry = self._find(EntryKind.COMMAND, name)
+        function = load_attribute(entry)
+        if not callable(function):
+            raise RegistryError(f"{label(entry)}: {entry.target} is not a function\ncorrect the manifest")
+        if entry.owner != BUILT_IN:  # else a bug of Plugformer would be blamed on the command
+            LOADED[entry.target] = entry
+        return function
 
     def load(self, kind: Kind | str, name: str) -> type:
         """Imports a component's class.
@@ -291,8 +301,6 @@ def _with_conflicts(entries: list[Entry]) -> list[Entry]:
 
 def _marked(entry: Entry, offers: list[Entry]) -> Entry:
     others = [str(other.owner) for other in offers if other is not entry]
-    if entry.kind is EntryKind.COMMAND and entry.name in CORE_COMMANDS:
-        others.append(str(BUILT_IN))
     standing = entry.kind is EntryKind.COMMAND and entry.owner == BUILT_IN
     if standing or entry.state is State.QUARANTINED or not others:
         return entry

@@ -1,6 +1,6 @@
 """From a run directory back to a model that answers."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast, overload
@@ -281,7 +281,6 @@ def load(
     registry: Registry | None = None,
     *,
     overrides: Sequence[str] = (),
-    kinds: Collection[Kind] = ANSWERING,
     device: str | torch.device | None = None,
 ) -> TrainedModel:
     """Returns the trained model of a run directory. Nothing in the directory is unpickled or executed.
@@ -290,8 +289,6 @@ def load(
         run: The run directory.
         registry: What is installed; discovered if None.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
-        kinds: Kinds of the components that are checked now. What answering does not need, such as the
-            optimizer, need not be installed; data and metrics are looked for when the model is measured.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`. The GPU if there is
             one, and None is given.
 
@@ -302,7 +299,7 @@ def load(
     """
     place = chosen_device(device)
     directory = RunDirectory.open(Path(run))
-    experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), kinds)
+    experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), ANSWERING)
     vocabularies = read_vocabularies(directory, experiment)
     model = build(experiment.spec, vocabularies.sizes)
     restore(model, load_tensors(directory.model), directory.model)

@@ -32,9 +32,6 @@ ANSWERING = frozenset(Kind) - {
 }
 """Kinds of the components that a trained model answers with."""
 
-EVALUATING = ANSWERING | {Kind.DATA, Kind.METRIC}
-"""Kinds of the components that it is measured with."""
-
 
 def changeable(overrides: Sequence[str], blocks: Sequence[str]) -> list[str]:
     """Returns `KEY=VALUE` settings that a run is to be used with, and what follows from them.
@@ -103,7 +100,8 @@ def resolve_run(
         directory: The run.
         registry: What is installed; discovered if None.
         overrides: `KEY=VALUE` settings, as `changeable` or `duration` lets them pass.
-        kinds: Those of the components that are needed; others need not be installed.
+        kinds: Those of the components that are needed, besides what is overridden; others need not be
+            installed.
 
     Raises:
         RunError: A component of the run is not installed; the message names its distribution, as locked. Or
@@ -119,11 +117,13 @@ def resolve_run(
     tree = read_file(directory.task, str(directory.task))
     refuse_references(tree, directory.task)
     last = read_overrides(overrides)
+    changed = {"data": Kind.DATA, "evaluation": Kind.METRIC}
+    kinds = {*kinds, *(kind for block, kind in changed.items() if block in last.items)}
     resolved = resolve_layers(Layers((tree,), known), [last] if last.items else [], kinds=())
     require_installed(directory, resolved.task, known, kinds)
     experiment = Experiment.from_resolved(resolved, kinds)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
-    if "evaluation" in last.items and Kind.METRIC in kinds:
+    if "evaluation" in last.items:
         findings += unfit_metrics(experiment)
     return experiment.raise_for(findings)
 

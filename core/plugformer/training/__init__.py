@@ -7,9 +7,17 @@ from plugformer.lazy import lazily
 if TYPE_CHECKING:
     from plugformer.training.interruption import Interruption
     from plugformer.training.parallel import Objective, Parallel, accelerator
-    from plugformer.training.preview import ASSUMED, median_example
+    from plugformer.training.preview import ASSUMED, median_example, preview_model
 
-__all__ = ["ASSUMED", "Interruption", "Objective", "Parallel", "accelerator", "median_example"]
+__all__ = [
+    "ASSUMED",
+    "Interruption",
+    "Objective",
+    "Parallel",
+    "accelerator",
+    "median_example",
+    "preview_model",
+]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__)

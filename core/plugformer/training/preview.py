@@ -17,7 +17,7 @@ ASSUMED = Sizes(source=8000, outputs=8000)
 ASSUMED_LENGTH = 32
 
 
-def preview(experiment: Experiment, *, read_data: bool) -> tuple[list[Row], str]:
+def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Row], str]:
     """Returns the modules of a task's model, which nobody has trained, with costs for one example.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import plugformer
-from plugformer.commands import AsJson, LocalManifest, RunPath, installed
+from plugformer_cli import AsJson, LocalManifest, RunPath, installed
 
 EXAMPLES = ("plugformer new_component runs/dates-20260102-120000 --depth 2",)
 

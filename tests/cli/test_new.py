@@ -64,7 +64,8 @@ def test_a_plugin_depends_on_what_it_imports(kind):
     imported = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
     declared = tomllib.loads(texts["pyproject.toml"])["project"]["dependencies"]
     assert {re.match(r"\w+", each)[0] for each in declared} == imported - {
-        "plugformer_blocks"
+        "plugformer_blocks",
+        "plugformer_cli",
     }  # Plugformer's
 
 

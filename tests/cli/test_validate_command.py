@@ -39,14 +39,6 @@ def test_a_sound_task_as_json(run):
     assert unknown.startswith("unknown task 'datse' (did you mean 'dates'?)\n  known: ")
 
 
-def test_a_length_of_training_that_nobody_gave_is_said(run):
-    clears = ("--set", "training.steps=null")
-    outcome = run("validate", "dates", *clears)
-    assert outcome.out.startswith("OK  sequence-to-sequence")
-    assert "training.epochs: 10, because nothing is given" in outcome.err
-    assert run("validate", "dates", "--set", "training.steps=4").err == ""
-
-
 def test_a_folder_in_place_of_a_task_is_told_with_the_file_in_it(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/task.yaml").write_text("extends: dates")

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the registry that they mean."""
+"""Arguments and options that several commands share, and the registry that they select."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,8 +9,7 @@ import typer
 from plugformer.registry import Registry
 
 TaskName: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="TASK", help="A task's name, or a file: with a slash or ending in .yaml."),
+    str, typer.Argument(metavar="TASK", help="A task's name, or a file: with a slash or ending in .yaml.")
 ]
 """An argument: a task."""
 
@@ -19,7 +18,7 @@ RunPath: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="The dir
 
 RunSettings: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Decode otherwise, e.g. decoding.name=beam; repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. decoding.name=beam; repeatable."),
 ]
 """The option `--set` of commands that take a run."""
 
@@ -34,13 +33,13 @@ Settings: TypeAlias = Annotated[
 Device: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1 or mps; the GPU if there is one."
+        metavar="DEVICE", help="The device to compute on: cpu, cuda, cuda:1 or mps. A GPU by default."
     ),
 ]
-"""The option `--device` of commands that take a run."""
+"""The option `--device`."""
 
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print only JSON on standard output, messages on standard error.")
+    bool, typer.Option("--json", help="Print only JSON to standard output, messages to standard error.")
 ]
 """The option `--json`."""
 
@@ -49,7 +48,7 @@ LocalManifest: TypeAlias = Annotated[
     typer.Option(
         "--registry",
         metavar="FILE",
-        help="A local manifest besides the plugins that are installed; repeatable.",
+        help="A local manifest, in addition to the installed plugins; repeatable.",
         is_eager=True,  # known when a --help after it lists the commands of plugins
     ),
 ]
@@ -68,5 +67,10 @@ def installed(ctx: typer.Context, local: Iterable[Path] | None = None) -> Regist
     Raises:
         RegistryError: A local manifest cannot be read.
     """
-    named = [*(ctx.find_root().params.get("registry") or ()), *(local or ())]
-    return Registry.discover(*map(Path, named))  # some versions of Typer keep them as text
+    root = ctx.find_root()
+    files = tuple(map(Path, [*(root.params.get("registry") or ()), *(local or ())]))
+    registries = root.meta.setdefault("plugformer.registries", {})
+    if files not in registries:
+        registries[files] = Registry.discover(*files)
+    registry: Registry = registries[files]
+    return registry

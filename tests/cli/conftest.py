@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.commands.main import main
+from plugformer_cli.main import main
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from plugformer.hooks.progress import ProgressDisplay
 from plugformer.hooks.specification import Evaluation, Sample
+from plugformer_cli.progress import ProgressDisplay
 
 
 def test_token_accuracy_is_printed_once_although_it_is_a_metric_of_the_task():

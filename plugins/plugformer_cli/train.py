@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
-from plugformer.commands.printing import print_next_steps, print_report, print_self_check
 from plugformer.errors import ConfigurationError
+from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
+from plugformer_cli.printing import print_next_steps, print_report, print_self_check
 
 EXAMPLES = (
     "plugformer train dates",
@@ -30,26 +30,26 @@ def command(
     settings: Settings = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The run's directory; runs/TASK-DATE-TIME if not given."),
+        typer.Option(metavar="DIR", help="The run's directory; runs/TASK-DATE-TIME by default."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in --out after its last checkpoint.")
+        bool, typer.Option("--resume", help="Resume the run in --out from its last checkpoint.")
     ] = False,
     allow_changes: Annotated[
         bool,
-        typer.Option("--allow-changes", help="With --resume: go on although components have changed since."),
+        typer.Option("--allow-changes", help="With --resume: resume even if components have changed."),
     ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
     """Train a task's model, evaluate it, and save the run.
 
-    Ctrl-C saves what there is and stops; pressed twice, it stops at once. Messages, progress and samples go
-    to standard error, the metrics to standard output.
+    Ctrl-C saves a checkpoint and stops; a second Ctrl-C stops at once. Messages, progress and samples go to
+    standard error, metrics to standard output.
     """
     known = installed(ctx, registry)
     if allow_changes and not resume:
-        raise ConfigurationError("--allow-changes is about the components of a run: give --resume, too")
+        raise ConfigurationError("--allow-changes is an option of --resume: give both")
     run = _run_to_resume(task, out) if resume else None
     if task is None and run is None:
         names = ", ".join(entry.name for entry in known.tasks())
@@ -58,13 +58,13 @@ def command(
         from plugformer.configuration import resolve
 
         resolve(str(task), settings or [], known)  # a mistake in a name need not wait for the imports below
-    # Else PyTorch warns in every process of a model without experts that all its parameters have gradients.
+    # Without this, PyTorch warns in every process of a model without experts.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from rich.console import Console
 
+    import plugformer
     from plugformer.distributed import Processes
-    from plugformer.hooks.progress import ProgressDisplay
-    from plugformer.training import train as training
+    from plugformer_cli.progress import ProgressDisplay
 
     # Without a terminal rich would break lines at 80 columns, and a log would be hard to search.
     console = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
@@ -74,29 +74,25 @@ def command(
         "observers": [ProgressDisplay(console)],
         "notify": partial(console.print, markup=False, highlight=False),
     }
-    with redirect_stdout(sys.stderr):  # what components print is no result
+    with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         if run is not None:
-            report = training.resume(run, allow_changes=allow_changes, **shared)
+            report = plugformer.resume(run, allow_changes=allow_changes, **shared)
         else:
-            report = training.train(str(task), out=out, **shared)
+            report = plugformer.train(str(task), out=out, **shared)
     if not Processes.join().main:
         return
     print_report(report, as_json=as_json)
     if not as_json:
-        if report.self_check is not None:
-            print_self_check(report.self_check, report.run, report.arguments)
-        print_next_steps(report.run, report.question, report.arguments)
+        print_self_check(report)
+        print_next_steps(report)
 
 
 def _run_to_resume(task: str | None, out: Path | None) -> Path:
-    """Returns the run to go on with: it brings its own task, so that another one would contradict."""
+    """Returns the run to resume, which has a task of its own."""
     if task is not None and out is not None:
         raise ConfigurationError(
-            "--resume takes the task from the run itself\n"
-            f"  write `plugformer train --resume --out {out or task}`"
+            f"--resume takes the task from the run\n  write `plugformer train --resume --out {out}`"
         )
     if task is None and out is None:
-        raise ConfigurationError(
-            "--resume needs the run to go on with\n  write `plugformer train --resume --out DIR`"
-        )
+        raise ConfigurationError("--resume needs a run\n  write `plugformer train --resume --out DIR`")
     return out or Path(str(task))

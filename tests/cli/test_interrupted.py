@@ -1,18 +1,9 @@
 """Ctrl-C before there is anything to save: one line, status 130, nothing left behind."""
 
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
-INTERRUPTING = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
-LISTENING = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it would be ignored
-runpy.run_module("plugformer", run_name="__main__")
-"""
 STOPPING = """\
 import os, signal
 from plugformer.interfaces import Data
@@ -31,19 +22,7 @@ def listening():
     signal.signal(signal.SIGINT, before)
 
 
-def test_while_commands_are_imported(tmp_path):
-    (tmp_path / "typer.py").write_text(INTERRUPTING)
-    ended = subprocess.run(
-        [sys.executable, "-c", LISTENING, "list"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
-
-
-@pytest.mark.parametrize(("rank", "said"), [(None, "interrupted\n"), ("0", "interrupted\n"), ("1", "")])
+@pytest.mark.parametrize(("rank", "said"), [(None, "Interrupted.\n"), ("0", "Interrupted.\n"), ("1", "")])
 def test_while_data_are_prepared(run, manifest, tmp_path, monkeypatch, listening, rank, said):
     """Of the processes that a launcher has started, one speaks."""
     if rank is not None:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from plugformer.commands import printing
-from plugformer.commands.info import branch, print_model, rounded
-from plugformer.terminal import clipped
+from plugformer_cli import printing
+from plugformer_cli.info import branch, print_model, rounded
 
 
 def test_columns_are_aligned(capsys):
@@ -22,20 +21,13 @@ def test_columns_with_chinese_are_aligned_on_a_terminal(capsys):
     assert rows == ["财经   cafe\u0301       1", "a      茶     1,000"]
 
 
-def test_a_chinese_line_is_cut_where_the_terminal_ends():
-    assert clipped("财经新闻", 8) == "财经新闻"
-    assert clipped("财经新闻", 7) == "财经新…"
-    assert clipped("财经新闻", 6) == "财经…"
-    assert clipped("abcdef", 5) == "abcd…"
-
-
 def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
     monkeypatch.setattr(printing, "terminal_width", lambda: 24)
-    printing.print_table(("a",), [("x" * 30,)])
+    printing.print_table(("a",), [("x" * 30,), ("财" * 12,), ("财" * 13,)])
     printing.print_text("some words that do not fit on one line", indent=2)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "x" * 23 + "…"
-    assert lines[2:] == ["  some words that do not", "  fit on one line"]
+    assert lines[1:4] == ["x" * 23 + "…", "财" * 12, "财" * 11 + "…"]
+    assert lines[4:] == ["  some words that do not", "  fit on one line"]
     printing.print_text("what is wrong\nwhat to do", indent=2)
     assert capsys.readouterr().out == "  what is wrong\n  what to do\n"
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field, TypeAdapter
 
-from plugformer.commands.info import describe_options, in_words
+from plugformer_cli.info import describe_options, in_words
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,18 @@
-"""`plugformer info`: one component with its options, or one task with its model."""
+"""`plugformer info`: a component with its options, a task with its model, or a plugin."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from plugformer.commands.listing import as_record, print_entries
-from plugformer.commands.parameters import AsJson, LocalManifest, Settings, installed
-from plugformer.commands.printing import print_table, print_text
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
-from plugformer.terminal import printable
-
-if TYPE_CHECKING:
-    from plugformer.model.summary import Row
-
+from plugformer.registry import Kind, Registry
+from plugformer_cli.listing import as_record, print_entries
+from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
+from plugformer_cli.printing import print_table, print_text
 
 EXAMPLES = (
     "plugformer info attention/gqa",
@@ -36,26 +30,31 @@ def command(
     ],
     settings: Settings = None,
     data: Annotated[
-        bool, typer.Option("--data", help="Read a task's data: for the sizes of its vocabularies.")
+        bool, typer.Option("--data", help="Read a task's data to find the sizes of its vocabularies.")
     ] = False,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
     """Show a component's options, a task's model, or a plugin.
 
-    Of a component: types, ranges, defaults and meaning of its options. Of a task: its modules with the shapes
-    that they put out, their parameters and their floating-point operations; without --data with assumed sizes
-    of the vocabularies, unless an option of the tokenizers gives them, and an assumed length. Of a plugin, by
-    the name of its distribution: its version, its components, tasks, commands and hooks.
+    A component: types, ranges, defaults and meaning of its options. A task: the modules of its model with
+    the shapes of their outputs, parameters and floating-point operations. Without --data the length of the
+    example is assumed, and the sizes of vocabularies unless the tokenizers' options give them. A plugin, by
+    the name of its distribution: its version, components, tasks, commands and hooks.
     """
     known = installed(ctx, registry)
     kind, slash, name = what.partition("/")
-    if not slash or what.endswith(".yaml") or Path(what).exists():
-        _show_task_or_plugin(what, settings or [], known, read_data=data, as_json=as_json)
-    elif settings or data:
-        raise ConfigurationError(f"--set and --data are about a task; {what} is a component")
-    else:
+    is_component = slash and not what.endswith(".yaml") and not Path(what).exists()
+    is_task = any(entry.name == what for entry in known.tasks())
+    plugin = [] if is_component or is_task else known.offered_by(what)
+    if (is_component or plugin) and (settings or data):
+        raise ConfigurationError(f"--set and --data are for a task; {what} is not a task")
+    if is_component:
         _show_component(known, kind, name, as_json=as_json)
+    elif plugin:
+        print_entries(plugin, as_json=as_json)
+    else:
+        _show_task(what, settings or [], known, read_data=data, as_json=as_json)
 
 
 def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) -> None:
@@ -71,9 +70,9 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
         return
     typer.secho(f"{entry.kind}/{entry.name}", bold=True)
     print_text(entry.summary)
-    origin = f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}"
-    typer.echo(f"\n{printable(origin)}\n")
-    typer.echo("options:" if options else "no options of its own")
+    typer.echo()
+    print_text(f"source        {entry.source}\ndistribution  {entry.owner}\nclass         {entry.target}")
+    typer.echo("\noptions:" if options else "\nno options")
     for option in options:
         default = "required" if option.required else f"default {json.dumps(option.default)}"
         typer.echo(f"  {typer.style(option.name, bold=True)}: {option.type}; {default}")
@@ -81,55 +80,35 @@ def _show_component(registry: Registry, kind: str, name: str, *, as_json: bool) 
             print_text(option.description, indent=6)
 
 
-def _show_task_or_plugin(
-    name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool
-) -> None:
-    entries = [] if any(task.name == name for task in registry.tasks()) else registry.offered_by(name)
-    if not entries:
-        _show_task(name, settings, registry, read_data=read_data, as_json=as_json)
-    elif settings or read_data:
-        raise ConfigurationError(f"--set and --data are about a task; {name} is a plugin")
-    else:
-        print_entries(entries, as_json=as_json)
-
-
 def _show_task(name: str, settings: list[str], registry: Registry, *, read_data: bool, as_json: bool) -> None:
-    if "/" not in name and not name.endswith(".yaml"):
-        _refuse_component(name, registry)
+    _suggest_component(name, registry)
     from plugformer.configuration import resolve
 
     resolved = resolve(name, settings, registry)
     for notice in resolved.notices:
         typer.echo(notice, err=True)
-    from plugformer.training.preview import preview  # imports torch, for which a mistake need not wait
+    from plugformer.training import preview_model  # imports torch, for which a mistake need not wait
     from plugformer.validation import validate_model
 
-    rows, example = preview(validate_model(resolved), read_data=read_data)
+    rows, example = preview_model(validate_model(resolved), read_data=read_data)
+    description = resolved.task.description
     if as_json:
-        record = {
-            "task": name,
-            "description": resolved.task.description,
-            "example": example,
-            "modules": [asdict(row) for row in rows],
-        }
+        modules = [asdict(row) for row in rows]
+        record = {"task": name, "description": description, "example": example, "modules": modules}
         typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
         return
     typer.secho(name, bold=True)
-    if resolved.task.description:
-        print_text(resolved.task.description)
-    typer.echo()
-    print_text(f"shapes and operations for {example}")
-    typer.echo()
+    print_text(description or "")
+    print_text(f"\nshapes and operations for {example}\n\n")
     print_model(rows)
 
 
-def _refuse_component(name: str, registry: Registry) -> None:
-    """Tells somebody who gives a bare kind or component's name how to ask for it."""
-    if any(task.name == name for task in registry.tasks()):
-        return
+def _suggest_component(name: str, registry: Registry) -> None:
+    """Refuses a kind, or the name of a component without its kind."""
     if name in list(Kind):
         raise RegistryError(f"{name!r} is a kind\n`plugformer list {name}` shows its components")
-    if kinds := [entry.kind for entry in registry.entries() if entry.name == name]:
+    kinds = [entry.kind for entry in registry.entries() if entry.name == name]
+    if kinds and all(task.name != name for task in registry.tasks()):
         choices = " or ".join(f"`plugformer info {kind}/{name}`" for kind in kinds)
         raise RegistryError(f"{name!r} is a component, not a task\nwrite {choices}")
 
@@ -140,10 +119,10 @@ class Option:
 
     Attributes:
         name: Its key in a task file.
-        type: What it may be, such as `integer >= 1`.
+        type: The values that it takes, such as `integer >= 1`.
         required: Whether it must be given.
         default: Its value otherwise.
-        description: What it is for.
+        description: Its meaning.
     """
 
     name: str
@@ -157,18 +136,16 @@ def describe_options(component: type) -> list[Option]:
     """Returns a component's options in the order of its constructor.
 
     Raises:
-        RegistryError: They cannot be checked, because of how the constructor is annotated.
+        RegistryError: The annotations of the constructor cannot be used to check options.
     """
     from plugformer.registry import options_model  # imports pydantic, which `list` does without
 
     schema = options_model(component).model_json_schema()
-    definitions = schema.get("$defs", {})
-    required = schema.get("required", [])
     return [
         Option(
             name=name,
-            type=in_words(field, definitions),
-            required=name in required,
+            type=in_words(field, schema.get("$defs", {})),
+            required=name in schema.get("required", ()),
             default=field.get("default"),
             description=field.get("description", ""),
         )
@@ -181,7 +158,7 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
 
     Args:
         schema: Of one value.
-        definitions: What its references refer to.
+        definitions: Schemas that it refers to, by name.
     """
     definitions = definitions or {}
     if "$ref" in schema:
@@ -193,26 +170,18 @@ def in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
     if "const" in schema:
         return str(schema["const"])
     kind = schema.get("type", "any value")
+    if kind == "array" and "prefixItems" in schema:
+        members = [in_words(item, definitions) for item in schema["prefixItems"]]
+        alike = len(set(members)) == 1
+        return f"list of {len(members)}: {members[0] if alike else '; '.join(members)}"
     if kind == "array":
-        return _list_in_words(schema, definitions)
-    far = {"maximum"} if schema.get("maximum", 0) >= _FAR else set()
-    bounds = [f"{sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema.keys() - far]
+        return f"list of {in_words(schema['items'], definitions)}" if "items" in schema else "list"
+    unlimited = {"maximum"} if schema.get("maximum", 0) >= 2**31 - 1 else set()
+    bounds = [f"{sign} {schema[key]}" for key, sign in _BOUNDS.items() if key in schema.keys() - unlimited]
     return " ".join([_WORDS.get(kind, kind), ", ".join(bounds)]).rstrip()
 
 
-def _list_in_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    if "prefixItems" not in schema:
-        return f"list of {in_words(schema['items'], definitions)}" if "items" in schema else "list"
-    members = [in_words(item, definitions) for item in schema["prefixItems"]]
-    alike = len(set(members)) == 1
-    return f"list of {len(members)}: {members[0] if alike else '; '.join(members)}"
-
-
 _WORDS = {"string": "text", "object": "mapping", "null": "null", "boolean": "true | false"}
-
-_FAR = 2**31 - 1
-"""An upper bound that only computers care about."""
-
 _BOUNDS = {
     "minimum": ">=",
     "exclusiveMinimum": ">",
@@ -222,7 +191,7 @@ _BOUNDS = {
 }
 
 
-def print_model(rows: Sequence["Row"]) -> None:
+def print_model(rows: Sequence[Any]) -> None:
     """Prints the modules, each indented below the one it belongs to, and the totals of the whole model."""
     paths = [row.path for row in rows]
     cells = [
@@ -244,9 +213,8 @@ def print_model(rows: Sequence["Row"]) -> None:
 
 def branch(path: str, paths: Sequence[str]) -> str:
     """Returns a module's path without those of the modules around it, indented by their number."""
-    around = [other for other in paths if other and path.startswith(f"{other}.")]
-    nearest = max(around, key=len, default="")
-    return "  " * len(around) + path.removeprefix(f"{nearest}.")
+    around = [outer for outer in paths if outer and path.startswith(f"{outer}.")]
+    return "  " * len(around) + path.removeprefix(f"{max(around, key=len, default='')}.")
 
 
 def rounded(number: int) -> str:

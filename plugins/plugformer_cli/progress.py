@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from plugformer.hooks.specification import Evaluation, Run, Sample, Update, hookimpl
-from plugformer.terminal import printable
+from plugformer.hooks import Evaluation, Run, Sample, Update, hookimpl
+from plugformer_cli.printing import printable
 
 
 class ProgressDisplay:

@@ -1,0 +1,30 @@
+"""The command line: `plugformer` and its commands `list`, `info`, `validate`, `train`, `predict` and others.
+
+Importing it imports neither torch nor pydantic nor any plugin. The names below are for commands of other
+packages: the options that all commands share, and text on the terminal.
+"""
+
+from plugformer_cli.options import (
+    AsJson,
+    Device,
+    LocalManifest,
+    RunPath,
+    Settings,
+    TaskName,
+    examples,
+    installed,
+)
+from plugformer_cli.printing import print_device, print_text
+
+__all__ = [
+    "AsJson",
+    "Device",
+    "LocalManifest",
+    "RunPath",
+    "Settings",
+    "TaskName",
+    "examples",
+    "installed",
+    "print_device",
+    "print_text",
+]

@@ -1,0 +1,233 @@
+"""`plugformer predict`: a trained model's answers to texts."""
+
+import contextlib
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from plugformer.errors import ConfigurationError, DataError, PlugformerError
+from plugformer_cli.options import AsJson, Device, LocalManifest, RunPath, RunSettings, installed
+from plugformer_cli.printing import print_device
+
+if TYPE_CHECKING:
+    from plugformer.interfaces import Prediction
+    from plugformer.runs import TrainedModel
+
+PORTION = 1000
+"""Texts that are answered together at most."""
+
+NOTES = 20
+"""Notes about texts that are printed; errors are always printed."""
+
+EXAMPLES = (
+    'plugformer predict runs/dates-20260102-120000 "March 5, 1996" "7/4/76"',
+    "plugformer predict runs/dates-20260102-120000 --file dates.txt --scores",
+    "cat dates.txt | plugformer predict runs/dates-20260102-120000 --json",
+)
+
+
+def command(
+    ctx: typer.Context,
+    run: RunPath,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="Texts; standard input by default.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file of texts, one on each line.")
+    ] = None,
+    n_best: Annotated[
+        int, typer.Option("--n-best", metavar="N", min=1, help="Outputs for each text, the best first.")
+    ] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Print each output's probability and a tab in front of it.")
+    ] = False,
+    threshold: Annotated[
+        float, typer.Option(metavar="P", min=0, max=1, help="Omit outputs with a probability below P.")
+    ] = 0.0,
+    settings: RunSettings = None,
+    device: Device = None,
+    as_json: AsJson = False,
+    registry: LocalManifest = None,
+) -> None:
+    """Print a trained model's outputs for texts.
+
+    Texts are given as arguments, as lines of a file, or as lines of standard input. With --json each line is
+    {"input", "output", "score"}; the score is the natural logarithm of the whole output's probability. With
+    --n-best every text gets N lines, or one line of JSON whose "alternatives" hold the others.
+
+    A text that is too long (unless the task truncates) or not UTF-8 gets an empty line, with --json an
+    "output" of null and an "error". So does one whose probability is below --threshold. Standard error says
+    why, and what was truncated or unknown. The exit status is 2 if there was an error.
+    """
+    if texts and file is not None:
+        raise ConfigurationError("TEXT and --file exclude each other: give one")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")  # as the texts, whatever the system's is
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdin.buffer if file is None else stack.enter_context(_opened(file))
+        from plugformer import load
+
+        with contextlib.redirect_stdout(
+            sys.stderr
+        ):  # components may print; only results go to standard output
+            model = load(run, installed(ctx, registry), overrides=settings or [], device=device)
+        print_device(model)
+        printer = _Printer(model, n_best, scores=scores, threshold=threshold, as_json=as_json)
+        if not texts and file is None and sys.stdin.isatty() and sys.stdout.isatty():
+            _converse(printer)
+            return
+        advance = stack.enter_context(_progress())
+        for portion in [texts] if texts else lines(stream):
+            for start in range(0, len(portion), PORTION):
+                printer.print(portion[start : start + PORTION])
+                advance(printer.count)
+    printer.end()
+
+
+class _Printer:
+    """Prints what a model answers, and notes about the texts on standard error."""
+
+    def __init__(
+        self, model: "TrainedModel", n_best: int, *, scores: bool, threshold: float, as_json: bool
+    ) -> None:
+        self.model = model
+        self.n_best = n_best
+        self.scores = scores
+        self.threshold = threshold
+        self.as_json = as_json
+        self.count = 0
+        self.notes = 0
+        self.errors: list[PlugformerError] = []
+
+    def print(self, texts: list[str]) -> None:
+        """Prints a line for each text, or `n_best` lines."""
+        with contextlib.redirect_stdout(sys.stderr):
+            answers = self.model.predict_each(texts, first=self.count, n_best=self.n_best)
+        for text, answer in zip(texts, answers, strict=True):
+            self.count += 1
+            if isinstance(answer, PlugformerError):
+                self.errors.append(answer)
+                typer.echo(f"text {self.count}: no answer: {answer}", err=True)
+                record: dict[str, Any] = {"input": text, "output": None, "error": str(answer)}
+                printed = [""] * self.n_best
+            else:
+                self._note(text, answer)
+                record = self._record(text, answer)
+                printed = [self._line(output) for output in (answer, *answer.alternatives)]
+            typer.echo(json.dumps(record, ensure_ascii=False) if self.as_json else "\n".join(printed))
+
+    def end(self) -> None:
+        """Prints the number of omitted notes.
+
+        Raises:
+            PlugformerError: A text had no answer.
+        """
+        if self.notes > NOTES:
+            typer.echo(f"and {self.notes - NOTES:,} more notes; --json has them all", err=True)
+        if self.errors and self.count == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise DataError(
+                f"{len(self.errors):,} of {self.count:,} texts had no answer; correct those above"
+            )
+
+    def _note(self, text: str, answer: "Prediction") -> None:
+        """Prints what was truncated, unknown or improbable."""
+        notes = ["is empty"] * (not text.strip())
+        notes += ["is too long: only its beginning was read"] * answer.truncated
+        notes += [f"unknown: {', '.join(map(repr, answer.unknown))}"] * bool(answer.unknown)
+        notes += [f"no answer: {self._improbable(answer)}"] * bool(self._improbable(answer))
+        for note in notes:
+            self.notes += 1
+            if self.notes <= NOTES:
+                typer.echo(f"text {self.count}: {note}", err=True)
+
+    def _line(self, answer: "Prediction") -> str:
+        if self._improbable(answer):
+            return ""
+        text = re.sub(r"\r\n|\r|\n", " ", answer.text)  # one line for each text
+        probability = "" if answer.probability is None else format(answer.probability, ".4g")
+        return f"{probability}\t{text}" if self.scores else text
+
+    def _record(self, text: str, answer: "Prediction") -> dict[str, Any]:
+        record: dict[str, Any] = {"input": text, "output": answer.output, "score": answer.score}
+        if error := self._improbable(answer):
+            record |= {"output": None, "error": error}
+        if answer.truncated:
+            record["truncated"] = True
+        if answer.unknown:
+            record["unknown"] = list(answer.unknown)
+        alternatives = [
+            {"output": output.output, "score": output.score}
+            for output in answer.alternatives
+            if not self._improbable(output)
+        ]
+        return {**record, "alternatives": alternatives} if alternatives else record
+
+    def _improbable(self, answer: "Prediction") -> str:
+        """Returns why an answer is omitted; an empty text if it is not."""
+        if answer.probability is None or answer.probability >= self.threshold:
+            return ""
+        return f"its probability {answer.probability:.4g} is below {self.threshold:g}"
+
+
+def lines(stream: BinaryIO) -> Iterator[list[str]]:
+    """Yields the lines of a stream in the portions in which they arrive.
+
+    A file gives many at a time, which is fast; a slow writer gets an answer to each line at once. Bytes that
+    are not UTF-8 become lone surrogates, as with Python's error handler "surrogateescape".
+
+    Args:
+        stream: UTF-8 text.
+    """
+    rest = b""
+    while portion := stream.read1(1 << 16):  # type: ignore[attr-defined]  # every buffered reader has it
+        *complete, rest = (rest + portion).split(b"\n")
+        if complete:
+            yield [_decoded(line) for line in complete]
+    if rest:
+        yield [_decoded(rest)]
+
+
+def _decoded(line: bytes) -> str:
+    """Returns a line as text, without carriage return and byte order mark."""
+    return line.removesuffix(b"\r").decode(errors="surrogateescape").removeprefix("\ufeff")
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """Yields a function that shows how many texts are answered, unless the terminal shows the answers."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} texts"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task("texts", total=None)
+        yield lambda count: progress.update(task, completed=count, refresh=True)
+
+
+def _opened(file: Path) -> BinaryIO:
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror}; give an existing file") from error
+
+
+def _converse(printer: _Printer) -> None:
+    """Asks for texts until the user ends it; a text without an answer does not end it."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 (gives `input` editing and history, where it exists)
+    typer.echo("one text on each line; Ctrl-D ends", err=True)
+    with contextlib.suppress(EOFError):
+        while True:
+            printer.print([input("> ")])
+    typer.echo()

@@ -1,0 +1,146 @@
+"""Text, tables and scores on standard output: fitted to a terminal, complete in a pipe."""
+
+import json
+import re
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from plugformer.evaluation import Report, Score
+    from plugformer.runs import TrainedModel
+
+
+def printable(text: str) -> str:
+    r"""Returns a text with its control characters, except tab and line feed, written as `\x1b`."""
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def terminal_width() -> int | None:
+    """Returns the columns of the terminal, or None if standard output is not a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def display_width(text: str) -> int:
+    """Returns the columns that a text takes on a terminal: two for each Chinese character, for example."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # 13 ms, which most calls of `list` do without
+
+    return cell_len(text)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> None:
+    """Prints rows in aligned columns; on a terminal lines that are too long are cut.
+
+    Args:
+        header: The columns' names.
+        rows: Their values; without line breaks.
+        right: Columns that are aligned to the right.
+    """
+    table = [header, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(display_width(row[column]) for row in table) for column in range(len(header))]
+    limit = terminal_width()
+    for number, row in enumerate(table):
+        cells = []
+        for name, cell, width in zip(header, row, widths, strict=True):
+            spaces = " " * (width - display_width(cell))
+            cells.append(spaces + cell if name in right else cell + spaces)
+        line = "  ".join(cells).rstrip()
+        while limit and display_width(line) > limit:
+            line = f"{line[:-2]}…"
+        typer.echo(typer.style(line, bold=True) if number == 0 and limit else line)
+
+
+def print_text(text: str, indent: int = 0) -> None:
+    """Prints a text line by line; on a terminal long lines are wrapped."""
+    width, margin = terminal_width(), " " * indent
+    for line in printable(text).splitlines():
+        for part in [line] if width is None else textwrap.wrap(line, max(width - indent, 20)):
+            typer.echo(margin + part)
+
+
+def print_device(model: "TrainedModel") -> None:
+    """Prints on standard error where a model computes, unless it is the CPU."""
+    if model.device.type != "cpu":
+        typer.echo(f"computing on {model.device}", err=True)
+
+
+def print_report(report: "Report", *, as_json: bool) -> None:
+    """Prints the metrics of an evaluation with their intervals, those of other test splits below."""
+    if as_json:
+        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
+        return
+    reports = [report, *report.others]
+    scores = [(split, name, score) for split in reports for name, score in _scores(split)]
+    if not scores:
+        typer.echo("no metrics: give some in the task's evaluation.metrics")
+        return
+    rows = [(split.split, name, *_figures(score, split.examples)) for split, name, score in scores]
+    print_table(("split", "metric", "value", "95 % interval"), rows, right=("value",))
+    signatures = {f"{name}  {score['signature']}" for _, name, score in scores if "signature" in score}
+    if signatures:
+        typer.echo("\n" + "\n".join(sorted(signatures)))
+    for split, name, score in scores:
+        if table := score.get("table"):
+            typer.echo(printable(f"\n{name} on {split.split}: {table['title']}"))
+            _print_numbers(table)
+
+
+def _scores(report: "Report") -> "Iterator[tuple[str, Score]]":
+    """Yields a report's scores with their names."""
+    yield from report.metrics.items()
+    for name, score in report.unconstrained.items():
+        yield f"{name}, without constraints", score
+
+
+def _figures(score: "Score", examples: int) -> tuple[str, str]:
+    """Returns value and interval; two decimals are enough for what is measured in percent or larger."""
+    digits = 2 if score["high"] > 10 else 4
+    value, low, high = (f"{score[key]:.{digits}f}" for key in ("value", "low", "high"))
+    if score["low"] == score["high"]:
+        return value, "unknown: one example" if examples == 1 else "unknown: all resamples score the same"
+    return value, f"{low} to {high}"
+
+
+def _print_numbers(table: Mapping[str, Any]) -> None:
+    """Prints a table; columns whose names are too wide together for the terminal are numbered."""
+    columns, rows = table["columns"], table["rows"]
+    width = terminal_width()
+    needed = max(map(display_width, rows), default=0) + sum(display_width(name) + 2 for name in columns)
+    if width is not None and needed > width:
+        columns = [str(number) for number in range(1, len(columns) + 1)]
+        rows = {f"{number} {name}": row for number, (name, row) in enumerate(rows.items(), start=1)}
+    print_table(("", *columns), [(name, *map(str, row)) for name, row in rows.items()], right=columns)
+
+
+def print_self_check(report: "Report") -> None:
+    """Prints whether the ways to compute a model's answers agree, and if not, what is probably wrong."""
+    check = report.self_check
+    if check is None:
+        return
+    if check.passed:
+        typer.echo(f"self-check passed: {check}")
+        return
+    typer.secho("SELF-CHECK FAILED: the model's answers depend on how they are computed", fg="red", bold=True)
+    for comparison in check.failed:
+        typer.secho(printable(f"  {comparison}"), fg="red")
+        if comparison.example:
+            typer.echo(printable(f"    input   {comparison.example}"))
+        typer.echo(f"    likely  {comparison.likely}")
+
+
+def print_next_steps(report: "Report") -> None:
+    """Prints where a run is and what can be done with it."""
+    run = shlex.quote(str(report.run))
+    # A tab that is pasted into a terminal completes words; a shell makes one of this.
+    question = report.question.replace("\t", r"\t")
+    text = f'"{question}"' if question == report.question else f"$'{question}'"
+    typer.echo(f"\nrun   {run}")
+    typer.echo(f"next  plugformer predict {run} {text}{report.arguments}")
+    typer.echo(f"      plugformer evaluate {run} --split validation{report.arguments}")
