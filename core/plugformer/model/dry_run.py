@@ -338,9 +338,7 @@ def _unread_slots(model: Model, owners: _Owners, readers: _Readers) -> Iterator[
                 if part is None or reader is None:
                     continue
                 asking = [attention, *([encoding] if name == "attention" else [])]
-                if (
-                    below := layer.reads_layers.get(name)
-                ) is not None:  # it has projected what this one reads
+                if (below := layer.reads_layers.get(name)) is not None:
                     asking.append(layers[below].parts[name])
                 read = set().union(*(readers.get((id(encoding), id(module)), set()) for module in asking))
                 for slot in _SLOTS:
