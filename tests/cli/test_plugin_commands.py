@@ -50,14 +50,6 @@ def test_what_is_wrong_with_it_is_an_error_that_names_it(run, manifest):
     assert "command 'wrong' (local): local_probe:number is not a function" in wrong.err
 
 
-def test_a_fault_of_a_local_one_is_to_be_corrected_in_its_file(run, manifest):
-    code = "def __getattr__(name): raise (ValueError if name == 'absent' else AttributeError)(name)\n"
-    file = str(manifest('commands: {lost: {function: "local_odd:absent"}}', local_odd=code))
-    outcome = run("--registry", file, "lost")
-    assert "command 'lost' (local): looking absent up failed: ValueError: absent" in outcome.err
-    assert f"correct it, or {file}, which names it; Python looks for 'local_odd'" in outcome.err
-
-
 def test_a_typo_finds_it(run, manifest):
     file = manifest(MANIFEST, local_probe=PROBE)
     assert "unknown command 'prob' (did you mean 'probe'?)" in run("--registry", str(file), "prob").err
