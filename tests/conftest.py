@@ -102,7 +102,6 @@ UNCHECKED = {
     "tasks",
     "testing",
     "training",
-    "verification",
 }
 """Folders whose tests call what those of others call with its shapes checked.
 

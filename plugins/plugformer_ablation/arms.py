@@ -11,7 +11,7 @@ import yaml
 
 from plugformer.configuration import (
     Key,
-    Mapping,
+    MappingNode,
     Node,
     Problem,
     Task,
@@ -39,7 +39,7 @@ class Change(NamedTuple):
 
     label: str
     value: Any
-    layer: Mapping
+    layer: MappingNode
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _varied(study: Study) -> Iterator[tuple[tuple[Key, ...], str, Change]]:
 def _holds(tree: Node, layer: Node, path: str) -> bool:
     """Returns whether a tree has the keys of a layer that says one thing, at a path."""
     for _ in path.split("."):
-        if not isinstance(tree, Mapping) or not isinstance(layer, Mapping):
+        if not isinstance(tree, MappingNode) or not isinstance(layer, MappingNode):
             return False
         key = next(iter(layer.items))
         if key not in tree.items:

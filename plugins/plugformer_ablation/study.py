@@ -9,11 +9,11 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from plugformer.configuration import (
     Key,
-    Mapping,
+    MappingNode,
     Node,
     Origin,
     Problem,
-    Scalar,
+    ScalarNode,
     Settings,
     check_settings,
     dotted,
@@ -107,10 +107,10 @@ class Study(Settings):
         """The seeds of each arm."""
         return self.seeds if isinstance(self.seeds, list) else list(range(1, self.seeds + 1))
 
-    _tree: Mapping = PrivateAttr()
+    _tree: MappingNode = PrivateAttr()
 
     @classmethod
-    def of(cls, tree: Mapping) -> "Study":
+    def of(cls, tree: MappingNode) -> "Study":
         """Returns the study that a tree describes.
 
         Raises:
@@ -142,7 +142,7 @@ class Study(Settings):
     def place(self, *path: Key) -> Origin:
         """Returns the place of a key in its file."""
         mapping = self.node(*path[:-1])
-        return mapping.keys[path[-1]] if isinstance(mapping, Mapping) else mapping.origin
+        return mapping.keys[path[-1]] if isinstance(mapping, MappingNode) else mapping.origin
 
     def problem(self, path: _Place, message: str, hint: str = "") -> Problem:
         """Returns a problem with the value at a path, located where it was written."""
@@ -179,7 +179,7 @@ def read_study(
                 f"{name_or_file} --swap 'model.attention=[mha, gqa]'`, or give a study file"
             )
         origin = Origin(name_or_file, folder=Path.cwd())
-        tree = Mapping({"task": Scalar(name_or_file, origin)}, {"task": origin}, origin)
+        tree = MappingNode({"task": ScalarNode(name_or_file, origin)}, {"task": origin}, origin)
     _add_options(tree, {"--swap": swaps, "--set": settings, "--tune": tune}, keys)
     return Study.of(tree)
 
@@ -251,7 +251,7 @@ def _named(place: _Place) -> str:
 
 
 def _add_options(
-    tree: Mapping, settings: dict[str, Sequence[str]], keys: dict[str, str | int | None]
+    tree: MappingNode, settings: dict[str, Sequence[str]], keys: dict[str, str | int | None]
 ) -> None:
     """Puts what options say above what a study's tree says; every value knows which option it is of."""
     messages, factors = [], set()
@@ -272,18 +272,18 @@ def _add_options(
             key, node = "factors", _factor(path, node, origin)
             name = name if str(path[-1]) in factors else str(path[-1])
             factors.add(name)
-        inner = tree.items.setdefault(key, Mapping({}, {}, origin))
+        inner = tree.items.setdefault(key, MappingNode({}, {}, origin))
         tree.keys.setdefault(key, origin)
-        if isinstance(inner, Mapping):
+        if isinstance(inner, MappingNode):
             inner.items[name], inner.keys[name] = node, origin
     if messages:
         raise ConfigurationError("\n".join(messages))
     for key, value in keys.items():
         if value is not None:
             origin = Origin(f"--{key} {value}", folder=Path.cwd())
-            tree.items[key], tree.keys[key] = Scalar(value, origin), origin
+            tree.items[key], tree.keys[key] = ScalarNode(value, origin), origin
 
 
-def _factor(path: tuple[Key, ...], values: Node, origin: Origin) -> Mapping:
-    items: dict[Key, Node] = {"path": Scalar(dotted(path), origin), "values": values}
-    return Mapping(items, dict.fromkeys(items, origin), origin)
+def _factor(path: tuple[Key, ...], values: Node, origin: Origin) -> MappingNode:
+    items: dict[Key, Node] = {"path": ScalarNode(dotted(path), origin), "values": values}
+    return MappingNode(items, dict.fromkeys(items, origin), origin)

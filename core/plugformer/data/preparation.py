@@ -15,10 +15,9 @@ from plugformer.data.arrow import Texts
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
 from plugformer.data.length import limited
-from plugformer.data.overlap import overlaps
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
 from plugformer.data.split_stats import SplitStats
-from plugformer.data.splitting import refuse_other_classes, refuse_other_order, split
+from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.data.vocabularies import (
     Vocabularies,

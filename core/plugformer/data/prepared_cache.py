@@ -21,9 +21,8 @@ from pydantic import BaseModel, ConfigDict
 
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
-from plugformer.data.arrow import PLACE
+from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
-from plugformer.data.numbering import encode_to_file
 from plugformer.data.vocabularies import Vocabularies, has_one, save_tokenizers
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
