@@ -15,7 +15,7 @@ import torch
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import Entry, EntryKind, Kind, Registry, State, checked_options, options_model
+from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, checked_options, options_model
 from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject
@@ -103,7 +103,7 @@ def offered(registry: Registry, distribution: str) -> list[Entry]:
     entries = [
         entry
         for entry in (registry.offered_by(distribution) if distribution else [])
-        if entry.state is State.QUARANTINED or entry.kind not in (EntryKind.PLUGIN, EntryKind.TASK)
+        if entry.state is EntryState.QUARANTINED or entry.kind not in (EntryKind.PLUGIN, EntryKind.TASK)
     ]
     if entries:
         return entries
@@ -130,7 +130,7 @@ def check_entries(
         raise ConfigurationError("options are for one component: name it as KIND/NAME")
     for entry in entries:
         try:
-            if entry.state is State.QUARANTINED:
+            if entry.state is EntryState.QUARANTINED:
                 raise RegistryError(f"the plugin cannot be used: {entry.cause}")
             if entry.kind in list(Kind):
                 path = f"{entry.kind}/{entry.distribution}:{entry.name}"
