@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plugformer.errors import ConfigurationError, RegistryError, nearest
-from plugformer.registry import Entry, Kind, Registry, State
+from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer_cli import (
     AsJson,
     LocalManifest,
@@ -79,10 +79,11 @@ def _chosen(registry: Registry, what: str | None) -> list[Entry]:
     if slash:
         return [registry.find(kind, name)]
     entries = [] if what == "" else registry.offered_by(what or "plugformer")
-    usable = [each for each in entries if each.state is not State.QUARANTINED and each.kind in list(Kind)]
+    offered = [entry for entry in entries if entry.kind in list(Kind)]
+    usable = [entry for entry in offered if entry.state is not EntryState.QUARANTINED]
     if usable:
         return usable
-    if broken := [entry for entry in entries if entry.state is State.QUARANTINED]:
+    if broken := [entry for entry in entries if entry.state is EntryState.QUARANTINED]:
         raise RegistryError(f"{broken[0].owner} is quarantined: {broken[0].cause}")
     # A component may be meant whose name, or whose kind, was given alone.
     offered = registry.entries()

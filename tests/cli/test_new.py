@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 import plugformer
-from plugformer.errors import ConfigurationError
 from plugformer.registry import EntryKind, Kind, Registry
 from plugformer_scaffolding import plugin_files, write
 from plugformer_scaffolding.command import KINDS as CHOICES
@@ -79,24 +78,14 @@ def test_a_plugin_goes_into_a_task_by_the_command_in_its_readme(run, plugin, tmp
     assert (outcome.status, outcome.err) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["plugformer-mine", "norm", "plugformer-attention-of-a-very-long-name"])
-def test_a_plugin_is_formatted_and_linted(tmp_path, name):
-    for kind in (*KINDS, EntryKind.COMMAND):
-        write(tmp_path / kind, plugin_files(name, kind)[1])
+def test_a_plugin_is_formatted_and_linted(tmp_path):
+    for name in ("norm", "plugformer-attention-of-a-very-long-name"):
+        for kind in (*KINDS, EntryKind.COMMAND):
+            write(tmp_path / name / kind, plugin_files(name, kind)[1])
     for command in (["format", "--check"], ["check"]):
         arguments = [sys.executable, "-m", "ruff", *command, "--no-cache", str(tmp_path)]
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_what_to_type_next_is_printed(run):
-    outcome = run("new", "plugin", "plugformer-mine", "--kind", "metric")
-    assert outcome.out.partition("Next:\n")[2].splitlines() == [
-        "  pip install -e './plugformer-mine[test]'",
-        "  plugformer check metric/mine",
-        "  plugformer train dates --set 'evaluation.metrics=[exact_match,mine]'",
-        "  pytest plugformer-mine",
-    ]
 
 
 def test_a_command_is_called_like_its_distribution(run, plugin, tmp_path, trained):
@@ -132,13 +121,10 @@ def test_names_are_derived_from_the_distribution(run, tmp_path):
             "'atention' (did you mean 'attention'?)\n  known:",
         ),
         (["a/b", "--kind", "norm"], "'a/b' is not the name of a distribution"),
-        (["mine-", "--kind", "norm"], "'mine-' is not the name of a distribution"),
-        (["", "--kind", "norm"], "'' is not the name of a distribution"),
         (["größe", "--kind", "norm"], "'größe' is not the name of a distribution"),
         (["3d", "--kind", "norm"], "'3d' cannot be a name in Python"),
         (["class", "--kind", "norm"], "'class' cannot be a name in Python"),
         (["plugformer-gqa", "--kind", "attention"], "attention/gqa is installed already"),
-        (["plugformer-train", "--kind", "command"], "command/train is installed already"),
         (["plugformer-plot", "--kind", "command"], "command/plot is installed already"),
         (["json", "--kind", "norm"], "choose another name, such as plugformer-json-norm"),
         (["torch", "--kind", "norm"], "a package 'torch' is installed already"),
@@ -155,13 +141,11 @@ def test_a_plugin_that_cannot_be(run, tmp_path, arguments, message):
     ("arguments", "message"),
     [
         (["a/b", "--type", "tagging"], "'a/b' is not the name of a task"),
-        (["..", "--type", "tagging"], "'..' is not the name of a task"),
         (["mine"], "no --type given\n  known: classification, language-modelling, "),
         (
             ["mine", "--type", "clasification"],
             "unknown task_type 'clasification' (did you mean 'classification'?)\n  known: classification, ",
         ),
-        (["mine", "--type", "[regression]"], "--type '[regression]': expected a name, or {name: NAME, "),
         (["mine", "--type", "{inputs: [a]}"], "--type '{inputs: [a]}': expected a name, or {name: NAME, "),
         (["mine", "--type", "{name: tagging"], "--type '{name: tagging'"),
         (["mine", "--type", "{name: tagging, inputs: [a]}"], "unknown key 'inputs'"),
@@ -190,14 +174,6 @@ def test_nothing_is_overwritten(run, tmp_path, arguments):
     assert list((tmp_path / "mine").iterdir()) == []
 
 
-def test_a_file_is_in_the_way(tmp_path):
-    (tmp_path / "mine").write_text("")
-    with pytest.raises(ConfigurationError, match="mine exists already"):
-        write(tmp_path / "mine", {"a": ""})
-    with pytest.raises(ConfigurationError, match=r"mine.other: Not a directory"):
-        write(tmp_path / "mine" / "other", {"a": ""})
-
-
 SEVERAL = "{name: %s, inputs: [title, hypothesis]}"
 METRICS = {
     "classification": "accuracy",
@@ -214,13 +190,6 @@ METRICS = {
 """What a new task of each type, or of a type with options, is measured by."""
 
 
-def test_there_are_examples_for_every_type(registry):
-    built_in = {
-        entry.name for entry in registry.entries(Kind.TASK_TYPE) if entry.owner.distribution == "plugformer"
-    }
-    assert built_in <= METRICS.keys()
-
-
 @pytest.mark.parametrize("task_type", METRICS)
 def test_a_task_trains_as_it_stands(run, tmp_path, monkeypatch, task_type):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
@@ -235,15 +204,6 @@ def test_a_task_trains_as_it_stands(run, tmp_path, monkeypatch, task_type):
     outcome = run(*first.split()[2:], "--set", "training.steps=2", "--out", "run")
     assert outcome.status == 0, outcome.err
     assert METRICS[task_type] in outcome.out
-
-
-def test_columns_of_a_task_get_those_of_their_name_first(run, tmp_path):
-    assert run("new", "task", "mine", "--type", SEVERAL % "regression").status == 0
-    task = yaml.safe_load((tmp_path / "mine/task.yaml").read_text())
-    assert task["type"] == {"name": "regression", "inputs": ["title", "hypothesis"]}
-    assert task["data"]["columns"] == {"title": "title", "hypothesis": "text", "number": "stars"}
-    assert (task["model"]["architecture"], task["model"]["head"]) == ("encoder-only", "regressor")
-    assert "decoding" not in task
 
 
 TYPES = """

@@ -9,16 +9,16 @@ from pydantic import BaseModel, ValidationError
 from plugformer.configuration.blocks import Block, blocks, default_blocks
 from plugformer.configuration.layers import Layers, merge_layers, read_layers, with_manifest
 from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.paths import resolve_existing_paths, resolve_paths, with_other_runs
+from plugformer.configuration.paths import resolve_paths, with_other_runs
 from plugformer.configuration.structure import check_structure, located, origin_of
 from plugformer.configuration.task import Task
-from plugformer.documents import Mapping, Node, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain, keys_of
 from plugformer.kinds import Kind
 from plugformer.problems import Finding, KeyPath, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model, written_options
+from plugformer.yaml_tree import MappingNode, Node, plain
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ResolvedTask:
     task: Task
     registry: Registry
     notices: list[str]
-    tree: Mapping
+    tree: MappingNode
 
     def problem(self, path: KeyPath, message: str, hint: str = "") -> Problem:
         """Returns a problem with the value at a path, located where it was written."""
@@ -77,7 +77,7 @@ def resolve(
 
 def resolve_changed(
     name_or_file: str,
-    changes: Iterable[Mapping],
+    changes: Iterable[MappingNode],
     registry: Registry | None = None,
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
@@ -96,7 +96,7 @@ def resolve_changed(
 
 
 def resolve_layers(
-    layers: Layers, changes: Iterable[Mapping] = (), kinds: Container[str] = tuple(Kind)
+    layers: Layers, changes: Iterable[MappingNode] = (), kinds: Container[str] = tuple(Kind)
 ) -> ResolvedTask:
     """Does what `resolve_changed` does, with the files of a task that have been read already.
 
@@ -153,7 +153,6 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
     problems: list[Problem] = []
     try:
         model = _model(block, resolved.registry)
-        options = resolve_existing_paths(options, model, block.path, problems)
         checked = model.model_validate(plain(options))
         options = resolve_paths(options, checked, block.path, problems)
         return written_options(model.model_validate(plain(options))), problems
@@ -180,7 +179,7 @@ def _model(block: Block, registry: Registry) -> type[BaseModel]:
 
 def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
     """Returns a component's block with its core settings as written and its options complete."""
-    written = plain(block.node) if isinstance(block.node, Mapping) else {}
+    written = plain(block.node) if isinstance(block.node, MappingNode) else {}
     core = {key: written[key] for key in written if key in block.core}
     name = None if block.name is None else block.name.value
     return {"name": name, **complete, **core}
