@@ -9,12 +9,12 @@ from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.structure import origin_of
 from plugformer.configuration.task import Component, Task
-from plugformer.documents import Mapping as Tree
 from plugformer.errors import ConfigurationError, PlugformerError
 from plugformer.interfaces import Architecture, Data, ModelSpec, TaskType
 from plugformer.kinds import Kind
 from plugformer.problems import Finding, Origin, Problem, report
 from plugformer.registry import Registry
+from plugformer.yaml_tree import MappingNode
 
 __all__ = ["Experiment"]
 
@@ -46,7 +46,7 @@ class Experiment:
     kinds: Collection[Kind] = ALL_KINDS
     rows: dict[str, Any] = field(default_factory=dict)
     notices: Sequence[str] = ()
-    tree: Tree | None = None
+    tree: MappingNode | None = None
     _created: dict[int, tuple[Component, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -56,7 +56,7 @@ class Experiment:
         Raises:
             ConfigurationError: The task type or the architecture refuses its options; with both places.
         """
-        tree: Tree | None = attributes.get("tree")
+        tree: MappingNode | None = attributes.get("tree")
         created, problems = [], []
         for kind, path, block in (
             (Kind.TASK_TYPE, ("type",), task.type),

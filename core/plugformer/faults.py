@@ -17,6 +17,7 @@ from typing import Any
 from plugformer.cache import cache_folder
 from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
 from plugformer.registry import Entry, EntryKind
+from plugformer.registry.catalog import SESSION
 from plugformer.registry.loading import LOADED, class_name, label
 
 __all__ = ["cause_of", "explained", "unexpected"]
@@ -74,6 +75,8 @@ def cause_of(error: BaseException) -> str | None:
         and EntryKind.COMMAND in {each.kind for each in ([entry] if entry else entries)}
     ):
         return None
+    if owner is None and entries[0].owner == SESSION:
+        return None  # the code around a class of a session is the user's program
     what = f"a part of {entries[0].owner}" if entry is None else label(entry)
     what = _name(owner, _model(steps)) if owner is not None else what
     return f"{what} failed: {described(error)}\nraised in {raised_in(error, package)}"

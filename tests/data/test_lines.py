@@ -10,7 +10,6 @@ import pytest
 from datasets import DatasetDict
 from tests.columns import LABELS, PAIRS, asked_for
 
-from plugformer.data.files import check_file
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
@@ -94,11 +93,6 @@ def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> No
         ConfigurationError, match="it has source and target, and the task needs text and label"
     ):
         data.check_columns(LABELS)
-
-
-def test_the_name_of_a_file_that_is_too_long() -> None:
-    with pytest.raises(DataError, match=r"^aaa.*: File name too long"):
-        check_file(Path("a" * 300))
 
 
 def test_describing_data_does_not_wait_for_datasets() -> None:

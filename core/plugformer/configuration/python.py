@@ -1,25 +1,24 @@
 """Settings from Python code: a dictionary becomes a tree like that of a file, and a class becomes a name."""
 
-from collections.abc import Mapping as Dictionary
-from collections.abc import Sequence as List
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from plugformer.configuration.blocks import kind_at
 from plugformer.configuration.overrides import read_overrides
-from plugformer.documents import Mapping, Node, Scalar, Sequence
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, KeyPath, Origin, Problem
 from plugformer.registry import Registry
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode
 
-Settings = List[str] | Dictionary[str, Any]
+Settings = Sequence[str] | Mapping[str, Any]
 """Changes of a task: `KEY=VALUE`, or a nested dictionary."""
 
 Classes = dict[str, dict[str, type]]
 """Component classes by kind and name."""
 
 
-def read_dictionary(value: Dictionary[str, Any], name: str, registry: Registry) -> tuple[Mapping, Registry]:
+def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> tuple[MappingNode, Registry]:
     """Reads settings that are a dictionary.
 
     A component may be a class, or a class with its options: `MyAttention`, `(MyAttention, {"heads": 2})` or
@@ -39,14 +38,14 @@ def read_dictionary(value: Dictionary[str, Any], name: str, registry: Registry) 
     """
     classes: Classes = {}
     tree = _node(value, name, (), classes)
-    if not isinstance(tree, Mapping):
+    if not isinstance(tree, MappingNode):
         raise ConfigurationError(f"{name}: expected a dictionary, found {value!r}")
     return tree, registry.with_components(classes) if classes else registry
 
 
-def read_changes(overrides: Settings, registry: Registry) -> tuple[Mapping, Registry]:
+def read_changes(overrides: Settings, registry: Registry) -> tuple[MappingNode, Registry]:
     """Reads changes of a task, as `KEY=VALUE` or as a nested dictionary; see `read_dictionary`."""
-    if isinstance(overrides, Dictionary):
+    if isinstance(overrides, Mapping):
         return read_dictionary(overrides, "overrides", registry)
     return read_overrides(overrides), registry
 
@@ -56,21 +55,21 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
         value = {"name": value[0], **value[1]}
     if isinstance(value, type):
-        return Scalar(_registered(value, origin, path, classes), origin)
+        return ScalarNode(_registered(value, origin, path, classes), origin)
     if isinstance(value, Path):
-        return Scalar(str(value), origin)
+        return ScalarNode(str(value), origin)
     if value is None or isinstance(value, str | bool | int | float):
-        return Scalar(value, origin)
-    if isinstance(value, Dictionary):
+        return ScalarNode(value, origin)
+    if isinstance(value, Mapping):
         items: dict[Key, Node] = {}
         for key, item in value.items():
             if isinstance(key, bool) or not isinstance(key, str | int):
                 raise Problem(origin, (), f"a key must be text or a whole number, found {key!r}").error
             items[key] = _node(item, f"{place}[{key!r}]", (*path, key), classes)
-        return Mapping(items, {key: node.origin for key, node in items.items()}, origin)
+        return MappingNode(items, {key: node.origin for key, node in items.items()}, origin)
     if isinstance(value, list | tuple):
         nodes = (_node(item, f"{place}[{at}]", (*path, at), classes) for at, item in enumerate(value))
-        return Sequence(tuple(nodes), origin)
+        return SequenceNode(tuple(nodes), origin)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy or PyTorch
         return _node(value.item(), place, path, classes)
     expected = "expected text, a number, a boolean, None, a list, a dictionary or a component class"

@@ -1,7 +1,6 @@
 """From a task's name or file to settings that have been checked, in two passes."""
 
-from collections.abc import Container, Iterable
-from collections.abc import Mapping as Dictionary
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,17 +16,17 @@ from plugformer.configuration.layers import (
     with_manifest,
 )
 from plugformer.configuration.overrides import nested
-from plugformer.configuration.paths import resolve_existing_paths, resolve_paths, with_other_runs
+from plugformer.configuration.paths import resolve_paths, with_other_runs
 from plugformer.configuration.python import Settings, read_changes, read_dictionary
 from plugformer.configuration.structure import check_structure, located, origin_of
 from plugformer.configuration.task import Task
-from plugformer.documents import Mapping, Node, Scalar, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain, keys_of
 from plugformer.kinds import Kind
 from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model, written_options
+from plugformer.yaml_tree import MappingNode, Node, plain
 
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
@@ -47,7 +46,7 @@ class ResolvedTask:
     task: Task
     registry: Registry
     notices: list[str]
-    tree: Mapping
+    tree: MappingNode
 
     def problem(self, path: KeyPath, message: str, hint: str = "") -> Problem:
         """Returns a problem with the value at a path, located where it was written."""
@@ -68,7 +67,7 @@ class ResolvedTask:
 
 
 def resolve(
-    task: str | Path | Dictionary[str, Any],
+    task: str | Path | Mapping[str, Any],
     overrides: Settings = (),
     registry: Registry | None = None,
     *,
@@ -89,18 +88,18 @@ def resolve(
         RunError: A file of a run names a manifest or another task.
     """
     known = registry or Registry.discover()
-    if isinstance(task, Dictionary):
+    if isinstance(task, Mapping):
         layers = dictionary_layers(*read_dictionary(task, "task", known))
     else:
         layers = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
     changes, known = read_changes(overrides, layers.registry)
-    above = [nested("data.name", Scalar("memory", _DATA), _DATA)] if in_memory else []
+    above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
     return resolve_layers(replace(layers, registry=known), [*above, changes])
 
 
 def resolve_changed(
     name_or_file: str,
-    changes: Iterable[Mapping],
+    changes: Iterable[MappingNode],
     registry: Registry | None = None,
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
@@ -119,7 +118,7 @@ def resolve_changed(
 
 
 def resolve_layers(
-    layers: Layers, changes: Iterable[Mapping] = (), kinds: Container[str] = tuple(Kind)
+    layers: Layers, changes: Iterable[MappingNode] = (), kinds: Container[str] = tuple(Kind)
 ) -> ResolvedTask:
     """Does what `resolve_changed` does, with the files of a task that have been read already.
 
@@ -176,7 +175,6 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
     problems: list[Problem] = []
     try:
         model = _model(block, resolved.registry)
-        options = resolve_existing_paths(options, model, block.path, problems)
         checked = model.model_validate(plain(options))
         options = resolve_paths(options, checked, block.path, problems)
         return written_options(model.model_validate(plain(options))), problems
@@ -203,7 +201,7 @@ def _model(block: Block, registry: Registry) -> type[BaseModel]:
 
 def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
     """Returns a component's block with its core settings as written and its options complete."""
-    written = plain(block.node) if isinstance(block.node, Mapping) else {}
+    written = plain(block.node) if isinstance(block.node, MappingNode) else {}
     core = {key: written[key] for key in written if key in block.core}
     name = None if block.name is None else block.name.value
     return {"name": name, **complete, **core}

@@ -7,10 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from plugformer.data.arrow import mapped
+from plugformer.data.arrow import encode_to_file, mapped
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
-from plugformer.data.numbering import encode_to_file
 from plugformer.data.preparation import quiet
 from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import refuse_other_order

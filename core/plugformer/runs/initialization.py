@@ -14,7 +14,6 @@ from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
 from plugformer.data.files import files_version
 from plugformer.data.vocabularies import Vocabularies, learned_by
-from plugformer.documents import plain
 from plugformer.errors import PlugformerError, nearest
 from plugformer.experiment import Experiment
 from plugformer.interfaces import SPECIAL_TOKENS, Model, Sizes, Tokenizer
@@ -24,6 +23,7 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.files import read_json
 from plugformer.runs.vocabularies import read_learned
 from plugformer.runs.weights import checksum, load_tensors, mismatches, own_tensors
+from plugformer.yaml_tree import plain
 
 EMBEDDING, HEAD = "embedding", "head"
 

@@ -9,8 +9,6 @@ from plugformer.configuration.layers import Layers
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.configuration.trust import refuse_references
-from plugformer.documents import Mapping as Tree
-from plugformer.documents import Node, read_file
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
@@ -20,6 +18,7 @@ from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
+from plugformer.yaml_tree import MappingNode, Node, read_file
 
 AFTER_TRAINING = ("data", "decoding", "evaluation")
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
@@ -84,7 +83,7 @@ def _refuse_others(
 
 
 def _leaves(node: Node, path: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Origin]]:
-    if not isinstance(node, Tree):
+    if not isinstance(node, MappingNode):
         yield path, node.origin
         return
     for key, child in node.items.items():
