@@ -63,10 +63,10 @@ def assert_same_end(one, other):
 )
 def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, steps):
     out, observers = tmp_path / "run", [Interrupter(number, steps)]
-    with pytest.raises(InterruptedRunError, match=f"stopped by {number.name} after update {steps[0]} of 10"):
+    with pytest.raises(InterruptedRunError, match=f"Interrupted at step {steps[0]}/10"):
         train_tiny(out, observers=observers)
     for step in steps[1:]:
-        with pytest.raises(InterruptedRunError, match=f"after update {step} of 10"):
+        with pytest.raises(InterruptedRunError, match=f"Interrupted at step {step}/10"):
             resume(out, observers=observers, notify=str)
     notices = []
     report = resume(out, notify=notices.append)
@@ -92,7 +92,7 @@ def test_an_interrupted_run_is_usable(train_tiny, tmp_path):
     out = tmp_path / "run"
     with pytest.raises(InterruptedRunError) as caught:
         train_tiny(out, observers=[Interrupter(signal.SIGINT, [2])])
-    assert f"go on with `plugformer train --resume --out {out}`" in str(caught.value)
+    assert f"Resume with `plugformer train --resume --out {out}`" in str(caught.value)
     answers = load(out).predict(["May 1, 2001", ""])
     assert len(answers) == 2
     assert all(answer.score < 0 for answer in answers)
@@ -102,7 +102,7 @@ def test_a_run_interrupted_again_before_any_evaluation_has_its_last_parameters(t
     out, observers = tmp_path / "run", [Interrupter(signal.SIGINT, [1, 3])]
     with pytest.raises(InterruptedRunError):
         train_tiny(out, observers=observers)
-    with pytest.raises(InterruptedRunError, match="after update 3 of 10"):
+    with pytest.raises(InterruptedRunError, match="Interrupted at step 3/10"):
         resume(out, observers=observers, notify=str)
     _, (model, checkpoint, _), *_ = state(out)
     assert all(torch.equal(model[name], checkpoint[name]) for name in checkpoint)
