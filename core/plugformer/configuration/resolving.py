@@ -26,7 +26,7 @@ from plugformer.kinds import Kind
 from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model, written_options
-from plugformer.yaml_tree import MappingNode, Node, plain
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain
 
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
