@@ -14,8 +14,8 @@ from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.training.train import train
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
-from plugformer_testing.result import Status
-from plugformer_testing.runner import checks_of, outcome
+from plugformer_testing import Status
+from plugformer_testing.runner import checks_of, run_check
 from plugformer_testing.subject import Subject
 
 PARTS = """
@@ -222,6 +222,6 @@ def test_what_is_drawn_stays_a_float():
 
 def test_the_contract_tests_follow_floats(parts):
     subject = Subject.of(parts.load(Kind.TASK_TYPE, "numbers"), parts)
-    found = {check.name: outcome(subject, check) for check in checks_of(Kind.TASK_TYPE)}
+    found = {check.name: run_check(subject, check) for check in checks_of(Kind.TASK_TYPE)}
     failed = [str(each) for each in found.values() if each.status is Status.FAILED]
     assert not failed
