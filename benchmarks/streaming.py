@@ -71,7 +71,7 @@ def _stream(data: PreparedData, task: Task, pairs: int) -> None:
                 rates = f"{rows / seconds:,.0f} pairs/s, {tokens / seconds:,.0f} tokens/s"
                 print(f"{told * 10:3} % of the pass, {rates}, {_peak()}")
         started = time.perf_counter()
-        again = made(place=reader.position)
+        again = made(position=reader.position)
         again.next()
         print(f"gone on from there in {time.perf_counter() - started:.1f} s")
 

@@ -102,7 +102,6 @@ UNCHECKED = {
     "tasks",
     "testing",
     "training",
-    "verification",
 }
 """Folders whose tests call what those of others call with its shapes checked.
 
@@ -231,7 +230,7 @@ def train_tiny(registry: Registry) -> Train:
         settings = tiny(*SHORT, *overrides)
         return train(
             "dates", overrides=settings, out=out, registry=registry, observers=observers, notify=notify
-        )
+        ).report
 
     return run
 

@@ -9,7 +9,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Architecture, Head, Level, Metric, OutputType, TaskType, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.problems import Finding
-from plugformer.registry import Registry, State
+from plugformer.registry import EntryState, Registry
 from plugformer.registry.discovery import BUILT_IN
 
 __all__ = ["fitting", "measures", "reads", "serves"]
@@ -169,13 +169,13 @@ def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict
     entries = registry.entries(kind)
     found = {}
     for entry in sorted(entries, key=lambda each: each.owner != BUILT_IN):
-        if entry.state is State.QUARANTINED:
+        if entry.state is EntryState.QUARANTINED:
             continue
         full = f"{entry.distribution}:{entry.name}"
         try:
             loaded = registry.load(kind, full)
             if fits(loaded):
-                found[full if entry.state is State.CONFLICT else entry.name] = loaded
+                found[full if entry.state is EntryState.CONFLICT else entry.name] = loaded
         except (RegistryError, AttributeError):
             continue
     return found

@@ -46,12 +46,14 @@ def cause_of(error: BaseException) -> str | None:
         isinstance(error, OSError) and frames and _package(frames[0]) in _CLICK
     ):
         return None  # the command ends, or standard output cannot be written
-    packages = {_module(entry).partition(".")[0] for entry in LOADED.values()}
+    # A class of a session is not blamed for the rest of its module, the user's program.
+    parts = [entry for entry in LOADED.values() if entry.component is None]
+    packages = {_module(entry).partition(".")[0] for entry in parts}
     frame = next((frame for frame in frames if _package(frame) in packages), None)
     if frame is None:
         return None
     package = _package(frame)
-    entries = [entry for entry in LOADED.values() if _module(entry).partition(".")[0] == package]
+    entries = [entry for entry in parts if _module(entry).partition(".")[0] == package]
     module = frame.f_globals["__name__"]
     target = f"{module}:{frame.f_code.co_qualname.partition('.')[0]}"
     matching = [entry for entry in entries if entry.target == target]

@@ -1,4 +1,4 @@
-"""What is wrong with something that a user wrote, and where it stands; many problems make one error."""
+"""Problems with what a user wrote, and their places; many problems make one error."""
 
 import shlex
 from collections.abc import Iterable
@@ -20,9 +20,6 @@ Finding: TypeAlias = tuple[KeyPath, str]
 MOST = 20
 """Problems that are reported in full; a file may have thousands."""
 
-SHOWN = 200
-"""Characters of an argument that messages quote."""
-
 _LONGEST = 1000
 """Characters of a line of a report: a value may have millions."""
 
@@ -33,8 +30,7 @@ class Origin:
 
     Attributes:
         document: A file, as the user named it, or a quoted command-line argument.
-        line: Line in the file, counted from 1; None for an argument.
-        column: Column in the line, counted from 1; None for an argument.
+        line: Line in the file, counted from 1; None for an argument. `column` is the same for columns.
         folder: The folder that relative paths in the document start from.
     """
 
@@ -45,8 +41,8 @@ class Origin:
 
     @classmethod
     def of_argument(cls, option: str, argument: str) -> "Origin":
-        """Returns the origin of what a command line says: the option, and the beginning of its argument."""
-        return cls(f"{option} {shlex.quote(_clipped(argument, SHOWN))}", folder=Path.cwd())
+        """Returns the origin of an argument: the option, and the beginning of the argument."""
+        return cls(f"{option} {shlex.quote(_clipped(argument, 200))}", folder=Path.cwd())
 
     def __str__(self) -> str:
         return self.document if self.line is None else f"{self.document}:{self.line}:{self.column}"
@@ -59,8 +55,8 @@ class Problem:
     Attributes:
         origin: Where it was written; None for a default that nobody wrote.
         path: The keys that lead to the value.
-        message: What is wrong, with the offending value in it; a hint may follow on lines of its own.
-        hint: What was expected and what to do, on lines of its own; may be empty.
+        message: The problem, with the offending value.
+        hint: What was expected, or what to do, on lines of its own; may be empty.
         at_key: Whether the last key is wrong, rather than the value under it.
     """
 
@@ -93,13 +89,11 @@ def dotted(path: Iterable[Key]) -> str:
 
 def report(problems: Iterable[Problem]) -> str:
     """Returns problems as text, in the order of the documents, each once: the first, and how many follow."""
-    unique = sorted(dict.fromkeys(problems), key=_place)
+
+    def place(problem: Problem) -> tuple[str, int, int]:
+        origin = problem.origin or Origin("")
+        return origin.document, origin.line or 0, origin.column or 0
+
+    unique = sorted(dict.fromkeys(problems), key=place)
     more = [f"... and {len(unique) - MOST:,} more"] * (len(unique) > MOST)
     return "\n".join([*map(str, unique[:MOST]), *more])
-
-
-def _place(problem: Problem) -> tuple[str, int, int]:
-    origin = problem.origin
-    if origin is None:
-        return ("", 0, 0)
-    return (origin.document, origin.line or 0, origin.column or 0)

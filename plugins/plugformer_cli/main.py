@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 import plugformer
 from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RegistryError
 from plugformer.faults import explained, unexpected
-from plugformer.registry import Entry, Registry, State
+from plugformer.registry import Entry, EntryState, Registry
 from plugformer_cli.options import LocalManifest, examples, installed
 from plugformer_cli.printing import printable
 
@@ -95,7 +95,7 @@ class CommandGroup(TyperGroup):
 
 
 def _ready(registry: Registry) -> list[Entry]:
-    return [entry for entry in registry.commands() if entry.state is State.READY]
+    return [entry for entry in registry.commands() if entry.state is EntryState.READY]
 
 
 def _is_built_in(entry: Entry) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from plugformer.errors import RegistryError
-from plugformer.registry import Entry, Kind, Registry, State
+from plugformer.registry import Entry, EntryState, Kind, Registry
 from plugformer_cli.options import LocalManifest, installed
 
 Schema = dict[str, Any]
@@ -115,7 +115,7 @@ def _component(registry: Registry, kind: Kind, core: Schema, definitions: Schema
 
     A block without a name adds options to the inherited component.
     """
-    entries = [entry for entry in registry.entries(kind) if entry.state is not State.QUARANTINED]
+    entries = [entry for entry in registry.entries(kind) if entry.state is not EntryState.QUARANTINED]
     names = sorted({name for entry in entries for name in _names(entry)})
     nameless = {"type": "object", "not": {"required": ["name"]}, "properties": core}
     return {
@@ -165,4 +165,4 @@ def _tokenizers(registry: Registry, shared: Schema, definitions: Schema) -> Sche
 def _names(entry: Entry) -> list[str]:
     """Returns the names of a component in a task: bare unless it is in conflict, or with its distribution."""
     qualified = f"{entry.distribution}:{entry.name}"
-    return [qualified] if entry.state is State.CONFLICT else [entry.name, qualified]
+    return [qualified] if entry.state is EntryState.CONFLICT else [entry.name, qualified]

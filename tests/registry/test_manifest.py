@@ -3,6 +3,7 @@
 import pytest
 
 from plugformer.kinds import Kind
+from plugformer.registry.discovery import discover_built_in
 from plugformer.registry.manifest import Entry, EntryKind, parse
 
 SOUND = """
@@ -75,10 +76,6 @@ def test_empty_sections_are_sound(text: str) -> None:
         ),
         ("components: {norm: {a: {class: 'a:B', summary: [x]}}}", "summary: expected text, found a list"),
         (
-            "components: {norm: {a: {class: 'a:B', expected_failures: {shapes: ' '}}}}",
-            "components.norm.a.expected_failures.shapes: expected the reason, as text",
-        ),
-        (
             "components: {norm: {a: {class: 'a:B', expected_failures: [shapes]}}}",
             "components.norm.a.expected_failures: expected a mapping",
         ),
@@ -89,8 +86,6 @@ def test_empty_sections_are_sound(text: str) -> None:
         ("commands: {c: {function: f}}", "'f' is not of the form 'module:function'"),
         ("hooks: a", "registry.yaml:1:8  hooks: expected a list of module names"),
         ("hooks: [a-b]", "hooks: expected a list of module names"),
-        (f"hooks: [{'s' * 300}]", "hooks: expected a list of module names"),
-        (f"tasks: {{t: {{file: 'a:{'s' * 300}.yaml'}}}}", "is not of the form 'package:path/in/it.yaml'"),
         ("tasks: {t: {file: 'a:x.yaml'}, t: {file: 'a:y.yaml'}}", "key 't' is written twice"),
         ("a: [", "is not valid YAML"),
         ("", "is empty"),
@@ -109,10 +104,7 @@ def test_all_problems_come_together_and_sound_entries_stay() -> None:
 
 
 def test_the_built_in_manifest_is_sound_and_complete() -> None:
-    from plugformer.registry.discovery import _built_in_manifest
-
-    file, content = _built_in_manifest()
-    manifest = parse(content, file)
+    manifest = discover_built_in().manifest
     assert manifest.problems == ()
     assert all(entry.summary for entry in manifest.entries if entry.kind != EntryKind.HOOKS)
     assert all(entry.source for entry in manifest.entries if entry.kind in list(Kind))

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import model_spec
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Norm
 from plugformer.registry import Registry, options_model
@@ -58,7 +57,7 @@ def test_a_task_uses_a_class_of_the_session_with_its_options(installed: Registry
     registry = installed.with_components({"norm": {"halving": Halving}})
     resolved = check_components(resolve("dates", ["model.norm={name: halving, by: 3}"], registry))
     assert resolved.task.model.norm.options == {"by": 3}
-    assert model_spec(resolved.task, resolved.registry).stacks["encoder"].norm.make is Halving
+    assert resolved.registry.create("norm", "halving", None, **resolved.task.model.norm.options).by == 3
 
 
 def test_a_name_that_a_plugin_has_too_is_in_conflict(installed: Registry) -> None:

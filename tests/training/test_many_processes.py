@@ -163,7 +163,7 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
         processes[1].send_signal(signal.SIGTERM)
         main, other = ends(processes)
     assert (main.status, other.status) == (130, 130)
-    assert "Interrupted by SIGTERM at step" in main.messages
+    assert "Interrupted at step" in main.messages
     assert other.messages == ""
     generators = checkpoint(parts)
     assert not torch.equal(generators["generators/0/generator/cpu"], generators["generators/1/generator/cpu"])

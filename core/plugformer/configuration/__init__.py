@@ -11,20 +11,19 @@ from plugformer.configuration.resolving import ResolvedTask, check_components, r
 from plugformer.configuration.saving import as_dict, dump
 from plugformer.configuration.structure import check_settings, origin_of
 from plugformer.configuration.task import Component, Settings, Task, Training
-from plugformer.documents import Mapping, Node, Scalar, plain, read_file
-from plugformer.explanations import InWords, shown
+from plugformer.explanations import shown
 from plugformer.problems import Key, Origin, Problem, dotted, report
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain, read_file
 
 __all__ = [
     "Component",
-    "InWords",
     "Key",
-    "Mapping",
+    "MappingNode",
     "Node",
     "Origin",
     "Problem",
     "ResolvedTask",
-    "Scalar",
+    "ScalarNode",
     "Settings",
     "Task",
     "Training",

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, Task, Tokenizers
-from plugformer.documents import Mapping, Node, Scalar, Sequence
 from plugformer.explanations import keys_of, model_at
 from plugformer.kinds import Kind
 from plugformer.problems import KeyPath, Origin
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode
 
 _KINDS = {kind.value: kind for kind in Kind} | {
     "metrics": Kind.METRIC,
@@ -37,23 +37,23 @@ class Block:
     core: frozenset[str]
 
     @property
-    def name(self) -> Scalar | None:
+    def name(self) -> ScalarNode | None:
         """The node of the component's name; None where there is none that is text."""
-        node = self.node.items.get("name") if isinstance(self.node, Mapping) else self.node
-        return node if isinstance(node, Scalar) and isinstance(node.value, str) else None
+        node = self.node.items.get("name") if isinstance(self.node, MappingNode) else self.node
+        return node if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
 
     @property
     def name_path(self) -> KeyPath:
         """The keys that lead to the name."""
-        return (*self.path, "name") if isinstance(self.node, Mapping) else self.path
+        return (*self.path, "name") if isinstance(self.node, MappingNode) else self.path
 
     @property
-    def options(self) -> Mapping:
+    def options(self) -> MappingNode:
         """The component's own options."""
-        if not isinstance(self.node, Mapping):
-            return Mapping({}, {}, self.node.origin)
+        if not isinstance(self.node, MappingNode):
+            return MappingNode({}, {}, self.node.origin)
         own = {key: item for key, item in self.node.items.items() if key != "name" and key not in self.core}
-        return Mapping(own, self.node.keys, self.node.origin)
+        return MappingNode(own, self.node.keys, self.node.origin)
 
 
 def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
@@ -61,33 +61,33 @@ def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
     model = model_at(Task, path)
     if is_block(model, tree):
         yield Block(path, kind_at(path), tree, core_keys(model))
-    elif isinstance(tree, Mapping):
+    elif isinstance(tree, MappingNode):
         for key, child in tree.items.items():
             yield from blocks(child, (*path, key))
-    elif isinstance(tree, Sequence):
+    elif isinstance(tree, SequenceNode):
         for index, child in enumerate(tree.items):
             yield from blocks(child, (*path, index))
 
 
-def block_of(node: Node) -> Mapping | None:
+def block_of(node: Node) -> MappingNode | None:
     """Returns a component's block; a name alone counts as a block with a name."""
-    if isinstance(node, Mapping):
+    if isinstance(node, MappingNode):
         return node
-    if isinstance(node, Scalar) and isinstance(node.value, str):
-        return Mapping({"name": node}, {"name": node.origin}, node.origin)
+    if isinstance(node, ScalarNode) and isinstance(node.value, str):
+        return MappingNode({"name": node}, {"name": node.origin}, node.origin)
     return None
 
 
 def is_block(model: type[BaseModel] | None, node: Node) -> bool:
     """Whether a component stands here; a tokenizer may be one, or one for each side."""
-    if model is None or (isinstance(node, Scalar) and node.value is None):
+    if model is None or (isinstance(node, ScalarNode) and node.value is None):
         return False
     if issubclass(model, Tokenizers):
-        return not (isinstance(node, Mapping) and names_sides(node))
+        return not (isinstance(node, MappingNode) and names_sides(node))
     return issubclass(model, Component)
 
 
-def names_sides(node: Mapping) -> bool:
+def names_sides(node: MappingNode) -> bool:
     """Whether the mapping gives a tokenizer for each side."""
     return not {"source", "target"}.isdisjoint(node.items)
 
@@ -103,9 +103,9 @@ def kind_at(path: KeyPath) -> Kind:
     return next(_KINDS[key] for key in reversed(path) if isinstance(key, str) and key in _KINDS)
 
 
-def default_blocks(model: type[BaseModel] = Task) -> Mapping:
+def default_blocks(model: type[BaseModel] = Task) -> MappingNode:
     """Returns the components that a task has when nothing is written, as the lowest layer."""
-    root = Mapping({}, {}, DEFAULT)
+    root = MappingNode({}, {}, DEFAULT)
     for key, field in model.model_fields.items():
         inner = field.annotation
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
@@ -117,12 +117,12 @@ def default_blocks(model: type[BaseModel] = Task) -> Mapping:
     return root
 
 
-def _default(component: object) -> Mapping | None:
+def _default(component: object) -> MappingNode | None:
     if not isinstance(component, Component):
         return None
     values = {"name": component.name, **component.options}
-    return Mapping(
-        {key: Scalar(value, DEFAULT) for key, value in values.items()},
+    return MappingNode(
+        {key: ScalarNode(value, DEFAULT) for key, value in values.items()},
         dict.fromkeys(values, DEFAULT),
         DEFAULT,
     )

@@ -16,11 +16,11 @@ from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_
 from plugformer.configuration.paths import expand
 from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
 from plugformer.configuration.trust import refuse_references
-from plugformer.documents import Mapping, Node, Scalar, file_within, read_file
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.explanations import model_at
 from plugformer.problems import Key, KeyPath, Origin, Problem, dotted
 from plugformer.registry import Registry
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, file_within, read_file
 
 MAX_FILES = 100
 """Files that extend one another: real tasks have a few."""
@@ -30,7 +30,7 @@ MAX_FILES = 100
 class Layers:
     """The files of a task, the one that extends nothing first, and the registry with their manifests."""
 
-    trees: tuple[Mapping, ...]
+    trees: tuple[MappingNode, ...]
     registry: Registry
 
 
@@ -50,21 +50,34 @@ def read_layers(name_or_file: str, registry: Registry) -> Layers:
     return _read(file, _display(file), registry, ())
 
 
-def with_manifest(tree: Mapping, registry: Registry) -> tuple[Mapping, Registry]:
+def dictionary_layers(tree: MappingNode, registry: Registry) -> Layers:
+    """Returns the layers of a task that is a dictionary, with the files that it extends.
+
+    Args:
+        tree: The content of the dictionary.
+        registry: Where names are looked up.
+
+    Raises:
+        ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
+    """
+    return _above(tree, registry, ())
+
+
+def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, Registry]:
     """Adds the local manifest that a layer names; in the returned layer its path is absolute.
 
     Raises:
         ConfigurationError: The manifest cannot be read.
     """
     node = tree.items.get("registry")
-    if not (isinstance(node, Scalar) and isinstance(node.value, str)):
+    if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
         return tree, registry
     try:
         file = expand(node.value, node.origin)
         registry = registry.with_local(file)
     except PlugformerError as error:
         raise Problem(node.origin, ("registry",), str(error)).error from error
-    absolute = Scalar(str(file), node.origin)
+    absolute = ScalarNode(str(file), node.origin)
     return replace(tree, items=tree.items | {"registry": absolute}), registry
 
 
@@ -90,8 +103,18 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
     if {"task", "factors"} <= written.items.keys():
         raise Problem(written.origin, (), f"this is a study: `plugformer ablate {shown}` runs it").error
     refuse_references(written, file)
+    return _above(written, registry, (*seen, file.resolve()))
+
+
+def _above(written: MappingNode, registry: Registry, seen: tuple[Path, ...]) -> Layers:
+    """Returns a layer with those that it extends below it.
+
+    Args:
+        written: The layer.
+        registry: Where names are looked up.
+        seen: The files that have been read, which it may not extend.
+    """
     tree, registry = with_manifest(written, registry)
-    seen = (*seen, file.resolve())
     node = tree.items.get("extends")
     if node is None:
         return Layers((tree,), registry)
@@ -108,7 +131,7 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
 
 
 def _base(node: Node, registry: Registry) -> Path:
-    if not (isinstance(node, Scalar) and isinstance(node.value, str)):
+    if not (isinstance(node, ScalarNode) and isinstance(node.value, str)):
         message = "expected the name of a task or a file, with a slash or ending in .yaml"
         raise Problem(node.origin, ("extends",), message).error
     try:
@@ -137,7 +160,7 @@ def _display(file: Path) -> str:
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)
 
 
-def merge_layers(layers: Iterable[Mapping]) -> tuple[Mapping, list[str]]:
+def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]:
     """Merges layers, the lowest first.
 
     Returns:
@@ -163,16 +186,16 @@ class _Merger:
             return self._tokenizers(base, over, path)
         if model is not None and issubclass(model, Component):
             return self._component(base, over, path)
-        if isinstance(base, Mapping) and isinstance(over, Mapping):
+        if isinstance(base, MappingNode) and isinstance(over, MappingNode):
             return self.mappings(base, over, path)
         return over
 
-    def mappings(self, base: Mapping, over: Mapping, path: KeyPath) -> Mapping:
+    def mappings(self, base: MappingNode, over: MappingNode, path: KeyPath) -> MappingNode:
         for key, node in over.items.items():
             base = self._without_excluded(base, over, key, path)
             if names_all(node):
                 base = self._without_specific(base, (*path, key), path, node)
-        merged = Mapping(dict(base.items), base.keys | over.keys, _outermost(base, over))
+        merged = MappingNode(dict(base.items), base.keys | over.keys, _outermost(base, over))
         for key, node in over.items.items():
             merged.items[key] = self.merge(base.items.get(key), node, (*path, key))
         return merged
@@ -183,40 +206,40 @@ class _Merger:
             return over
         if names_all(over):
             below = _only(below, core_keys(model_at(Task, path)))
-            if isinstance(over, Scalar) and not below.items:
+            if isinstance(over, ScalarNode) and not below.items:
                 return over
         return self.mappings(below, block, path)
 
     def _tokenizers(self, base: Node, over: Node, path: KeyPath) -> Node:
         """Merges tokenizers; one for both sides, extended on one side, becomes one for each."""
         below = block_of(base)
-        named = names_all(over) or (isinstance(over, Mapping) and names_sides(over))
-        if isinstance(over, Mapping) and "run" in over.items and not named:
+        named = names_all(over) or (isinstance(over, MappingNode) and names_sides(over))
+        if isinstance(over, MappingNode) and "run" in over.items and not named:
             return over  # the run says which ones
         if below is not None and "run" in below.items and named:
             base = below = _only(below, below.items.keys() - {"run"})
-        if below is not None and isinstance(over, Mapping) and names_sides(over):
+        if below is not None and isinstance(over, MappingNode) and names_sides(over):
             if not names_sides(below):
                 both = _only(below, below.items.keys() - core_keys(Tokenizers))
                 sides: dict[Key, Node] = {"source": both, "target": both}
-                below = Mapping(sides, dict.fromkeys(sides, below.origin), below.origin)
+                below = MappingNode(sides, dict.fromkeys(sides, below.origin), below.origin)
             return self.mappings(below, over, path)
         return self._component(base, over, path)
 
-    def _without_excluded(self, base: Mapping, over: Mapping, key: Key, path: KeyPath) -> Mapping:
+    def _without_excluded(self, base: MappingNode, over: MappingNode, key: Key, path: KeyPath) -> MappingNode:
         """Drops inherited keys that a newly given one excludes."""
         model = model_at(Task, path)
         given = over.items[key]
-        if model is None or not issubclass(model, Settings) or given == Scalar(None, given.origin):
+        if model is None or not issubclass(model, Settings) or given == ScalarNode(None, given.origin):
             return base
         partners = {other for pair in model.exclusive if key in pair for other in pair if other != key}
         return _only(base, base.items.keys() - partners)
 
-    def _without_specific(self, base: Mapping, general: KeyPath, path: KeyPath, by: Node) -> Mapping:
+    def _without_specific(self, base: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
         """Drops the inherited settings of stacks and layers that a setting further out replaces."""
         items = dict(base.items)
         for key, child in base.items.items():
-            if not isinstance(child, Mapping):
+            if not isinstance(child, MappingNode):
                 continue
             model = model_at(Task, (*path, key))
             if model is not None and issubclass(model, Overrides) and general[-1] not in model.independent:
@@ -226,7 +249,7 @@ class _Merger:
                 items[key] = self._without_specific(child, general, (*path, key), by)
         return replace(base, items=items)
 
-    def _cleared(self, child: Mapping, general: KeyPath, path: KeyPath, by: Node) -> Mapping:
+    def _cleared(self, child: MappingNode, general: KeyPath, path: KeyPath, by: Node) -> MappingNode:
         old = child.items.get(general[-1])
         if old is None:
             return child
@@ -237,14 +260,14 @@ class _Merger:
 
 def names_all(node: Node) -> bool:
     """Whether the node says which component (or how many layers) there shall be, not just an option more."""
-    return not isinstance(node, Mapping) or "name" in node.items
+    return not isinstance(node, MappingNode) or "name" in node.items
 
 
-def _outermost(base: Mapping, over: Mapping) -> Origin:
+def _outermost(base: MappingNode, over: MappingNode) -> Origin:
     """Returns the place of a merged mapping: where the latest file wrote it, which --set did not."""
     return base.origin if over.origin.line is None and base.origin != DEFAULT else over.origin
 
 
-def _only(mapping: Mapping, keys: Iterable[Key]) -> Mapping:
+def _only(mapping: MappingNode, keys: Iterable[Key]) -> MappingNode:
     kept = set(keys)
     return replace(mapping, items={key: item for key, item in mapping.items.items() if key in kept})

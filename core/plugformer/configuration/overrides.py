@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 
 from plugformer.configuration.blocks import block_of
-from plugformer.documents import Mapping, Node, Scalar, read_text
 from plugformer.errors import ConfigurationError
 from plugformer.problems import Key, KeyPath, Origin, Problem, dotted, report
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, read_text
 
 _DIGITS = 9
 """Of the longest number that a key may be: Python refuses to read those of thousands."""
 
 
-def read_overrides(arguments: Iterable[str]) -> Mapping:
+def read_overrides(arguments: Iterable[str]) -> MappingNode:
     """Reads arguments such as `model.attention=gqa`, in any order; values are YAML.
 
     Shorter keys apply first, so that `model.attention=gqa` and `model.attention.kv_heads=2` combine.
@@ -29,7 +29,7 @@ def read_overrides(arguments: Iterable[str]) -> Mapping:
             settings.append(read_setting(argument, origin))
         except ConfigurationError as error:
             messages.append(str(error))
-    root = Mapping({}, {}, Origin("--set"))
+    root = MappingNode({}, {}, Origin("--set"))
     for path, node in sorted(settings, key=lambda setting: len(setting[0])):
         problems += _insert(root, path, node)
     if problems or messages:
@@ -48,7 +48,7 @@ def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Node]:
     if not equals or "" in path:
         raise Problem(origin, (), "expected KEY=VALUE with a dotted key, such as model.attention=gqa").error
     node = read_text(text, origin)
-    return path, Scalar(None, origin) if node is None else node
+    return path, ScalarNode(None, origin) if node is None else node
 
 
 def keys(dotted: str) -> KeyPath:
@@ -56,7 +56,7 @@ def keys(dotted: str) -> KeyPath:
     return tuple(map(_key, dotted.split(".")))
 
 
-def nested(dotted: str, node: Node, origin: Origin) -> Mapping:
+def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
     """Returns a tree like a task file's that says one thing.
 
     Args:
@@ -65,7 +65,7 @@ def nested(dotted: str, node: Node, origin: Origin) -> Mapping:
         origin: Where the keys were written.
     """
     for key in reversed(keys(dotted)):
-        node = Mapping({key: node}, {key: origin}, origin)
+        node = MappingNode({key: node}, {key: origin}, origin)
     return node  # type: ignore[return-value]  # there is at least one key
 
 
@@ -73,11 +73,11 @@ def _key(part: str) -> Key:
     return int(part) if part.isdecimal() and len(part) <= _DIGITS else part
 
 
-def _insert(root: Mapping, path: KeyPath, node: Node) -> list[Problem]:
+def _insert(root: MappingNode, path: KeyPath, node: Node) -> list[Problem]:
     """Puts a value into the tree, making mappings on its way; a component's short form becomes a block."""
     inner = root
     for depth, key in enumerate(path[:-1], start=1):
-        given = inner.items.get(key, Mapping({}, {}, node.origin))
+        given = inner.items.get(key, MappingNode({}, {}, node.origin))
         child = block_of(given)
         if child is None:
             message = f"cannot be set: {dotted(path[:depth])} is given a value by {given.origin}"

@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from plugformer.configuration.blocks import names_sides
-from plugformer.documents import Mapping, Node, Scalar, Sequence, plain, read_file
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
-from plugformer.explanations import key_of, refused_paths
+from plugformer.explanations import key_of
 from plugformer.problems import Key, KeyPath, Origin, Problem
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode, read_file
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -45,58 +45,26 @@ def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Probl
         path: The keys that lead to it.
         problems: Paths that cannot be resolved are added to it.
     """
-    if isinstance(value, Path) and isinstance(node, Scalar):
+    if isinstance(value, Path) and isinstance(node, ScalarNode):
         try:
             return replace(node, value=str(expand(str(node.value), node.origin)))
         except ConfigurationError as error:
             problems.append(Problem(node.origin, path, str(error)))
-    elif isinstance(node, Mapping):
+    elif isinstance(node, MappingNode):
         parts = _parts(node, value)
         items = {
             key: resolve_paths(item, parts.get(key), (*path, key), problems)
             for key, item in node.items.items()
         }
         return replace(node, items=items)
-    elif isinstance(node, Sequence) and isinstance(value, Iterable):
+    elif isinstance(node, SequenceNode) and isinstance(value, Iterable):
         pairs = enumerate(zip(node.items, value, strict=False))
         found = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
         return replace(node, items=tuple(found))
     return node
 
 
-def resolve_existing_paths(
-    node: Node, model: type[BaseModel], path: KeyPath, problems: list[Problem]
-) -> Node:
-    """Returns what was written, with absolute paths where a type such as `pydantic.FilePath` looks for them.
-
-    Args:
-        node: What was written.
-        model: What it is validated by; it looks from the working directory.
-        path: As of `resolve_paths`.
-        problems: As of `resolve_paths`.
-    """
-    try:
-        model.model_validate(plain(node))
-    except ValidationError as error:
-        for place in refused_paths(error, plain(node)):
-            node = _resolved_at(node, place, (*path, *place), problems)
-    return node
-
-
-def _resolved_at(node: Node, place: KeyPath, path: KeyPath, problems: list[Problem]) -> Node:
-    if not place:
-        return resolve_paths(node, Path(), path, problems)
-    key, rest = place[0], place[1:]
-    if isinstance(node, Mapping):
-        inner = _resolved_at(node.items[key], rest, path, problems)
-        return replace(node, items={**node.items, key: inner})
-    if isinstance(node, Sequence) and isinstance(key, int):
-        inner = _resolved_at(node.items[key], rest, path, problems)
-        return replace(node, items=(*node.items[:key], inner, *node.items[key + 1 :]))
-    return node
-
-
-def _parts(node: Mapping, value: object) -> dict[Key, Any]:
+def _parts(node: MappingNode, value: object) -> dict[Key, Any]:
     """Returns what became of a mapping's items by the keys that they were written with."""
     if isinstance(value, BaseModel):
         fields = type(value).model_fields.items()
@@ -113,7 +81,7 @@ def _value(match: re.Match[str]) -> str:
     return os.environ[name]
 
 
-def with_other_runs(tree: Mapping) -> Mapping:
+def with_other_runs(tree: MappingNode) -> MappingNode:
     """Returns a merged tree with absolute paths of runs, and with the tokenizers of the one that it names.
 
     A run's own task has these tokenizers already: nothing is read then.
@@ -122,14 +90,16 @@ def with_other_runs(tree: Mapping) -> Mapping:
         ConfigurationError: A path means none, or there is no run whose tokenizers could be read.
     """
     node = _at(tree, _RUN)
-    if isinstance(node, Scalar) and isinstance(node.value, str):
+    if isinstance(node, ScalarNode) and isinstance(node.value, str):
         try:
             absolute = replace(node, value=str(expand(node.value, node.origin)))
         except PlugformerError as error:
             raise Problem(node.origin, _RUN, str(error)).error from error
         tree = _with(tree, _RUN, absolute)
     tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUN)
-    if not (isinstance(tokenizer, Mapping) and isinstance(run, Scalar) and isinstance(run.value, str)):
+    if not (
+        isinstance(tokenizer, MappingNode) and isinstance(run, ScalarNode) and isinstance(run.value, str)
+    ):
         return tree
     if "name" in tokenizer.items or names_sides(tokenizer):
         return tree
@@ -141,7 +111,7 @@ def with_other_runs(tree: Mapping) -> Mapping:
     return _with(tree, ("tokenizer",), both)
 
 
-def tokenizer_of(run: Path) -> Mapping:
+def tokenizer_of(run: Path) -> MappingNode:
     """Returns name and options of a run's tokenizers as its task says them; nothing else is read.
 
     Raises:
@@ -154,22 +124,22 @@ def tokenizer_of(run: Path) -> Mapping:
         node = read_file(file, str(file)).items.get("tokenizer")
     except PlugformerError as error:
         raise RunError(f"{run} is not a run directory: {str(error).partition(chr(10))[0]}") from error
-    if not isinstance(node, Mapping):
+    if not isinstance(node, MappingNode):
         raise RunError(f"{run} is not a run directory: {file} names no tokenizer with its options")
     return node
 
 
 def _at(tree: Node, path: KeyPath) -> Node | None:
     for key in path:
-        if not isinstance(tree, Mapping) or key not in tree.items:
+        if not isinstance(tree, MappingNode) or key not in tree.items:
             return None
         tree = tree.items[key]
     return tree
 
 
-def _with(tree: Mapping, path: KeyPath, node: Node) -> Mapping:
+def _with(tree: MappingNode, path: KeyPath, node: Node) -> MappingNode:
     """Returns a tree with another node at a path, at which there is one."""
     key, *rest = path
     inner = tree.items.get(key)
-    changed = _with(inner, tuple(rest), node) if rest and isinstance(inner, Mapping) else node
+    changed = _with(inner, tuple(rest), node) if rest and isinstance(inner, MappingNode) else node
     return replace(tree, items=tree.items | {key: changed})

@@ -1,24 +1,35 @@
 """From a task's name or file to settings that have been checked, in two passes."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.blocks import Block, blocks, default_blocks
-from plugformer.configuration.layers import Layers, merge_layers, read_layers, with_manifest
-from plugformer.configuration.overrides import read_overrides
-from plugformer.configuration.paths import resolve_existing_paths, resolve_paths, with_other_runs
+from plugformer.configuration.layers import (
+    Layers,
+    dictionary_layers,
+    merge_layers,
+    read_layers,
+    with_manifest,
+)
+from plugformer.configuration.overrides import nested
+from plugformer.configuration.paths import resolve_paths, with_other_runs
+from plugformer.configuration.python import Settings, read_changes, read_dictionary
 from plugformer.configuration.structure import check_structure, located, origin_of
 from plugformer.configuration.task import Task
-from plugformer.documents import Mapping, Node, plain
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain, keys_of
 from plugformer.kinds import Kind
-from plugformer.problems import Finding, KeyPath, Problem, report
+from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model, written_options
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain
+
+_DATA = Origin("data=")
+"""Where `data.name` comes from if the caller gives examples in memory."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class ResolvedTask:
     task: Task
     registry: Registry
     notices: list[str]
-    tree: Mapping
+    tree: MappingNode
 
     def problem(self, path: KeyPath, message: str, hint: str = "") -> Problem:
         """Returns a problem with the value at a path, located where it was written."""
@@ -56,28 +67,39 @@ class ResolvedTask:
 
 
 def resolve(
-    name_or_file: str,
-    overrides: Sequence[str] = (),
+    task: str | Path | Mapping[str, Any],
+    overrides: Settings = (),
     registry: Registry | None = None,
+    *,
+    in_memory: bool = False,
 ) -> ResolvedTask:
     """Reads a task with everything that it extends, and checks its structure and names; imports no component.
 
     Args:
-        name_or_file: A registered task, or a file: a value with a slash or ending in `.yaml`.
-        overrides: Settings as `KEY=VALUE`, applied last.
+        task: A registered task; or a file: a path, or text with a slash or ending in `.yaml`; or a dictionary
+            with what a file would say, in which a component may be a class.
+        overrides: Settings that are applied last: `KEY=VALUE`, or a nested dictionary.
         registry: What is installed; discovered if None.
+        in_memory: Whether examples are in memory: `data.name` is then `memory`.
 
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    return resolve_changed(name_or_file, [read_overrides(overrides)], registry)
+    known = registry or Registry.discover()
+    if isinstance(task, Mapping):
+        layers = dictionary_layers(*read_dictionary(task, "task", known))
+    else:
+        layers = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
+    changes, known = read_changes(overrides, layers.registry)
+    above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
+    return resolve_layers(replace(layers, registry=known), [*above, changes])
 
 
 def resolve_changed(
     name_or_file: str,
-    changes: Iterable[Mapping],
+    changes: Iterable[MappingNode],
     registry: Registry | None = None,
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
@@ -96,7 +118,7 @@ def resolve_changed(
 
 
 def resolve_layers(
-    layers: Layers, changes: Iterable[Mapping] = (), kinds: Container[str] = tuple(Kind)
+    layers: Layers, changes: Iterable[MappingNode] = (), kinds: Container[str] = tuple(Kind)
 ) -> ResolvedTask:
     """Does what `resolve_changed` does, with the files of a task that have been read already.
 
@@ -153,7 +175,6 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
     problems: list[Problem] = []
     try:
         model = _model(block, resolved.registry)
-        options = resolve_existing_paths(options, model, block.path, problems)
         checked = model.model_validate(plain(options))
         options = resolve_paths(options, checked, block.path, problems)
         return written_options(model.model_validate(plain(options))), problems
@@ -180,7 +201,7 @@ def _model(block: Block, registry: Registry) -> type[BaseModel]:
 
 def _plain_block(block: Block, complete: dict[str, Any]) -> dict[str, Any]:
     """Returns a component's block with its core settings as written and its options complete."""
-    written = plain(block.node) if isinstance(block.node, Mapping) else {}
+    written = plain(block.node) if isinstance(block.node, MappingNode) else {}
     core = {key: written[key] for key in written if key in block.core}
     name = None if block.name is None else block.name.value
     return {"name": name, **complete, **core}

@@ -7,7 +7,7 @@ import yaml
 from pydantic import BaseModel
 
 from plugformer.configuration.task import Component, Task, Tokenizers
-from plugformer.documents import plain, read_mapping, resolve_scalar
+from plugformer.yaml_tree import plain, read_mapping, resolve_scalar
 
 
 def dump(task: Task) -> str:

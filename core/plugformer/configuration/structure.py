@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from plugformer.configuration.blocks import DEFAULT, blocks
 from plugformer.configuration.task import Settings, Task
-from plugformer.documents import Mapping, Node, Sequence, plain
 from plugformer.errors import ConfigurationError, RegistryError, nearest
 from plugformer.explanations import explain
 from plugformer.kinds import Kind
 from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
+from plugformer.yaml_tree import MappingNode, Node, SequenceNode, plain
 
 S = TypeVar("S", bound=Settings)
 
@@ -21,7 +21,7 @@ _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 """What a line of metrics.jsonl holds beside the metrics and `token_accuracy`, which may be both."""
 
 
-def check_structure(tree: Mapping, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
+def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
     """Returns the task that a merged tree describes.
 
     Args:
@@ -47,7 +47,7 @@ def check_structure(tree: Mapping, registry: Registry, kinds: Container[str] = t
     raise ConfigurationError(report(problems))
 
 
-def check_settings(tree: Mapping, model: type[S]) -> S:
+def check_settings(tree: MappingNode, model: type[S]) -> S:
     """Returns the settings that a document describes.
 
     Args:
@@ -66,12 +66,12 @@ def check_settings(tree: Mapping, model: type[S]) -> S:
         raise ConfigurationError(report(problems)) from None
 
 
-def located(problem: Problem, tree: Mapping) -> Problem:
+def located(problem: Problem, tree: MappingNode) -> Problem:
     """Returns the problem with the place of the value, or of the key, that it is about."""
     return replace(problem, origin=origin_of(tree, problem.path, key=problem.at_key))
 
 
-def _unknown_names(tree: Mapping, registry: Registry, kinds: Container[str]) -> Iterator[Problem]:
+def _unknown_names(tree: MappingNode, registry: Registry, kinds: Container[str]) -> Iterator[Problem]:
     for block in blocks(tree):
         if block.name is not None and block.kind in kinds:
             try:
@@ -153,7 +153,7 @@ def _monitor(task: Task) -> Iterator[Finding]:
         )
 
 
-def origin_of(tree: Mapping, path: KeyPath, *, key: bool = False) -> Origin | None:
+def origin_of(tree: MappingNode, path: KeyPath, *, key: bool = False) -> Origin | None:
     """Returns the origin of the value at a path, or of the innermost mapping around it that was written.
 
     Args:
@@ -164,10 +164,10 @@ def origin_of(tree: Mapping, path: KeyPath, *, key: bool = False) -> Origin | No
     node: Node = tree
     found = tree.origin
     for part in path:
-        if isinstance(node, Mapping) and part in node.items:
+        if isinstance(node, MappingNode) and part in node.items:
             place = node.keys[part] if key and part == path[-1] else node.items[part].origin
             node = node.items[part]
-        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+        elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
             node = node.items[part]
             place = node.origin
         else:

@@ -9,8 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from plugformer.explanations import InWords
-
 Rate = Annotated[float, Field(ge=0, lt=1)]
 # Numbers have limits beyond any use, so that a slip of the keyboard is refused and not built.
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -340,7 +338,7 @@ class DecodingBlock(Component):
     """How outputs are searched, and what every output must respect."""
 
     name: str = "greedy"
-    max_length: Count | Annotated[str, Field(pattern=r"^source\+\d{1,9}$"), InWords("source+NUMBER")] = Field(
+    max_length: Count | Annotated[str, Field(pattern=r"^source\+\d{1,9}$")] = Field(
         default="source+50",
         description="Longest output in tokens: a number, or relative to the source as source+5.",
     )

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from plugformer.documents import Mapping
 from plugformer.errors import RunError
 from plugformer.problems import Problem
+from plugformer.yaml_tree import MappingNode
 
 LOCK = "lock.json"
 """What makes a folder a run, and every task file in it a part of the run."""
@@ -12,7 +12,7 @@ LOCK = "lock.json"
 _REFERENCES = ("extends", "registry")
 
 
-def refuse_references(tree: Mapping, file: Path) -> None:
+def refuse_references(tree: MappingNode, file: Path) -> None:
     """Refuses a task file of a run that names a manifest, or another task, which may name one.
 
     The modules of a manifest are imported. Plugformer never writes these keys into a run: they are somebody's

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer.data.arrow import encoded_examples, on_disk
+    from plugformer.data.arrow import encode, encoded_examples, on_disk
     from plugformer.data.encoding import EncodedSplit
     from plugformer.data.files import check_file, fingerprint, open_bytes, read_lines
-    from plugformer.data.numbering import encode
     from plugformer.data.preparation import PreparedData, prepare
     from plugformer.data.split_stats import SplitStats
     from plugformer.data.vocabularies import Vocabularies

@@ -1,25 +1,27 @@
-"""Examples in Arrow files: written a few rows at a time, their columns read memory-mapped."""
+"""Examples in Arrow files, with the numbers that a task's type makes of them, read memory-mapped."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, Features
 from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
 from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
-from plugformer.errors import DataError
-from plugformer.interfaces import IGNORED, Example, Level
+from plugformer.data.vocabularies import Vocabularies
+from plugformer.errors import DataError, ExampleError
+from plugformer.interfaces import IGNORED, Examples, Level
 
 ENCODED = "encoded_"
-"""Prefix of the columns with what a task type has encoded: input, output, targets."""
+"""Prefix of the columns with numbers: input, output, targets."""
 
 PLACE = "examples"
 """Folder of the cache for examples."""
@@ -32,8 +34,8 @@ def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> N
     """Writes tables one after the other into one file, which `Dataset.from_file` reads.
 
     Args:
-        file: Where to.
-        tables: With the columns of `features`, in any order, and possibly others, which are left out.
+        file: Its path.
+        tables: With the columns of `features`, in any order; other columns are left out.
         features: Names and types of the columns.
 
     Raises:
@@ -43,7 +45,7 @@ def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> N
     try:
         with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
             for table in tables:
-                # Rows picked from a data set come in a chunk each, and reading many chunks is slow.
+                # Rows selected from a data set have a chunk each, and reading many chunks is slow.
                 writer.write_table(table.select(schema.names).cast(schema).combine_chunks())
     except OSError as error:
         raise DataError(
@@ -51,41 +53,40 @@ def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> N
         ) from error
 
 
-def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
-    """Returns rows as a memory-mapped data set: there may be more of them than memory holds.
-
-    Args:
-        rows: Each with a value for every column; consumed as they are written.
-        features: Names and types of the columns.
-    """
-    return mapped(lambda file: write_arrow(file, _tables(rows, features.arrow_schema), features))
-
-
 def mapped(write: Callable[[Path], object]) -> Dataset:
-    """Returns a memory-mapped data set of what is written into an Arrow file.
-
-    Args:
-        write: Writes the file.
-    """
+    """Returns a memory-mapped data set of the Arrow file that `write` writes."""
     file = scratch_folder(PLACE) / f"{uuid4().hex}.arrow"
     try:
         write(file)
         return Dataset.from_file(str(file))
     finally:
-        with suppress(OSError):  # what is mapped stays readable; Windows keeps it until the process ends
+        with suppress(OSError):  # a mapped file stays readable; Windows keeps it until the process ends
             file.unlink()
 
 
-def _tables(rows: Iterable[Sequence[object]], schema: pa.Schema) -> Iterator[pa.Table]:
-    remaining = iter(rows)
-    while chunk := list(islice(remaining, ROWS)):
-        columns = zip(*chunk, strict=True)
-        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.Table.from_arrays(arrays, schema=schema)
+def on_disk(rows: Iterable[Sequence[object]], features: Features) -> Dataset:
+    """Returns rows as a memory-mapped data set; they need not fit in memory.
+
+    Args:
+        rows: Each with a value for every column.
+        features: Names and types of the columns.
+    """
+    schema = features.arrow_schema
+
+    def tables() -> Iterator[pa.Table]:
+        remaining = iter(rows)
+        while chunk := list(islice(remaining, ROWS)):
+            columns = zip(*chunk, strict=True)
+            arrays = [
+                pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)
+            ]
+            yield pa.Table.from_arrays(arrays, schema=schema)
+
+    return mapped(lambda file: write_arrow(file, tables(), features))
 
 
 class Texts(Iterable[str]):
-    """The texts of columns, one column after the other; they can be read more than once.
+    """The texts of columns, one column after the other, for any number of iterations.
 
     Words of a column are joined by spaces.
 
@@ -105,32 +106,109 @@ class Texts(Iterable[str]):
                     yield value if isinstance(value, str) else " ".join(value)
 
 
-class StoredExamples(Sequence[Example]):
-    """What the examples of a data set say, a label by its name; read when it is asked for.
+def encode_to_file(
+    file: Path, data: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]
+) -> Dataset:
+    """Writes examples to an Arrow file with their numbers, and returns the task's columns without numbers.
 
     Args:
-        data: The data set; columns with numbers are left out.
+        file: Its path.
+        data: The examples.
+        vocabularies: Of the task.
+        place: Names a row for error messages; a column `place` of the examples goes first.
+
+    Raises:
+        DataError: An example cannot be encoded.
     """
+    names = [column.name for column in vocabularies.task_type.columns]
+    kept = data.select_columns([name for name in names if name in data.column_names])
+    has_places = "place" in data.column_names
 
-    def __init__(self, data: Dataset) -> None:
-        self._length = len(data)
-        self._data = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
-        features = self._data.features.items()
-        self._labels = {name: each for name, each in features if isinstance(each, ClassLabel)}
+    def numbered(start: int, table: pa.Table) -> pa.Table:
+        def named(row: int) -> str:
+            return str(data[start + row]["place"]) if has_places else place(start + row)
 
-    def __len__(self) -> int:
-        return self._length
+        return with_numbers(table, kept.features, vocabularies, named)
 
-    def __getitem__(self, row: Any) -> Any:
-        return self._named(self._data[row])
+    tables = map(numbered, count(0, ROWS), kept.with_format("arrow").iter(ROWS))
+    first = next(tables)
+    numbers = {
+        name: feature
+        for name, feature in Features.from_arrow_schema(first.schema).items()
+        if name.startswith(ENCODED)
+    }
+    write_arrow(file, chain([first], tables), Features({**kept.features, **numbers}))
+    return kept
 
-    def __iter__(self) -> Iterator[Example]:
-        for columns in self._data.iter(ROWS):
-            for values in zip(*columns.values(), strict=True):
-                yield self._named(dict(zip(columns, values, strict=True)))
 
-    def _named(self, example: dict[str, Any]) -> Example:
-        return example | {name: each.int2str(example[name]) for name, each in self._labels.items()}
+def with_numbers(
+    table: pa.Table, features: Features, vocabularies: Vocabularies, place: Callable[[int], str]
+) -> pa.Table:
+    """Returns examples with the columns of their numbers.
+
+    Args:
+        table: The examples.
+        features: The types of their columns.
+        vocabularies: Of the task.
+        place: Names a row for error messages.
+
+    Raises:
+        DataError: An example cannot be encoded.
+    """
+    examples = {name: table.column(name).to_pylist() for name in table.column_names}
+    for name, feature in features.items():
+        if isinstance(feature, ClassLabel):
+            examples[name] = [feature.names[number] for number in examples[name]]
+    try:
+        columns = encode(examples, vocabularies)
+    except ExampleError as error:
+        raise DataError(f"{place(error.row)}: {error}") from error
+    for name, array in columns.items():
+        table = table.append_column(name, array)
+    return table
+
+
+def encode(examples: Examples, vocabularies: Vocabularies) -> dict[str, pa.Array]:
+    """Returns the columns of numbers that a task's type makes of examples.
+
+    Raises:
+        ExampleError: An example cannot be encoded, or a target is not finite.
+    """
+    encoded = vocabularies.task_type.encode(examples, vocabularies.tokenizers)
+    columns = {ENCODED + name: _array(values) for name, values in encoded.items()}
+    if "targets" in encoded:
+        _check_targets(encoded["targets"], columns[f"{ENCODED}targets"])
+    return columns
+
+
+def _array(values: Sequence[Any]) -> pa.Array:
+    """Returns numbers, or lists of them; integers in lists have 32 bits."""
+    array = pa.array(values)
+    is_list = pa.types.is_list(array.type)
+    number = array.type.value_type if is_list else array.type
+    no_tokens = pa.types.is_null(number)
+    narrow = no_tokens or (is_list and pa.types.is_integer(number))
+    return array.cast(pa.list_(pa.int32())) if narrow else array
+
+
+def _check_targets(targets: Sequence[Any], column: pa.Array) -> None:
+    """Raises ExampleError for targets that are infinite, NaN, or the integer IGNORED among floats."""
+    numbers = column.flatten() if pa.types.is_list(column.type) else column
+    if not pa.types.is_floating(numbers.type):
+        return
+    ignored = pc.equal(numbers, float(IGNORED))
+    if not pc.any(pc.or_(pc.invert(pc.is_finite(numbers)), ignored)).as_py():
+        return
+    for row, example in enumerate(targets):
+        for target in np.ravel(np.array(example, dtype=object)).tolist():
+            if target is not None and not math.isfinite(target):
+                raise ExampleError(row, f"its target is {target}, expected a finite number")
+            if isinstance(target, int) and target == IGNORED:
+                raise ExampleError(
+                    row,
+                    f"a target is the integer {IGNORED} among floats; write None where a token has no target,"
+                    f" or {IGNORED}.0 for the number",
+                )
 
 
 def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
@@ -138,45 +216,44 @@ def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
 
     Args:
         data: The data set.
-        level: Of its task's type, which says what targets belong to.
+        level: Of its task's type, by which targets belong to examples or to tokens.
     """
     table = data.with_format("arrow")[:]
-    numbers = {
-        name.removeprefix(ENCODED): table.column(name)
-        for name in table.column_names
-        if name.startswith(ENCODED)
+    tokens = {
+        name: token_column(table.column(ENCODED + name))
+        for name in SIDES
+        if ENCODED + name in table.column_names
     }
-    targets = numbers.pop("targets", None)
-    tokens = {name: token_column(column) for name, column in numbers.items() if name in SIDES}
-    found = None if targets is None else _targets(targets, level)
-    return EncodedExamples(StoredExamples(data), tokens, found)
+    targets: TokenColumn | NDArray[Any] | None = None
+    if f"{ENCODED}targets" in table.column_names:
+        column = table.column(f"{ENCODED}targets")
+        is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+        if level is Level.TOKEN:
+            targets = token_column(column)
+        else:
+            targets = np.array(column.to_pylist()) if is_list else column.to_numpy()
+    texts = data.remove_columns([name for name in data.column_names if name.startswith(ENCODED)])
+    labels = {name: feature for name, feature in texts.features.items() if isinstance(feature, ClassLabel)}
+    if labels:
+        texts = texts.with_transform(
+            lambda columns: {
+                name: labels[name].int2str(values) if name in labels else values
+                for name, values in columns.items()
+            }
+        )
+    return EncodedExamples(texts, tokens, targets)
 
 
 def token_column(column: pa.ChunkedArray) -> TokenColumn:
-    """Returns a column of lists of numbers as views of its own buffers, read when needed.
+    """Returns a column of lists of numbers as views of its buffers, which are read when needed.
 
     Args:
         column: Lists of integers or of floats, null where a token has no target.
     """
     chunks = [chunk for chunk in column.chunks if len(chunk)]
-    return TokenColumn(
-        [_without_nulls(chunk.values).to_numpy(zero_copy_only=True) for chunk in chunks],
-        [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks],
-    )
-
-
-def _targets(column: pa.ChunkedArray, level: Level) -> TokenColumn | NDArray[Any]:
-    """Returns the targets of examples, or of their tokens."""
-    if level is Level.TOKEN:
-        return token_column(column)
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return np.array(column.to_pylist())
-    found: NDArray[Any] = column.to_numpy()
-    return found
-
-
-def _without_nulls(values: pa.Array) -> pa.Array:
-    """Returns targets of tokens, IGNORED or NaN where a token has none."""
-    if not values.null_count:
-        return values
-    return values.fill_null(math.nan if pa.types.is_floating(values.type) else IGNORED)
+    values = []
+    for numbers in (chunk.values for chunk in chunks):
+        if numbers.null_count:
+            numbers = numbers.fill_null(math.nan if pa.types.is_floating(numbers.type) else IGNORED)
+        values.append(numbers.to_numpy(zero_copy_only=True))
+    return TokenColumn(values, [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks])

@@ -1,4 +1,4 @@
-"""Examples as numbers, wherever they are kept: columns of tokens, and pieces of texts joined end to end."""
+"""Examples as numbers: columns of tokens, and pieces of texts joined end to end."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from plugformer.interfaces import BEGIN, END, IGNORED, Example, Ragged
+from plugformer.interfaces import BEGIN, END, IGNORED, Ragged
 
 SIDES = ("input", "output")
 """What task types encode as tokens."""
@@ -22,9 +22,9 @@ class TokenColumn:
     """A column of lists of numbers: tokens, or the targets of tokens.
 
     Args:
-        values: The numbers of all rows, one row after the other, in one array or several.
-        offsets: For each of these arrays where its rows begin, and where the last one ends.
-        limit: Longer rows are cut to so many tokens.
+        values: The numbers of all rows, in one array or several.
+        offsets: For each array where its rows begin, and where the last one ends.
+        limit: Most tokens of a row; longer ones are cut.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class TokenColumn:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[Any]]) -> "TokenColumn":
-        """Returns a column of rows in memory; None is a token without a target."""
+        """Returns a column of rows in memory, None where a token has no target."""
         numbers = [*chain.from_iterable(rows)]
         floating = any(isinstance(number, float | np.floating) for number in numbers)
         absent = math.nan if floating else IGNORED
@@ -56,7 +56,7 @@ class TokenColumn:
 
     @property
     def kept(self) -> Float[ndarray, " rows"]:
-        """Share of the tokens of every row that the limit has left."""
+        """Share of the tokens of every row that are within the limit."""
         shares: Float[ndarray, " rows"] = self.lengths.clip(min=1) / self._whole.clip(min=1)
         return shares
 
@@ -81,15 +81,12 @@ class TokenColumn:
 class Packed:
     """Pieces of a stream of tokens: BEGIN, then each text with END behind it.
 
-    Every token but BEGIN is in just one piece. The last piece may be shorter than others. Training begins
-    pieces at another offset in each epoch, so that a token is not always read with the same ones before it.
+    Every token but BEGIN is in exactly one piece. The last piece may be shorter. Training begins pieces at
+    another offset in each epoch, so that a token is not always read with the same ones before it.
 
     Args:
         texts: The tokens of each text; read into memory, four bytes a token.
-        rows: Which of the texts, in order.
-        length: Tokens of a piece.
-
-    Attributes:
+        rows: Numbers of the texts, in order.
         length: Tokens of a piece.
     """
 
@@ -137,12 +134,12 @@ class EncodedExamples:
     """Examples, and the numbers that a task type has made of them.
 
     Attributes:
-        examples: What they say, by column: a label by its name.
-        tokens: The token numbers of `input` and of `output`, those of the two that there are.
+        examples: A sequence of an `Example` each, with labels by their names: a list or a `Dataset`.
+        tokens: The token numbers of `input` and of `output`, if there are any.
         targets: The targets of each example, or of its tokens, if there are any.
     """
 
-    examples: Sequence[Example]
+    examples: Any
     tokens: Mapping[str, TokenColumn]
     targets: TokenColumn | NDArray[Any] | None = None
 

@@ -1,4 +1,4 @@
-"""Numbered examples: what they say, their numbers and lengths, and batches made of them."""
+"""Encoded examples: their texts, token numbers and lengths, and batches made of them."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,22 +24,21 @@ from plugformer.interfaces import (
 
 
 class EncodedSplit:
-    """The examples of one split, as numbers and as they were written.
+    """The examples of one split, as numbers and as text.
 
     Args:
-        data: What examples say, and their numbers.
-        task_type: Says what they mean.
-        architecture: Arranges them.
+        data: The examples and their numbers.
+        task_type: The task's.
+        architecture: The task's.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
-        padding: Length that every batch is padded to at least; None for that of its longest example.
-        asking: Whether examples are questions: outputs are prompts, to be continued, and nothing is drawn.
-        piece: Tokens of the pieces into which outputs are joined and cut; then they are the examples.
-        sampling: Encodes examples anew in every epoch of training; None if nothing does.
+        padding: Least length of a batch; None for that of its longest example.
+        asking: Whether examples are questions: outputs are prompts to be continued, and nothing is drawn.
+        piece: Tokens of the pieces into which outputs are joined and cut; the pieces are then the examples.
+        sampling: Encodes examples again in every epoch of training, if not None.
 
     Attributes:
-        lengths: Tokens of each example's sequences in a batch, special tokens and fixed padding included; a
-            batch's positions follow from them.
+        lengths: Tokens of each example's sequences in a batch, with special tokens and fixed padding.
     """
 
     def __init__(
@@ -62,7 +61,9 @@ class EncodedSplit:
         self._asking = asking
         self._sampling = sampling
         limits = limits or {}
-        self._columns = {name: each.cut(limits.get(name, sys.maxsize)) for name, each in data.tokens.items()}
+        self._columns = {
+            name: column.cut(limits.get(name, sys.maxsize)) for name, column in data.tokens.items()
+        }
         self._packed = None if piece is None else Packed(self._columns.pop("output"), self._rows, piece)
         self._targets = data.targets
         if isinstance(data.targets, TokenColumn):
@@ -90,9 +91,9 @@ class EncodedSplit:
 
         Args:
             rows: Their numbers in the split.
-            outputs: Token numbers to stand in place of the examples' outputs.
-            epoch: Seed and number of the epoch in training, which random parts depend on.
-            padding: Length that the batch is padded to at least; that of the split's batches if None.
+            outputs: Token numbers that replace the examples' outputs.
+            epoch: In training the seed and the number of the epoch: random parts depend on them.
+            padding: Least length of the batch; that of the split's batches if None.
         """
         chosen = self._rows[np.asarray(rows, dtype=np.int64)]
         encoded = self._encoded(chosen, epoch)
@@ -109,7 +110,7 @@ class EncodedSplit:
         return replace(batch, rows=list(rows), inputs=_Inputs(self, list(rows)))
 
     def _encoded(self, chosen: Int[ndarray, " chosen"], epoch: Sequence[int] | None) -> Encoded:
-        """Returns some rows as their task type has encoded them; pieces begin elsewhere in every epoch."""
+        """Returns some rows as their task type encoded them; pieces begin elsewhere in every epoch."""
         if self._packed is not None:
             draw = None if epoch is None else np.random.default_rng([3, *epoch])
             offset = 0 if draw is None else int(draw.integers(self._packed.length))
@@ -121,14 +122,14 @@ class EncodedSplit:
         targets = self._targets
         if isinstance(targets, ndarray):
             targets = targets[chosen]
-        found = targets.take(chosen) if isinstance(targets, TokenColumn) else targets
-        return Encoded(columns.get("input"), columns.get("output"), found, columns.get("start"))
+        taken = targets.take(chosen) if isinstance(targets, TokenColumn) else targets
+        return Encoded(columns.get("input"), columns.get("output"), taken, columns.get("start"))
 
     def _lengths(self) -> Int[ndarray, "rows 2"]:
-        """Returns the tokens of each example's input and output, -1 of what there is not."""
-        if self._packed is not None:
-            return np.stack([np.full(len(self._rows), -1), self._packed.lengths], axis=1)
+        """Returns the tokens of each example's input and output, -1 for a side that does not exist."""
         absent = np.full(len(self._rows), -1)
+        if self._packed is not None:
+            return np.stack([absent, self._packed.lengths], axis=1)
         sides = [
             self._columns[name].lengths[self._rows] if name in self._columns else absent
             for name in ("input", "output")
@@ -137,17 +138,16 @@ class EncodedSplit:
 
     def example(self, row: int) -> Example:
         """Returns the values of an example by column, a label by its name; none for a piece."""
-        if self._packed is not None:
-            return {}
-        return self._examples[int(self._rows[row])]
+        example: Example = {} if self._packed is not None else self._examples[int(self._rows[row])]
+        return example
 
     def inputs(self, row: int) -> Example:
         """Returns the input values of an example by column; none for a piece."""
-        given = {column.name for column in self._type.columns if column.role == "input"}
-        return {name: value for name, value in self.example(row).items() if name in given}
+        names = {column.name for column in self._type.columns if column.role == "input"}
+        return {name: value for name, value in self.example(row).items() if name in names}
 
     def input(self, row: int) -> str:
-        """Returns the input of an example, as people read it."""
+        """Returns the input of an example as text."""
         example = self.example(row)
         if not example:
             return f"piece {row + 1}"
@@ -159,20 +159,20 @@ class EncodedSplit:
         example = self.example(row)
         if not example:
             return [""]
-        found: list[Any] = self._type.references(example)
-        if isinstance(self._targets, TokenColumn) and isinstance(found[0], list):  # cut with their words
-            kept = int(self._targets.take(self._rows[[row]]).present.sum())
-            found = [list(each)[:kept] for each in found]
-        return found
+        references: list[Any] = self._type.references(example)
+        if isinstance(self._targets, TokenColumn) and isinstance(references[0], list):
+            kept = int(self._targets.take(self._rows[[row]]).present.sum())  # tags are cut with their words
+            references = [list(tags)[:kept] for tags in references]
+        return references
 
     def units(
         self, unit: Literal["characters", "bytes"], targets: Int[ndarray, " examples"]
     ) -> Float[ndarray, " examples"]:
-        """Returns the number of characters or bytes of each example's output texts, less what is cut off.
+        """Returns the number of characters or bytes of each example's output texts within the limits.
 
         Args:
-            unit: Which of the two.
-            targets: Number of each example's targets, by which pieces of texts share theirs.
+            unit: Characters or bytes.
+            targets: Number of each example's targets; pieces share the units of all texts in proportion.
         """
 
         def size(text: str) -> int:
@@ -184,20 +184,20 @@ class EncodedSplit:
             shares: Float[ndarray, " examples"] = targets * (total / targets.sum())
             return shares
         outputs = [column.name for column in self._type.columns if column.role == "output"]
-        own = [name for name in names if name in outputs] or names
+        counted = [name for name in names if name in outputs] or names
         sizes = np.array(
-            [sum(size(self.example(row)[name]) for name in own) for row in range(len(self))], float
+            [sum(size(self.example(row)[name]) for name in counted) for row in range(len(self))], float
         )
         return sizes * self._columns["output"].kept[self._rows] if "output" in self._columns else sizes
 
     def described(self, row: int) -> str:
-        """Returns an example for people: the input and the right answer, the beginning of each."""
+        """Returns the beginnings of the input and of the right answer of an example."""
         texts = (self.input(row), as_text(self.references(row)[0]))
-        return " -> ".join(repr(_shortened(text)) for text in texts)
+        return " -> ".join(repr(text if len(text) <= 60 else f"{text[:59]}…") for text in texts)
 
 
 class _Inputs(Sequence[Example]):
-    """What some examples of a split give, read when it is asked for."""
+    """The inputs of some examples of a split, read when they are asked for."""
 
     def __init__(self, split: EncodedSplit, rows: Sequence[int]) -> None:
         self._split = split
@@ -210,8 +210,3 @@ class _Inputs(Sequence[Example]):
         if isinstance(place, slice):
             return _Inputs(self._split, self._rows[place])
         return self._split.inputs(self._rows[place])
-
-
-def _shortened(text: str, length: int = 60) -> str:
-    """Returns a text's beginning."""
-    return text if len(text) <= length else f"{text[: length - 1]}…"

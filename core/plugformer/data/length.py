@@ -1,4 +1,4 @@
-"""What happens to examples that are too long: dropped, truncated or refused, and always counted."""
+"""Examples that are too long are dropped, truncated or refused, and always counted."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,14 +23,14 @@ def limited(
     architecture: Architecture,
     place: Callable[[int], str],
 ) -> tuple[EncodedSplit, SplitStats]:
-    """Returns examples without those that a task drops for their length, and what was counted.
+    """Returns examples without those that a task drops for their length, and their counts.
 
     Args:
-        data: Examples with columns of their numbers.
-        task: Says how long a side may be, and what is done with longer ones.
+        data: Examples with columns of numbers.
+        task: Has the limits.
         vocabularies: Of the task.
         architecture: Of the task.
-        place: Returns where a row stands.
+        place: Names a row for error messages.
 
     Raises:
         DataError: An example is too long and the task refuses it.
@@ -39,8 +39,8 @@ def limited(
     examples = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest = block.length.max or max_length
-    lengths = {name: each.lengths for name, each in examples.tokens.items()}
-    if task_type.packed:  # in pieces as long as the model reads: no text is too long for them
+    lengths = {name: column.lengths for name, column in examples.tokens.items()}
+    if task_type.packed:  # no text is too long for pieces
         split = EncodedSplit(examples, task_type, architecture, piece=min(longest, max_length))
         return split, SplitStats(len(data), longest=int(lengths["output"].max(initial=0)))
     room = architecture.limits(max_length, task_type.level)
@@ -48,7 +48,7 @@ def limited(
     limits = {name: getattr(most, name) for name in lengths}
     too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
     cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
-    # Where each side fits by itself: cutting at the limits does not help.
+    # Each side fits by itself, so that cutting at the limits does not help.
     beyond = (cut > room.together) & (len(lengths) > 1)
     over = block.length.over
     if over == "refuse" and (too_long | beyond).any():
@@ -81,12 +81,16 @@ def _refusal(
 ) -> str:
     row = int(too_long.argmax())
     side = next((side for side in lengths if lengths[side][row] > limits[side]), None)
-    found, limit = sum(each[row] for each in lengths.values()), together
-    if side is not None:
-        found, limit = lengths[side][row], limits[side]
-    what = "input and output together have" if side is None else f"its {side} has"
+    if side is None:
+        tokens, limit, subject = (
+            sum(numbers[row] for numbers in lengths.values()),
+            together,
+            "input and output together have",
+        )
+    else:
+        tokens, limit, subject = lengths[side][row], limits[side], f"its {side} has"
     return (
-        f"{place(row)}: {what} {found} tokens, the limit is "
+        f"{place(row)}: {subject} {tokens} tokens, the limit is "
         f"{limit} ({int(too_long.sum())} of {len(too_long)} examples are too long); raise "
         "model.max_length or data.length.max, or set data.length.over to drop or truncate"
     )

@@ -1,4 +1,4 @@
-"""Taking validation and test examples out of the training examples, and the classes that splits share."""
+"""Splits: taken out of the training examples, compared with each other, and the classes that they share."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,16 +19,16 @@ from plugformer.interfaces import Column
 def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Column]) -> DatasetDict:
     """Returns the splits of a task: train, validation and tests.
 
-    By group, rows with the same source (or text) stay on one side; a held-out source becomes one example
-    with all its targets as joint references, where the columns are a source, a target and references.
+    With `by: group`, rows with the same source (or text) stay in one split. If the columns are a source, a
+    target and references, a held-out source becomes one example with all its targets as joint references.
 
     Args:
-        examples: What the data component gave.
-        settings: What to take out of `train`; nothing if None.
+        examples: Of the data component.
+        settings: `data.split`; nothing is taken out of `train` if it is None.
         columns: Of the task's type.
 
     Raises:
-        ConfigurationError: A split is to be taken out that the data already have.
+        ConfigurationError: The data already have a split that is to be taken out.
         DataError: There is no train or validation split, or too few examples to take some out.
     """
     if "train" not in examples:
@@ -66,10 +66,7 @@ def _take(examples: DatasetDict, settings: Split, columns: Sequence[Column]) -> 
 
 
 def _numbered(sources: Iterable[str]) -> Int[ndarray, " rows"]:
-    """Returns each row's group: rows with the same source have the same.
-
-    Of each source only eight bytes are kept. Should two sources have the same, they share a side, no more.
-    """
+    """Returns each row's group: rows with the same source have the same, by a hash of eight bytes."""
     digests = (blake2b(source.encode(), digest_size=8).digest() for source in sources)
     short = np.fromiter((int.from_bytes(digest, "big") for digest in digests), dtype=np.uint64)
     return np.unique(short, return_inverse=True)[1]
@@ -91,9 +88,9 @@ def _cut(groups: Int[ndarray, " groups"], wanted: dict[str, float | int]) -> dic
 
 
 def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
-    """Returns one example for each source: its first target, and all different right answers as references.
+    """Returns one example for each source: its first target, and all its right answers as references.
 
-    The right answers of a row are its own references, or its target where it has none.
+    The right answers of a row are its references, or its target if it has none.
     """
     source, target, references = (column.name for column in columns)
     targets: dict[str, str] = {}
@@ -104,7 +101,7 @@ def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
     joined = {
         source: list(targets),
         target: list(targets.values()),
-        references: [list(each) for each in answers.values()],
+        references: [list(texts) for texts in answers.values()],
     }
     text = Value("string")
     features = Features({source: text, target: text, references: ListOf(text)})
@@ -114,46 +111,70 @@ def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
 def refuse_other_order(
     features: Features | None, columns: Sequence[Column], classes: Sequence[str] | None
 ) -> None:
-    """Refuses classes in another order than that in which a run knows them: numbers would mean others.
+    """Raises DataError for classes in another order than in a run, where their numbers have other meanings.
 
     Args:
-        features: The types of the columns of its examples.
+        features: The types of the columns of the examples.
         columns: Of the task's type.
-        classes: Names of the classes, as the run knows them; None where it knows none.
-
-    Raises:
-        DataError: Those that both have are in another order.
+        classes: Names of the run's classes; None if it has none.
     """
     for column in columns:
         if classes is None or column.holds != "label":
             continue
-        found = getattr((features or {}).get(column.name), "names", ())
-        order = [classes.index(name) for name in found if name in classes]
+        names = getattr((features or {}).get(column.name), "names", ())
+        order = [classes.index(name) for name in names if name in classes]
         if order != sorted(order):
             raise DataError(
-                f"the data have the classes {found}, in another order than the run was trained with: "
+                f"the data have the classes {names}, in another order than the run was trained with: "
                 f"{list(classes)}; name them in this order"
             )
 
 
 def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequence[Column]) -> None:
-    """Refuses labels that are not classes, or not those of the training examples.
+    """Raises RegistryError if labels are not classes, or not the same classes in all splits.
 
     Args:
-        splits: The types of the columns of each split, `train` among them.
+        splits: The types of the columns of each split, also of `train`.
         columns: Of the task's type.
-
-    Raises:
-        RegistryError: The data component gives no classes, or not the same for all splits.
     """
     for column in columns:
         if column.holds != "label":
             continue
         expected = (splits["train"] or {}).get(column.name)
         for name, features in splits.items():
-            found = (features or {}).get(column.name)
-            if not isinstance(found, ClassLabel) or found != expected:
+            labels = (features or {}).get(column.name)
+            if not isinstance(labels, ClassLabel) or labels != expected:
                 raise RegistryError(
-                    f"split {name!r} has labels {found}, expected the classes of split 'train': {expected}; "
+                    f"split {name!r} has labels {labels}, expected the classes of split 'train': {expected}; "
                     "the data component must give a ClassLabel"
                 )
+
+
+def overlaps(splits: Mapping[str, Dataset], columns: Sequence[Column]) -> list[str]:
+    """Returns a notice for each other split that shares examples with `train`: scores on it are too good.
+
+    Two examples are the same if all columns of the task's type are.
+    """
+    if "train" not in splits or len(splits) < 2:
+        return []
+    names = [column.name for column in columns]
+    train = _hashes(splits["train"], names)
+    shared = {name: np.isin(_hashes(data, names), train) for name, data in splits.items() if name != "train"}
+    return [
+        f"{name}: {int(same.sum()):,} of {len(same):,} examples ({same.mean():.1%}) also occur in train; "
+        "scores on them say little about new examples"
+        for name, same in shared.items()
+        if same.any()
+    ]
+
+
+def _hashes(data: Dataset, names: Sequence[str]) -> Int[ndarray, " examples"]:
+    """Returns a hash of each example, which is valid in this process only."""
+    kept = data.select_columns([name for name in names if name in data.column_names])
+    numbers = np.empty(len(data), dtype=np.int64)
+    start = 0
+    for table in kept.with_format("arrow").iter(10_000):
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        numbers[start : start + len(table)] = [hash(repr(row)) for row in rows]
+        start += len(table)
+    return numbers

@@ -19,10 +19,9 @@ from numpy import ndarray
 from pydantic import ConfigDict, Field
 
 from plugformer.configuration.task import Task
-from plugformer.data.arrow import on_disk
+from plugformer.data.arrow import on_disk, with_numbers
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
-from plugformer.data.numbering import with_numbers
 from plugformer.data.order import Rows
 from plugformer.data.split_stats import Row, SplitStats
 from plugformer.data.splitting import refuse_other_classes

@@ -24,7 +24,7 @@ from plugformer.interfaces import Hook
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
 from plugformer.kinds import Kind
-from plugformer.registry import Entry, Registry, State
+from plugformer.registry import Entry, EntryState, Registry
 from plugformer.registry.loading import LOADED, load_module
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
@@ -215,7 +215,7 @@ def load_observers(entries: Iterable[Entry], warn: Callable[[str], None]) -> lis
     """
     loaded = []
     for entry in entries:
-        if entry.state is State.QUARANTINED:
+        if entry.state is EntryState.QUARANTINED:
             continue
         try:
             module = load_module(entry)

@@ -7,7 +7,7 @@ from plugformer.lazy import lazily
 from plugformer.registry.catalog import Registry
 from plugformer.registry.discovery import Plugin
 from plugformer.registry.loading import interface_of
-from plugformer.registry.manifest import Entry, EntryKind, Manifest, Owner, State, parse
+from plugformer.registry.manifest import Entry, EntryKind, EntryState, Manifest, Owner, parse
 
 if TYPE_CHECKING:  # what needs pydantic, or parses code: `list` and `--help` do without
     from plugformer.registry.options import checked_options, options_model
@@ -16,12 +16,12 @@ if TYPE_CHECKING:  # what needs pydantic, or parses code: `list` and `--help` do
 __all__ = [
     "Entry",
     "EntryKind",
+    "EntryState",
     "Kind",
     "Manifest",
     "Owner",
     "Plugin",
     "Registry",
-    "State",
     "checked_options",
     "interface_of",
     "options_model",

@@ -5,10 +5,10 @@ import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import lru_cache, reduce
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from plugformer.errors import RegistryError, nearest
@@ -16,7 +16,6 @@ from plugformer.kinds import Kind
 from plugformer.registry.discovery import (
     BUILT_IN,
     Plugin,
-    absolute,
     discover_built_in,
     discover_installed,
     discover_local,
@@ -31,14 +30,14 @@ from plugformer.registry.loading import (
     load_attribute,
     load_component,
 )
-from plugformer.registry.manifest import NAME, Entry, EntryKind, Manifest, Owner, State
+from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Manifest, Owner
 
 SESSION = Owner("session")
 """The owner of classes that a Python session registers."""
 
 
 class Registry:
-    """What the installed distributions and local manifests offer.
+    """What the installed distributions, local manifests and the session offer.
 
     Building one reads metadata and manifests only. A component's module is imported when it is loaded or
     created.
@@ -47,50 +46,54 @@ class Registry:
         local: Absolute paths of the local manifests, for other processes to read as well.
     """
 
-    def __init__(self, plugins: Iterable[Plugin], local: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        plugins: Iterable[Plugin],
+        local: Sequence[Path] = (),
+        preferred: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._plugins = tuple(plugins)
-        self._preferred: dict[str, str] = {}
+        self._preferred = preferred
         self.local = tuple(local)
-        merged = _without_repeats(entry for plugin in self._plugins for entry in plugin.entries)
+        unique = _without_repeats(entry for plugin in self._plugins for entry in plugin.entries)
         self._by_kind: dict[str, list[Entry]] = defaultdict(list)
-        for entry in _with_conflicts(merged):
+        for entry in _with_conflicts(unique):
             self._by_kind[entry.kind].append(entry)
 
     @classmethod
     def discover(cls, *local: Path) -> Self:
-        """Reads the manifests of all installed distributions.
+        """Reads the manifests of all installed distributions, and local ones.
 
         Args:
-            *local: Local manifests besides; `PLUGFORMER_REGISTRY` names one if there are none.
+            *local: Local manifests; `PLUGFORMER_REGISTRY` names one if there are none.
 
         Raises:
             RegistryError: A local manifest cannot be read.
         """
         return cls(discover_installed())._with_manifests(local)
 
-    @property
-    def arguments(self) -> str:
-        """What names the local manifests to a command: ` --registry FILE`, the space included."""
-        here = Path.cwd()
-        files = (file.relative_to(here) if file.is_relative_to(here) else file for file in self.local)
-        return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
-
     @classmethod
     def built_in(cls) -> Self:
         """Returns the registry of Plugformer's own manifest, without any plugin."""
         return cls([discover_built_in()])
 
+    @property
+    def arguments(self) -> str:
+        """The arguments that name the local manifests to a command: ` --registry FILE`, with the space."""
+        here = Path.cwd()
+        files = (file.relative_to(here) if file.is_relative_to(here) else file for file in self.local)
+        return "".join(f" --registry {shlex.quote(str(file))}" for file in files)
+
     def with_local(self, file: Path) -> Self:
-        """Returns this registry with a local manifest more; the same one again changes nothing.
+        """Returns this registry with one more local manifest; the same one again changes nothing.
 
         Raises:
             RegistryError: The file cannot be read.
         """
-        file = absolute(file)
+        file = file.expanduser().resolve()
         if file in self.local:
             return self
-        found = type(self)([*self._plugins, discover_local(file)], [*self.local, file])
-        return found.preferring(self._preferred)
+        return type(self)([*self._plugins, discover_local(file)], [*self.local, file], self._preferred)
 
     def with_components(self, components: Mapping[str, Mapping[str, type]]) -> Self:
         """Returns this registry with classes that were defined in this session; their owner is `session`.
@@ -113,7 +116,7 @@ class Registry:
             for name, component in named.items()
         ]
         plugin = Plugin(SESSION, Manifest(entries=tuple(entries)))
-        return type(self)([*self._plugins, plugin], self.local).preferring(self._preferred)
+        return type(self)([*self._plugins, plugin], self.local, self._preferred)
 
     def _with_manifests(self, local: Iterable[Path]) -> Self:
         """Returns this registry with local manifests, or else with the one that the environment names."""
@@ -121,14 +124,12 @@ class Registry:
         return reduce(type(self).with_local, local or ([Path(variable)] if variable else []), self)
 
     def preferring(self, owners: Mapping[str, str]) -> Self:
-        """Returns this registry, in which a name that several distributions offer may mean that of one.
+        """Returns this registry; in it a name that several distributions offer may mean that of one.
 
         Args:
-            owners: The distribution by `KIND/NAME`; one that is not here or does not offer it says nothing.
+            owners: The distribution by `KIND/NAME`; one that does not offer the name is ignored.
         """
-        found = copy(self)
-        found._preferred = dict(owners)
-        return found
+        return type(self)(self._plugins, self.local, owners)
 
     def entries(self, kind: Kind | str | None = None) -> list[Entry]:
         """Returns all components in the order of kinds and names, then the quarantined plugins.
@@ -141,7 +142,7 @@ class Registry:
         """
         if kind is not None:
             return list(self._by_kind[_kind(kind)])
-        return [entry for each in (*Kind, EntryKind.PLUGIN) for entry in self._by_kind[each]]
+        return [entry for kind in (*Kind, EntryKind.PLUGIN) for entry in self._by_kind[kind]]
 
     def tasks(self) -> list[Entry]:
         """Returns all tasks by name."""
@@ -156,7 +157,7 @@ class Registry:
         return list(self._by_kind[EntryKind.HOOKS])
 
     def plugins(self) -> list[Entry]:
-        """Returns the installed plugins and local manifests, by name; their summaries say what they offer."""
+        """Returns the installed plugins and local manifests, by name, with counts of what they offer."""
         return [plugin.entry for plugin in self._plugins if plugin.owner != BUILT_IN]
 
     def offered_by(self, distribution: str) -> list[Entry]:
@@ -185,8 +186,7 @@ class Registry:
         """
         entry = self._find(EntryKind.TASK, name)
         package, _, path = entry.target.partition(":")
-        folders = locate(package).submodule_search_locations or ()
-        for folder in folders:
+        for folder in locate(package):
             if (file := Path(folder, path)).is_file():
                 return file
         raise RegistryError(
@@ -240,29 +240,31 @@ class Registry:
         """Returns all usable names of a kind, by distribution: `gqa, mha (plugformer 0.1.0); ...`."""
         names: dict[Owner, list[str]] = defaultdict(list)
         for entry in self._by_kind[kind]:
-            if entry.state is not State.QUARANTINED:
+            if entry.state is not EntryState.QUARANTINED:
                 names[entry.owner].append(entry.name)
         owners = sorted(names, key=lambda owner: (owner != BUILT_IN, str(owner)))
         return "; ".join(f"{', '.join(names[owner])} ({owner})" for owner in owners) or "none"
 
     def _find(self, kind: Kind | EntryKind, name: str) -> Entry:
         distribution, _, bare = name.rpartition(":")
-        found = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
-        usable = [entry for entry in found if entry.state is not State.QUARANTINED]
+        named = [entry for entry in self._by_kind[kind] if entry.name == bare and _is_by(entry, distribution)]
+        usable = [entry for entry in named if entry.state is not EntryState.QUARANTINED]
         if len(usable) > 1 and (preferred := self._preferred.get(f"{kind}/{name}")):
             usable = [entry for entry in usable if _is_by(entry, preferred)] or usable
         if len(usable) == 1:
             return usable[0]
-        if kind is EntryKind.COMMAND and (own := [entry for entry in usable if entry.owner == BUILT_IN]):
-            return own[0]  # no plugin takes the place of a command
+        built_in = [entry for entry in usable if entry.owner == BUILT_IN]
+        if kind is EntryKind.COMMAND and built_in:
+            return built_in[0]  # no plugin takes the place of a command
         if usable:
-            raise RegistryError(_conflict(kind, bare, usable))
-        if found:
-            raise RegistryError(f"{label(found[0])} is quarantined: {found[0].cause}")
+            offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in usable)
+            raise RegistryError(f"{kind} {bare!r} is offered by {offers}\n{_way_out(usable, usable)}")
+        if named:
+            raise RegistryError(f"{label(named[0])} is quarantined: {named[0].cause}")
         raise RegistryError(self._unknown(kind, name))
 
     def _unknown(self, kind: Kind | EntryKind, name: str) -> str:
-        names = [entry.name for entry in self._by_kind[kind] if entry.state is not State.QUARANTINED]
+        names = [entry.name for entry in self._by_kind[kind] if entry.state is not EntryState.QUARANTINED]
         lines = [
             f"unknown {kind} {name!r}{nearest(name.rpartition(':')[2], names)}",
             f"known: {self.known(kind)}",
@@ -285,32 +287,29 @@ def _without_repeats(entries: Iterable[Entry]) -> list[Entry]:
     """Drops entries whose kind, name and target another has already: two with the same target are one."""
     unique: dict[tuple[object, ...], Entry] = {}
     for entry in entries:
-        apart = entry.distribution + entry.cause if entry.state is State.QUARANTINED else ""
+        apart = entry.distribution + entry.cause if entry.state is EntryState.QUARANTINED else ""
         unique.setdefault((entry.kind, entry.name, entry.target, entry.component, apart), entry)
     return sorted(unique.values(), key=lambda entry: (entry.name, entry.distribution))
 
 
 def _with_conflicts(entries: list[Entry]) -> list[Entry]:
-    """Marks the entries whose name several distributions offer."""
+    """Marks the entries whose name several distributions offer; Plugformer's own commands always win."""
     offered: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in entries:
-        if entry.state is State.READY:
+        if entry.state is EntryState.READY:
             offered[entry.kind, entry.name].append(entry)
-    return [_marked(entry, offered[entry.kind, entry.name]) for entry in entries]
 
+    def marked(entry: Entry) -> Entry:
+        offers = offered[entry.kind, entry.name]
+        is_command = entry.kind is EntryKind.COMMAND
+        owners = [str(other.owner) for other in offers if other is not entry]
+        wins = is_command and entry.owner == BUILT_IN
+        if wins or entry.state is EntryState.QUARANTINED or not owners:
+            return entry
+        cause = f"{', '.join(owners)} offers the same name; {_way_out([entry], offers)}"
+        return replace(entry, state=EntryState.CONFLICT, cause=cause)
 
-def _marked(entry: Entry, offers: list[Entry]) -> Entry:
-    others = [str(other.owner) for other in offers if other is not entry]
-    standing = entry.kind is EntryKind.COMMAND and entry.owner == BUILT_IN
-    if standing or entry.state is State.QUARANTINED or not others:
-        return entry
-    cause = f"{', '.join(others)} offers the same name; {_way_out([entry], offers)}"
-    return replace(entry, state=State.CONFLICT, cause=cause)
-
-
-def _conflict(kind: Kind | EntryKind, name: str, entries: list[Entry]) -> str:
-    offers = " and ".join(f"{entry.owner} ({entry.target})" for entry in entries)
-    return f"{kind} {name!r} is offered by {offers}\n{_way_out(entries, entries)}"
+    return [marked(entry) for entry in entries]
 
 
 def _way_out(wanted: Sequence[Entry], offers: Sequence[Entry]) -> str:
@@ -336,13 +335,9 @@ def _kind(kind: Kind | str) -> Kind:
 
 
 @lru_cache(maxsize=1)
-def _installed(path: tuple[str, ...]) -> Registry:  # noqa: ARG001 (what is found depends on it)
+def _installed(path: tuple[str, ...]) -> Registry:  # noqa: ARG001 (the result depends on it)
     """Returns what the installed distributions offer; a process reads them once for each `sys.path`."""
     return Registry(discover_installed())
-
-
-def _here() -> Registry:
-    return _installed(tuple(sys.path))._with_manifests(())
 
 
 def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any:
@@ -357,15 +352,12 @@ def create(kind: Kind | str, name: str, /, *context: Any, **options: Any) -> Any
         *context: What the kind's constructors take first, such as a ModelContext.
         **options: The component's own options.
 
-    Returns:
-        The component.
-
     Raises:
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
         RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported or
             constructed.
     """
-    return _here().create(kind, name, *context, **options)
+    return _installed(tuple(sys.path))._with_manifests(()).create(kind, name, *context, **options)
 
 
 def components(kind: Kind | str) -> list[Entry]:
@@ -376,4 +368,4 @@ def components(kind: Kind | str) -> list[Entry]:
     Raises:
         RegistryError: The kind is unknown.
     """
-    return _here().entries(kind)
+    return _installed(tuple(sys.path))._with_manifests(()).entries(kind)

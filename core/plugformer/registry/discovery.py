@@ -8,17 +8,16 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions
 from pathlib import Path
 
 import plugformer
 from plugformer.errors import RegistryError
-from plugformer.registry.manifest import Entry, EntryKind, Manifest, Owner, State, parse
+from plugformer.kinds import Kind
+from plugformer.registry.manifest import Entry, EntryKind, EntryState, Manifest, Owner, parse
 
 GROUP = "plugformer"
 MANIFEST = "registry.yaml"
@@ -31,9 +30,9 @@ class Plugin:
 
     Attributes:
         owner: The distribution that it belongs to.
-        manifest: What it says; empty where it could not be read.
-        cause: Why the plugin is quarantined; empty if it is sound.
-        file: Of a local manifest, its path; else empty.
+        manifest: Its content; empty if it could not be read.
+        cause: The reason why the plugin is quarantined; empty if it is sound.
+        file: The path of a local manifest; else empty.
     """
 
     owner: Owner
@@ -43,19 +42,15 @@ class Plugin:
 
     @property
     def entries(self) -> list[Entry]:
-        """Everything that it offers, and itself where it is quarantined; names are not yet compared."""
-        found = [self._owned(entry) for entry in self.manifest.entries]
-        return [*found, self.entry] if self.cause else found
+        """Everything that it offers, and itself if it is quarantined; names are not yet compared."""
+        entries = [self._owned(entry) for entry in self.manifest.entries]
+        return [*entries, self.entry] if self.cause else entries
 
     @property
     def entry(self) -> Entry:
         """The plugin itself; its summary counts what it offers."""
-        words: dict[str, str] = {
-            EntryKind.TASK: "task",
-            EntryKind.COMMAND: "command",
-            EntryKind.HOOKS: "hook module",
-        }
-        counts = Counter(words.get(entry.kind, "component") for entry in self.manifest.entries)
+        words: dict[str, str] = {**dict.fromkeys(Kind, "component"), EntryKind.HOOKS: "hook module"}
+        counts = Counter(words.get(entry.kind, entry.kind) for entry in self.manifest.entries)
         summary = ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items())
         return self._owned(Entry(EntryKind.PLUGIN, self.owner.distribution, "", summary))
 
@@ -65,7 +60,7 @@ class Plugin:
             entry,
             distribution=self.owner.distribution,
             version=self.owner.version,
-            state=State.QUARANTINED if self.cause else State.READY,
+            state=EntryState.QUARANTINED if self.cause else EntryState.READY,
             cause=self.cause,
             file=self.file,
         )
@@ -98,7 +93,7 @@ def discover_local(file: Path) -> Plugin:
     Raises:
         RegistryError: The file cannot be read.
     """
-    file = absolute(file)
+    file = file.expanduser().resolve()
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -106,50 +101,36 @@ def discover_local(file: Path) -> Plugin:
             f"the local manifest {str(file)!r} cannot be read: {error.strerror}\n"
             "give an existing file to --registry, PLUGFORMER_REGISTRY or a task's registry:"
         ) from error
-    plugin = replace(_plugin(Owner(LOCAL), (str(file), content)), file=str(file))
-    names = sorted({re.split("[.:]", entry.target)[0] for entry in plugin.manifest.entries})
-    folders = sorted({str(import_folder(file, name)) for name in names} or {str(file.parent)})
-    if new := [folder for folder in folders if folder not in sys.path]:
-        sys.path += new
-        importlib.invalidate_caches()
+    plugin = replace(_plugin(Owner(LOCAL), file, content), file=str(file))
+    names = {re.split("[.:]", entry.target)[0] for entry in plugin.manifest.entries}
+    folders = {str(import_folder(file, name)) for name in names} or {str(file.parent)}
+    sys.path += sorted(folders - set(sys.path))
+    importlib.invalidate_caches()
     return plugin
 
 
 def import_folder(file: Path, name: str) -> Path:
     """Returns the import path for a top-level module or package that a local manifest names."""
-    inside = name == file.parent.name and not contains(file.parent, name)
-    return file.parent.parent if inside else file.parent
+    folder = file.parent
+    is_inside = name == folder.name and not ((folder / name).is_dir() or (folder / f"{name}.py").is_file())
+    return folder.parent if is_inside else folder
 
 
-def contains(folder: Path, name: str) -> bool:
-    """Returns whether a folder has a module or package of this name."""
-    return (folder / name).is_dir() or (folder / f"{name}.py").is_file()
-
-
-def absolute(file: Path) -> Path:
-    """Returns the place of a local manifest without `~` and symbolic links."""
-    return file.expanduser().resolve()
-
-
-def locate(package: str) -> ModuleSpec:
-    """Returns the import spec of a top-level package without importing it.
+def locate(package: str) -> Sequence[str]:
+    """Returns the folders of a top-level package without importing it.
 
     Raises:
-        RegistryError: There is no such package, or what there is has no folder.
+        RegistryError: There is no such package, or it is a module without a folder.
     """
-    spec = _spec(package)
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise RegistryError(f"package {package!r} cannot be located: {error}") from error
     if spec is None:
         raise RegistryError(f"package {package!r} is not installed")
     if spec.submodule_search_locations is None:
         raise RegistryError(f"{package!r} is a module; a plugin is a package with a {MANIFEST} in it")
-    return spec
-
-
-def _spec(module: str) -> ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(module)
-    except (ImportError, ValueError, AttributeError) as error:
-        raise RegistryError(f"package {module!r} cannot be located: {error}") from error
+    return spec.submodule_search_locations
 
 
 @cache
@@ -159,18 +140,12 @@ def normalized(distribution: str) -> str:
 
 
 def discover_built_in() -> Plugin:
-    """Returns Plugformer's own manifest, which by definition works with this version of it."""
-    file, content = _built_in_manifest()
-    manifest = parse(content, file)
-    return Plugin(BUILT_IN, manifest, "\n".join(manifest.problems))
-
-
-def _built_in_manifest() -> tuple[str, bytes]:
-    """Reads the manifest beside the package (installed) or at the repository's root (checked out)."""
+    """Returns Plugformer's own manifest: that in the package, or in a checkout that at the root."""
     package = Path(plugformer.__file__).resolve().parent
     packaged = package / MANIFEST
     file = packaged if packaged.is_file() else package.parents[1] / MANIFEST
-    return str(file), file.read_bytes()
+    manifest = parse(file.read_bytes(), str(file))
+    return Plugin(BUILT_IN, manifest, "\n".join(manifest.problems))
 
 
 def _entry_points() -> Iterator[tuple[Owner, str]]:
@@ -187,28 +162,22 @@ def _entry_points() -> Iterator[tuple[Owner, str]]:
 
 def _installed(owner: Owner, package: str) -> Plugin:
     try:
-        return _plugin(owner, _read(package))
+        if not package.isidentifier():
+            raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
+        files = [file for folder in locate(package) if (file := Path(folder, MANIFEST)).is_file()]
+        if not files:
+            message = f"package {package!r} has no {MANIFEST}; a wheel must include it next to __init__.py"
+            raise RegistryError(message)
+        return _plugin(owner, files[0], files[0].read_bytes())
     except RegistryError as error:
         return Plugin(owner, Manifest(), str(error))
-    except Exception as error:  # whatever is wrong with one plugin, the others work
+    except Exception as error:  # the other plugins must work
         return Plugin(owner, Manifest(), f"{package}: {type(error).__name__}: {error}")
 
 
-def _read(package: str) -> tuple[str, bytes]:
-    if not package.isidentifier():
-        raise RegistryError(f"entry point {package!r} is not the name of a top-level package")
-    for folder in locate(package).submodule_search_locations or ():
-        file = Path(folder, MANIFEST)
-        with suppress(OSError):
-            return str(file), file.read_bytes()
-    raise RegistryError(f"package {package!r} has no {MANIFEST}; a wheel must include it beside __init__.py")
-
-
-def _plugin(owner: Owner, found: tuple[str, bytes]) -> Plugin:
-    file, content = found
-    manifest = parse(content, file)
-    cause = _unfit(manifest.requires) or "\n".join(manifest.problems)
-    return Plugin(owner, manifest, cause)
+def _plugin(owner: Owner, file: Path, content: bytes) -> Plugin:
+    manifest = parse(content, str(file))
+    return Plugin(owner, manifest, _unfit(manifest.requires) or "\n".join(manifest.problems))
 
 
 @cache
@@ -216,10 +185,10 @@ def _unfit(requires: str) -> str:
     """Returns the reason why this version does not satisfy a manifest, or an empty string."""
     if not requires:
         return ""
-    from packaging.specifiers import SpecifierSet  # a tenth of the time of `list`
+    from packaging.specifiers import SpecifierSet  # takes a tenth of the time of `list`
 
     try:
         fits = SpecifierSet(requires).contains(plugformer.__version__, prereleases=True)
-    except ValueError:  # InvalidSpecifier is one, and a number of 5,000 digits another
+    except ValueError:  # such as InvalidSpecifier
         return f"plugformer: {requires[:60]!r} is not a version specifier such as '>=0.1'"
     return "" if fits else f"needs plugformer {requires}; installed is {plugformer.__version__}"

@@ -1,4 +1,4 @@
-"""Importing what an entry names, and turning whatever goes wrong into an error that names its owner."""
+"""Importing what an entry names; whatever goes wrong becomes an error that names its owner."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, get_origin
 
 from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
 from plugformer.kinds import INTERFACES, Kind
-from plugformer.registry.discovery import contains, import_folder
+from plugformer.registry.discovery import import_folder
 from plugformer.registry.manifest import Entry
 
 LOADED: dict[str, Entry] = {}
@@ -22,8 +22,8 @@ def load_component(entry: Entry, kind: Kind) -> type:
     """Imports a component's class and checks that it is what its manifest says.
 
     Raises:
-        RegistryError: Importing fails in any way, even by leaving the interpreter; the module has no such
-            class; the class is not, or only partly, an implementation of the kind's interface.
+        RegistryError: Importing fails; the module has no such class; the class does not, or only partly,
+            implement the kind's interface.
     """
     interface = interface_of(kind)
     loaded = load_attribute(entry) if entry.component is None else entry.component
@@ -54,10 +54,12 @@ def interface_of(kind: Kind) -> type:
 
 
 def _unset(loaded: type, interface: type) -> list[str]:
-    """Returns the class attributes that an interface asks for and a class does not give."""
-    given = {name for base in loaded.__mro__ for name in vars(base)}
-    asked: dict[str, object] = inspect.get_annotations(interface)
-    return [name for name, kind in asked.items() if get_origin(kind) is ClassVar and name not in given]
+    """Returns the class attributes that an interface declares and a class does not set."""
+    attributes = {name for base in loaded.__mro__ for name in vars(base)}
+    declared: dict[str, object] = inspect.get_annotations(interface)
+    return [
+        name for name, kind in declared.items() if get_origin(kind) is ClassVar and name not in attributes
+    ]
 
 
 def load_attribute(entry: Entry) -> Any:
@@ -67,56 +69,36 @@ def load_attribute(entry: Entry) -> Any:
         RegistryError: Importing fails in any way, or the module has no such name.
     """
     module, (module_name, _, name) = load_module(entry), entry.target.partition(":")
-    absent = object()
-    found = guarded(entry, f"looking {name} up", lambda: getattr(module, name, absent))
-    if found is absent:
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
         public = [known for known in vars(module) if not known.startswith("_")]
         raise RegistryError(
             f"{label(entry)}: module {module_name} has no {name!r}{nearest(name, public)}\n"
             "correct the manifest"
-        )
-    return found
+        ) from error
 
 
 def load_module(entry: Entry) -> ModuleType:
     """Imports the module that an entry names.
 
     Raises:
-        RegistryError: Importing fails in any way, or Python has another module of this name.
+        RegistryError: Importing fails in any way, even by leaving the interpreter.
     """
     name = entry.target.partition(":")[0]
     try:
-        module: ModuleType = guarded(entry, f"importing {name}", lambda: import_module(name))
-    except RegistryError:
+        return import_module(name)
+    except KeyboardInterrupt:
         raise
-    except MemoryError as error:  # a smaller model would not help
-        raise RegistryError(
-            f"{label(entry)}: importing {name} failed: {described(error)}\n{_advice(entry)}"
-        ) from error
-    except PlugformerError as error:  # such as of a column that cannot be
-        raise RegistryError(f"{label(entry)}: importing {name} failed: {error}\n{_advice(entry)}") from error
-    if entry.file:
-        _refuse_other(entry, module)
-    return module
-
-
-def _refuse_other(entry: Entry, module: ModuleType) -> None:
-    """Refuses a module from elsewhere in place of a local one, such as that of a copied folder."""
-    top = module.__name__.partition(".")[0]
-    folder = import_folder(Path(entry.file), top)
-    place = Path(module.__file__ or "").resolve()
-    if contains(folder, top) and folder not in place.parents:
-        raise RegistryError(
-            f"{label(entry)}: its module {module.__name__!r} is in {str(folder)!r}, but Python has one from "
-            f"{str(place)!r}\nrename the module: a process can import only one of a name"
-        )
+    except BaseException as error:
+        raise _blamed(entry, f"importing {name}", error) from error
 
 
 def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
-    """Runs code of what an entry names.
+    """Runs code that an entry names.
 
     Args:
-        entry: Whose code it is: messages begin with its name, and end with what to do about it.
+        entry: Its owner, whom messages name.
         doing: What the code does.
         action: The code.
 
@@ -132,22 +114,21 @@ def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
     except BaseException as error:
         if out_of_memory(error):
             raise
-        raise RegistryError(
-            f"{label(entry)}: {doing} failed: {described(error)}\n{_advice(entry)}"
-        ) from error
+        raise _blamed(entry, doing, error) from error
 
 
-def _advice(entry: Entry) -> str:
-    """Returns advice for an entry whose code fails: reinstall its distribution, or correct its file."""
+def _blamed(entry: Entry, doing: str, error: BaseException) -> RegistryError:
+    """Returns an error that names the owner of failing code, with advice."""
+    advice = "update, repair or uninstall that distribution; everything else works without it"
     if entry.component is not None:
-        return "correct the class"
-    if not entry.file:
-        return "update, repair or uninstall that distribution; everything else works without it"
-    file, module = Path(entry.file), re.split("[.:]", entry.target)[0]
-    return (
-        f"correct it, or {entry.file}, which names it; "
-        f"Python looks for {module!r} in what is installed and then in {import_folder(file, module)}"
-    )
+        advice = "correct the class"
+    elif entry.file:
+        file, module = Path(entry.file), re.split("[.:]", entry.target)[0]
+        advice = (
+            f"correct it, or {file}, which names it; "
+            f"Python looks for {module!r} in what is installed and then in {import_folder(file, module)}"
+        )
+    return RegistryError(f"{label(entry)}: {doing} failed: {described(error)}\n{advice}")
 
 
 def label(entry: Entry) -> str:

@@ -1,7 +1,7 @@
 """The manifest: what a distribution offers, written in its `registry.yaml`; an entry for each thing.
 
-Read into plain dataclasses, so that `list` and `--help` need neither torch nor pydantic, and so that nothing
-that a manifest names is imported.
+It is read into plain dataclasses, so that `list` and `--help` need neither torch nor pydantic. Nothing
+that it names is imported.
 """
 
 import re
@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
-from plugformer.documents import Mapping, Scalar, Sequence, read_mapping
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.kinds import Kind
-from plugformer.problems import Key, KeyPath, Problem
+from plugformer.problems import KeyPath, Problem
+from plugformer.yaml_tree import MappingNode, ScalarNode, SequenceNode, plain, read_mapping
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
-class State(StrEnum):
-    """Whether something can be used.
-
-    BROKEN is what only trying shows: manifests look sound, but loading fails.
-    """
+class EntryState(StrEnum):
+    """Whether something can be used; BROKEN: its manifest is sound, but loading it fails."""
 
     READY = "ready"
     CONFLICT = "in conflict"
@@ -41,7 +38,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who offers something: a distribution and its version; `local` has no version."""
+    """Who offers something: a distribution and its version; `local` and `session` have no version."""
 
     distribution: str
     version: str = ""
@@ -57,13 +54,13 @@ class Entry:
     Attributes:
         kind: What it is.
         name: The name in its manifest; a plugin's is that of its distribution.
-        target: Where it is, as `module:Class`; of a task `package:path/in/it.yaml`, of hooks `module`.
+        target: `module:Class` or `module:function`; of a task `package:path/in/it.yaml`, of hooks `module`.
         summary: One sentence about it.
         source: Paper or documentation.
-        distribution: The distribution that offers it, or `local`.
-        version: That distribution's version; empty for `local`.
+        distribution: The distribution that offers it, or `local` or `session`.
+        version: That distribution's version, if it has one.
         state: Whether it can be used.
-        cause: Why it cannot; empty if it can.
+        cause: The reason why it cannot; empty if it can.
         expected_failures: Names of contract checks that its author knows to fail, with the reasons.
         file: The path of the local manifest that offers it; else empty.
         component: The class itself, if a session registered one; else None.
@@ -76,7 +73,7 @@ class Entry:
     source: str = ""
     distribution: str = ""
     version: str = ""
-    state: State = State.READY
+    state: EntryState = EntryState.READY
     cause: str = ""
     expected_failures: tuple[tuple[str, str], ...] = ()
     file: str = ""
@@ -90,7 +87,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest says.
+    """The content of a manifest.
 
     Attributes:
         requires: Versions of Plugformer that it works with, as a version specifier; empty for any.
@@ -117,21 +114,21 @@ def parse(content: bytes, origin: str) -> Manifest:
         return _Checker().manifest(read_mapping(content, origin, Path()))
     except ConfigurationError as error:
         return Manifest(problems=tuple(str(error).splitlines()))
-    except (ValueError, RecursionError) as error:  # a number of more digits than Python writes
+    except (ValueError, RecursionError) as error:  # a number with too many digits, or deep nesting
         return Manifest(problems=(f"{origin}: cannot be read: {error}",))
 
 
 class _Checker:
-    """Walks a manifest's tree; what is wrong goes to `problems`, the sound rest into entries."""
+    """Walks a manifest's tree and collects its sound entries and its problems."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
-    def manifest(self, root: Mapping) -> Manifest:
-        self._known(root, (), ("plugformer", "components", "tasks", "hooks", "commands"))
+    def manifest(self, root: MappingNode) -> Manifest:
+        self._check_keys(root, (), ("plugformer", "components", "tasks", "hooks", "commands"))
         requires = self._text(root, (), "plugformer")
         components = self._mapping(root, (), "components")
-        self._known(components, ("components",), [kind.value for kind in Kind], what="kind")
+        self._check_keys(components, ("components",), list(Kind), what="kind")
         entries: list[Entry] = []
         for kind in Kind:
             entries += self._entries(components, ("components", kind.value), "class", kind)
@@ -141,116 +138,89 @@ class _Checker:
         return Manifest(requires, tuple(entries), tuple(map(str, self.problems)))
 
     def _entries(
-        self, parent: Mapping, path: KeyPath, target_key: str, kind: Kind | EntryKind
+        self, parent: MappingNode, path: KeyPath, target_key: str, kind: Kind | EntryKind
     ) -> list[Entry]:
         """Reads entries such as `gqa: {class: ..., summary: ..., source: ...}`."""
-        block = self._mapping(parent, path[:-1], path[-1])
-        found: list[Entry] = []
-        keys = [target_key, "summary", *(["source", "expected_failures"] if target_key == "class" else [])]
-        for name in block.items:
-            before = len(self.problems)
-            here = (*path, name)
+        named = self._mapping(parent, path[:-1], str(path[-1]))
+        entries: list[Entry] = []
+        optional = ["summary", "source", "expected_failures"] if target_key == "class" else ["summary"]
+        for name in named.items:
+            before, here = len(self.problems), (*path, name)
             if not (isinstance(name, str) and NAME.fullmatch(name)):
                 message = f"{name!r} is not a name: letters, digits, - and _, a letter first"
-                self.problems.append(Problem(block.keys[name], here, message))
-            entry = self._mapping(block, path, name)
-            self._known(entry, here, keys)
-            target = self._target(entry, here, target_key)
-            summary, source = self._text(entry, here, "summary"), self._text(entry, here, "source")
-            failures = self._expected_failures(entry, here) if target_key == "class" else ()
+                self.problems.append(Problem(named.keys[name], here, message))
+            node = self._mapping(named, path, name)
+            self._check_keys(node, here, [target_key, *optional])
+            target = self._target(node, here, target_key)
+            summary, source = self._text(node, here, "summary"), self._text(node, here, "source")
+            reasons = self._mapping(node, here, "expected_failures")
+            below = (*here, "expected_failures")
+            failures = tuple((str(check), self._text(reasons, below, check)) for check in reasons.items)
             if len(self.problems) == before:
-                found.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
-        return found
+                entries.append(Entry(kind, str(name), target, summary, source, expected_failures=failures))
+        return entries
 
-    def _expected_failures(self, entry: Mapping, path: KeyPath) -> tuple[tuple[str, str], ...]:
-        """Reads `expected_failures: {check: reason}`; each needs its reason."""
-        path = (*path, "expected_failures")
-        reasons = self._mapping(entry, path[:-1], "expected_failures")
-        found = {str(name): self._text(reasons, path, str(name)) for name in reasons.items}
-        for name, reason in found.items():
-            if not reason.strip():
-                self.problems.append(Problem(reasons.origin, (*path, name), "expected the reason, as text"))
-        return tuple(found.items())
-
-    def _target(self, entry: Mapping, path: KeyPath, key: str) -> str:
+    def _target(self, entry: MappingNode, path: KeyPath, key: str) -> str:
         if key not in entry.items:
             self.problems.append(Problem(entry.origin, path, f"{key!r} is missing"))
             return ""
         target = self._text(entry, path, key)
-        form, valid = _FORMS[key]
-        if target and not valid(target):
-            message = f"{target!r} is not of the form {form}"
+        is_valid = _is_task_file if key == "file" else _is_attribute
+        if target and not is_valid(target):
+            forms = {"file": "package:path/in/it.yaml", "class": "module:Class"}
+            form = forms.get(key, f"module:{key}")
+            message = f"{target!r} is not of the form {form!r}"
             self.problems.append(Problem(entry.items[key].origin, (*path, key), message))
         return target
 
-    def _hooks(self, root: Mapping) -> list[Entry]:
-        node = root.items.get("hooks")
-        if node is None:
-            return []
-        items = node.items if isinstance(node, Sequence) else ()
-        values = [item.value if isinstance(item, Scalar) else None for item in items]
-        names = [value for value in values if isinstance(value, str) and is_module(value)]
-        if not isinstance(node, Sequence) or len(names) != len(values):
+    def _hooks(self, root: MappingNode) -> list[Entry]:
+        node = root.items.get("hooks", SequenceNode((), root.origin))
+        names = plain(node)
+        if not (isinstance(names, list) and all(map(_is_module, names))):
             self.problems.append(Problem(node.origin, ("hooks",), "expected a list of module names"))
+            return []
         return [Entry(EntryKind.HOOKS, name, name) for name in names]
 
-    def _mapping(self, parent: Mapping, path: KeyPath, key: Key) -> Mapping:
+    def _mapping(self, parent: MappingNode, path: KeyPath, key: str | int) -> MappingNode:
         """Returns the mapping under a key; an empty one if there is nothing."""
         node = parent.items.get(key)
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             return node
-        if node is not None and not (isinstance(node, Scalar) and node.value is None):
+        if node is not None and plain(node) is not None:
             self.problems.append(Problem(node.origin, (*path, key), "expected a mapping of keys to values"))
-        return Mapping({}, {}, parent.origin if node is None else node.origin)
+        return MappingNode({}, {}, parent.origin if node is None else node.origin)
 
-    def _text(self, parent: Mapping, path: KeyPath, key: str) -> str:
+    def _text(self, parent: MappingNode, path: KeyPath, key: str | int) -> str:
         node = parent.items.get(key)
         if node is None:
             return ""
-        if isinstance(node, Scalar) and isinstance(node.value, str):
+        if isinstance(node, ScalarNode) and isinstance(node.value, str):
             return node.value
-        shown = repr(node.value) if isinstance(node, Scalar) else "a list or mapping"
-        self.problems.append(Problem(node.origin, (*path, key), f"expected text, found {shown}"))
+        value = repr(node.value) if isinstance(node, ScalarNode) else "a list or mapping"
+        self.problems.append(Problem(node.origin, (*path, key), f"expected text, found {value}"))
         return ""
 
-    def _known(self, block: Mapping, path: KeyPath, known: Collection[str], what: str = "key") -> None:
-        for key in block.items:
-            if key not in known:
-                message = f"unknown {what} {key!r}{nearest(str(key), known)}"
-                hint = f"known: {', '.join(known)}"
-                self.problems.append(Problem(block.keys[key], (*path, key), message, hint))
+    def _check_keys(
+        self, node: MappingNode, path: KeyPath, known: Collection[str], what: str = "key"
+    ) -> None:
+        for key in (key for key in node.items if key not in known):
+            message = f"unknown {what} {key!r}{nearest(str(key), known)}"
+            hint = f"known: {', '.join(known)}"
+            self.problems.append(Problem(node.keys[key], (*path, key), message, hint))
 
 
-_LONGEST = 250
+def _is_module(text: object) -> bool:
+    return isinstance(text, str) and all(part.isidentifier() for part in text.split("."))
 
 
-def is_module(text: str) -> bool:
-    """Whether the text is a dotted module name, short enough for a file system."""
-    return all(part.isidentifier() for part in text.split(".")) and _names_a_file(text)
-
-
-def is_attribute(text: str) -> bool:
-    """Whether the text has the form `module:Class`."""
+def _is_attribute(text: str) -> bool:
     module, _, attribute = text.partition(":")
-    return is_module(module) and attribute.isidentifier()
+    return _is_module(module) and attribute.isidentifier()
 
 
-def is_task_file(text: str) -> bool:
-    """Whether the text has the form `package:path/in/it.yaml`, the path inside the top-level package."""
+def _is_task_file(text: str) -> bool:
+    """Returns whether the text has the form `package:path/in/it.yaml`, with a path inside the package."""
     package, _, path = text.partition(":")
-    parts = PurePosixPath(path).parts
-    inside = bool(parts) and parts[0] != "/" and ".." not in parts and "\\" not in path
-    return package.isidentifier() and inside and path.endswith(".yaml") and _names_a_file(text)
-
-
-_FORMS = {
-    "class": ("'module:Class'", is_attribute),
-    "function": ("'module:function'", is_attribute),
-    "file": ("'package:path/in/it.yaml'", is_task_file),
-}
-"""How targets look, by the key that they stand under."""
-
-
-def _names_a_file(text: str) -> bool:
-    """Whether no part of the text has more bytes than file systems allow in a name (`NAME_MAX`)."""
-    return len(text.encode(errors="surrogatepass")) <= _LONGEST
+    file = PurePosixPath(path)
+    inside = not file.is_absolute() and ".." not in file.parts and "\\" not in path
+    return package.isidentifier() and inside and file.suffix == ".yaml"

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.task import Task, Tokenizers
 from plugformer.data.files import files_version
-from plugformer.documents import plain
 from plugformer.errors import PlugformerError
 from plugformer.problems import Finding
 from plugformer.runs.directory import RunDirectory
+from plugformer.yaml_tree import plain
 
 
 def origin(task: Task) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class Trainer:
                 if settled and self.processes.any(interruption.requested is not None):
                     if self.has_ended:  # after the last evaluation only the average is missing
                         self._average()
-                    self._stop(interruption.requested, saved=evaluate)
+                    self._stop(saved=evaluate)
         self._average()
 
     def _update(self, interruption: Interruption) -> tuple[Update, bool]:
@@ -368,13 +368,8 @@ class Trainer:
         if not quietly:
             self.hooks.call("checkpoint_saved", run=self.run, step=self.progress.step, path=path)
 
-    def _stop(self, signal: str | None, *, saved: bool) -> None:
-        """Saves everything unless that has just been done, then ends the run.
-
-        Args:
-            signal: The signal that this process received; None if another process received it.
-            saved: Whether a checkpoint has just been saved.
-        """
+    def _stop(self, *, saved: bool) -> None:
+        """Saves everything unless that has just been done, then ends the run."""
         if not saved:
             self.strategy.unshard()
             self.guard.check_parameters()
@@ -382,12 +377,11 @@ class Trainer:
         if self.progress.best is None:  # the model is that of an earlier interruption, or there is none
             with self._evaluated_parameters():
                 self._save_model()
-        signals = [name for name in self.processes.gather(signal) if name]
-        command = f"plugformer train --resume --out {self.run.directory}{self.run.arguments}"
         self.processes.abort(
             InterruptedRunError(
-                f"Interrupted by {signals[0]} at step {self.progress.step}/{self.run.steps}. Checkpoint "
-                f"saved in {self.run.directory}. Resume with `{command}`"
+                f"Interrupted at step {self.progress.step}/{self.run.steps}. Checkpoint saved in "
+                f"{self.run.directory}. Resume with `plugformer train --resume --out {self.run.directory}"
+                f"{self.run.arguments}`."
             )
         )
 

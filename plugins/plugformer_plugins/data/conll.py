@@ -1,4 +1,4 @@
-"""CoNLL files: a word to a line with its tags in columns, and blank lines between sentences."""
+"""CoNLL files: one word per line with its tags in columns, and blank lines between sentences."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,8 +11,7 @@ from pydantic import Field
 from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data, require_columns
-from plugformer_plugins.data.bad_rows import BadRows, Policy
-from plugformer_plugins.data.examples import Example, build, needed
+from plugformer_plugins.data.examples import BadRows, LoadedRow, Policy, build, needed
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
 
 if TYPE_CHECKING:
@@ -21,19 +20,19 @@ if TYPE_CHECKING:
 Number = Annotated[int, Field(ge=1)]
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")
-"""The number of a line of CoNLL-U that is no word: several words written as one, or one that is left out."""
+"""The number of a CoNLL-U line that is not a word: a multiword token or an empty node."""
 
 
 class CoNLL(Data):
     """Sentences of words with tags, plain or with .gz.
 
-    Fields stand between tabs if there is one in a line, else between white space. Lines that begin with `# `
-    and have no tab are comments, as are those of `-DOCSTART-`.
+    Tabs separate the fields of a line that has any, else white space. Lines that begin with `# ` and have no
+    tab are comments, and so are `-DOCSTART-` lines.
 
     Args:
         files: For each split a file, or several.
-        columns: Which column has the words and which the tags, counted from 1; CoNLL 2003 has tags of
-            entities in its fourth, CoNLL-U words in its second and parts of speech in its fourth.
+        columns: The columns of the words and of the tags, counted from 1. In CoNLL 2003, column 4 has tags of
+            entities; in CoNLL-U, column 2 has words and column 4 parts of speech.
         bad_rows: Whether a line with too few columns stops the reading, or its sentence is skipped.
     """
 
@@ -50,13 +49,13 @@ class CoNLL(Data):
         self._notices: list[str] = []
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Refuses columns that `columns` does not name, and any that hold no lists of text."""
+        """Requires columns that `columns` names and that hold words or tags."""
         require_columns("conll", list(self._columns), columns)
         for column in needed(columns):
             if column.holds not in ("words", "tags"):
                 raise ConfigurationError(
-                    f"data 'conll' has words and tags, and the task's {column.name} holds {column.holds}; "
-                    "choose other data, or another type"
+                    f"data 'conll' has words and tags, but the task's column {column.name} holds "
+                    f"{column.holds}; choose another data component or task type"
                 )
 
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
@@ -78,25 +77,26 @@ class CoNLL(Data):
         return examples
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields files that are not there."""
+        """Yields missing files."""
         return missing(placed(self._files))
 
     def notices(self) -> list[str]:
-        """Returns the number of sentences that were skipped, and the first of them."""
+        """Returns the number of skipped sentences and the first errors."""
         return self._notices
 
 
-def _sentences(file: Path, places: Sequence[int]) -> Iterator[Example | DataError]:
-    """Yields the sentences of a file, or what is wrong with them."""
+def _sentences(file: Path, places: Sequence[int]) -> Iterator[LoadedRow | DataError]:
+    """Yields the sentences of a file, or their errors."""
     rows: list[list[str]] = []
-    first, fault = 1, None
+    first, error = 1, None
     for number, line in enumerate(chain(read_lines(file), [""]), start=1):
         if not line.strip():
-            if fault is not None:
-                yield fault
+            if error is not None:
+                yield error
             elif rows:
-                yield Example(tuple([row[place - 1] for row in rows] for place in places), f"{file}:{first}")
-            rows, first, fault = [], number + 1, None
+                values = tuple([row[place - 1] for row in rows] for place in places)
+                yield LoadedRow(values, f"{file}:{first}")
+            rows, first, error = [], number + 1, None
             continue
         if (line.startswith("# ") and "\t" not in line) or line.startswith("-DOCSTART-"):
             continue
@@ -104,8 +104,8 @@ def _sentences(file: Path, places: Sequence[int]) -> Iterator[Example | DataErro
         if _NO_WORD.fullmatch(fields[0]):
             continue
         rows.append(fields)
-        if fault is None and (len(fields) < max(places) or not all(fields[place - 1] for place in places)):
-            fault = DataError(
+        if error is None and (len(fields) < max(places) or not all(fields[place - 1] for place in places)):
+            error = DataError(
                 f"{file}:{number}: {len(fields)} columns, expected text in column {max(places)}; correct the "
-                "line, or say in data.columns which columns have what"
+                "line, or name the right columns in data.columns"
             )

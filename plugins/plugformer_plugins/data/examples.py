@@ -1,19 +1,19 @@
 """From rows of text to the splits that a task reads."""
 
 import math
-from collections import ChainMap
+from collections import ChainMap, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
+from plugformer.data import SplitStats
 from plugformer.errors import DataError
 from plugformer.interfaces import Column
-from plugformer_plugins.data.bad_rows import BadRows
 from plugformer_plugins.data.labels import (
     Labels,
     class_names,
     class_numbers,
     first_number,
-    refuse_look_alikes,
+    look_alikes,
     unknown_label,
 )
 
@@ -23,11 +23,52 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 
-class Example(NamedTuple):
-    """A row: its value in each column that the task needs, and the file and line where it stands."""
+class LoadedRow(NamedTuple):
+    """A row: its value in each column that the task needs, and its file and line."""
 
     values: tuple[Any, ...]
     place: str
+
+
+Policy = Literal["refuse", "skip"]
+"""Stop at the first bad row, or skip and count bad rows."""
+
+T = TypeVar("T")
+
+
+class BadRows:
+    """Stops at the first bad row, or counts bad rows, as the policy says."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._counts: dict[str, SplitStats] = defaultdict(SplitStats)
+
+    def sound(self, split: str, rows: Iterable[T | DataError]) -> Iterator[T]:
+        """Yields the usable rows of a split.
+
+        Raises:
+            DataError: A row is bad and the policy refuses it, or all rows are bad.
+        """
+        any_sound, count = False, self._counts[split]
+        for row in rows:
+            count.rows += 1
+            if isinstance(row, DataError):
+                self.reject(split, row)
+            else:
+                any_sound = True
+                yield row
+        if count.bad and not any_sound:
+            raise DataError(f"{split}: every row is bad; the first:\n  {count.faults[0]}")
+
+    def reject(self, split: str, error: DataError, rows: int = 1) -> None:
+        """Raises the error, or counts the rows that have it."""
+        if self._policy == "refuse":
+            raise error
+        self._counts[split].leave_out(str(error), rows)
+
+    def notices(self) -> list[str]:
+        """Returns for each split the number of skipped rows and the first errors."""
+        return [notice for split, count in self._counts.items() for notice in count.notices(split)]
 
 
 def needed(columns: Sequence[Column]) -> list[Column]:
@@ -74,7 +115,7 @@ def require_number(value: object, column: str, place: str) -> float:
     Raises:
         DataError: It does not.
     """
-    # Python alone takes 1_000 for a thousand, and true for one.
+    # float() would accept 1_000 and True.
     misread = isinstance(value, bool) or (isinstance(value, str) and "_" in value)
     try:
         number = float(value) if isinstance(value, str | int | float) and not misread else math.nan
@@ -88,17 +129,17 @@ def require_number(value: object, column: str, place: str) -> float:
 
 
 def require_aligned(values: Sequence[Any], columns: Sequence[Column], place: str) -> None:
-    """Refuses tags that are not as many as the words along which they stand.
+    """Requires one tag for each word.
 
     Raises:
-        DataError: They are not.
+        DataError: The numbers of tags and words differ.
     """
     by_name = dict(zip((column.name for column in columns), values, strict=True))
     for column in columns:
         if column.along is not None and len(by_name[column.name]) != len(by_name[column.along]):
             raise DataError(
                 f"{place}: {len(by_name[column.along])} {column.along} and {len(by_name[column.name])} "
-                f"{column.name}, expected as many; each of the {column.along} needs one"
+                f"{column.name}; expected one of the {column.name} for each of the {column.along}"
             )
 
 
@@ -114,7 +155,7 @@ def require_text(text: object, column: str, place: str) -> str:
         raise DataError(f"{place}: the {column} is empty, expected text; fill it in or remove the row")
     try:
         text.encode()
-    except UnicodeEncodeError:  # JSON can spell them, and bytes that are not UTF-8 are read as such
+    except UnicodeEncodeError:  # from JSON escapes, or from bytes that are not UTF-8
         raise DataError(
             f"{place}: the {column} is not UTF-8: {text!r} has a lone surrogate; correct the character"
         ) from None
@@ -122,7 +163,7 @@ def require_text(text: object, column: str, place: str) -> str:
 
 
 def build(
-    splits: Mapping[str, Iterable[Example | DataError]],
+    splits: Mapping[str, Iterable[LoadedRow | DataError]],
     columns: Sequence[Column],
     bad_rows: BadRows,
     labels: Sequence[str] | None = None,
@@ -132,16 +173,16 @@ def build(
     """Returns the splits as memory-mapped data sets.
 
     Args:
-        splits: The rows of each, or what is wrong with them; written to disk as they come, so that there may
-            be more than memory holds.
-        columns: Of the rows' values; a label becomes a class.
-        bad_rows: What happens to rows with a fault.
+        splits: The rows of each, or their errors; written to disk one by one, because they may not fit in
+            memory.
+        columns: The columns of the rows' values; a label becomes a class.
+        bad_rows: Handles bad rows.
         labels: Names of the classes; those of the training examples if None.
-        zero_based: Whether labels that are numbers count from 0; if None, what the labels show.
+        zero_based: Whether labels that are numbers count from 0; if None, the labels decide.
 
     Raises:
-        DataError: A row has a fault, or its label is none of the classes, and bad rows are refused; or the
-            labels do not show from where they count.
+        DataError: A row is bad or its label unknown, and bad rows are refused; or nothing shows whether the
+            numbers of labels count from 0 or from 1.
     """
     from datasets import DatasetDict, Features, Value
 
@@ -151,7 +192,7 @@ def build(
     if (label := label_column(columns)) is not None:
         return _labeled(sound, columns, label, bad_rows, labels, zero_based)
     types = features_of(columns)
-    # What cannot be encoded is found only later: any text can that is nothing but tokenized.
+    # Errors of encoding come later and need the place; a text that is only tokenized has none.
     if any(column.holds != "text" or column.tokenizer is None for column in columns):
         types["place"] = Value("string")
     features, count = Features(types), len(types)
@@ -164,49 +205,46 @@ def build(
 
 
 def _labeled(
-    splits: Mapping[str, Iterator[Example]],
+    splits: Mapping[str, Iterator[LoadedRow]],
     columns: Sequence[Column],
     label: Column,
     bad_rows: BadRows,
     declared: Sequence[str] | None,
     zero_based: bool | None,
 ) -> "DatasetDict":
-    """Returns examples with classes, which are known only when the labels of all splits are."""
+    """Returns examples with classes, after reading the labels of all splits."""
     from datasets import DatasetDict, Features
 
     from plugformer.data import on_disk
 
     labels = {name: Labels() for name in splits}
-    place, others = columns.index(label), [column for column in columns if column is not label]
-    features = Features(features_of(others))
-    texts = {
-        name: on_disk(labels[name].taken(_apart(rows, place)), features) for name, rows in splits.items()
-    }
-    if declared is None and "train" in labels:
-        refuse_look_alikes(labels["train"].places)
-    names = class_names(declared, labels["train"].places if "train" in labels else ())
-    first = first_number(names, ChainMap(*(each.places for each in labels.values())), zero_based=zero_based)
+    position = columns.index(label)
+    features = Features(features_of([column for column in columns if column is not label]))
+    texts = {name: on_disk(labels[name].taken(rows, position), features) for name, rows in splits.items()}
+    train = labels["train"].places if "train" in labels else {}
+    if declared is None and (pair := look_alikes(train)) is not None:
+        one, other = (f"{name!a} ({train[name]})" for name in pair)
+        raise DataError(
+            f"the labels {one} and {other} look the same, and each would be a class of its own; use one "
+            "spelling, or list both classes in data.labels"
+        )
+    names = class_names(train) if declared is None else list(declared)
+    first = first_number(names, ChainMap(*(split.places for split in labels.values())), zero_based=zero_based)
     numbers = class_numbers(names, first)
-    for name, each in labels.items():
-        for found, where in each.places.items():
-            if found not in numbers:
-                bad_rows.reject(name, unknown_label(found, where, names, first), each.count(found))
-    classes = {name: each.classes(numbers) for name, each in labels.items()}
+    for name, split in labels.items():
+        for written, where in split.places.items():
+            if written not in numbers:
+                bad_rows.reject(name, unknown_label(written, where, names, first), split.count(written))
+    classes = {name: split.classes(numbers) for name, split in labels.items()}
     return DatasetDict(
         {name: _with_classes(data, label.name, classes[name], names) for name, data in texts.items()}
     )
 
 
-def _apart(rows: Iterable[Example], place: int) -> Iterator[tuple[tuple[Any, ...], str, str]]:
-    """Yields for each row the other values, the label at a place among them, and where the row stands."""
-    for values, where in rows:
-        yield (*values[:place], *values[place + 1 :]), values[place], where
-
-
 def _with_classes(
     texts: "Dataset", label: str, classes: "Int[ndarray, ' rows']", names: list[str]
 ) -> "Dataset":
-    """Returns examples with their classes as labels, without those that have none."""
+    """Returns the examples that have a class, with their classes as labels."""
     from datasets import ClassLabel, Dataset, Features, concatenate_datasets
 
     features = Features({label: ClassLabel(names=names)})

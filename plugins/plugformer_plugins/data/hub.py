@@ -11,9 +11,10 @@ from pydantic import BeforeValidator
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column, Data
-from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import (
-    Example,
+    BadRows,
+    LoadedRow,
+    Policy,
     build,
     cell,
     label_column,
@@ -198,7 +199,9 @@ class Hub(Data):
         """Returns the data set's name for a column of the task."""
         return self._columns.get(column.name, column.name)
 
-    def _read(self, data: "Dataset", split: str, columns: Sequence[Column]) -> Iterator[Example | DataError]:
+    def _read(
+        self, data: "Dataset", split: str, columns: Sequence[Column]
+    ) -> Iterator[LoadedRow | DataError]:
         names = [self._name(column) for column in columns]
         for name in names:
             if name not in data.column_names:
@@ -211,7 +214,7 @@ class Hub(Data):
                     for name, column in zip(names, columns, strict=True)
                 )
                 require_aligned(values, columns, place)
-                yield Example(values, place)
+                yield LoadedRow(values, place)
             except DataError as fault:
                 yield fault
 

@@ -1,4 +1,4 @@
-"""Parallel files: line n of one belongs to line n of the other."""
+"""Parallel files: line n of one is the translation of line n of the other."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from plugformer.data import check_file, read_lines
 from plugformer.errors import DataError
 from plugformer.interfaces import Column, Data, require_columns
-from plugformer_plugins.data.bad_rows import BadRows, Policy
-from plugformer_plugins.data.examples import Example, build, needed, require_text
+from plugformer_plugins.data.examples import BadRows, LoadedRow, Policy, build, needed, require_text
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
 from plugformer_plugins.data.streams import stream
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Pair(BaseModel):
-    """Two files with as many lines."""
+    """Two files with the same number of lines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,10 +32,10 @@ class Lines(Data):
 
     Args:
         files: For each split a `source` and a `target` file, or a list of such pairs.
-        spaces: Whether white space is kept, or removed: for files that put a space behind every character of
-            a language without spaces.
-        bad_rows: Whether a line that is empty or has bytes that are not UTF-8 stops the reading, or is
-            skipped with its partner, counted and reported.
+        spaces: Whether white space is kept or removed, as for Chinese files with a space after each
+            character.
+        bad_rows: Whether a line that is empty or not UTF-8 stops the reading, or is skipped with its partner,
+            counted and reported.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Lines(Data):
         return examples
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields files that are not there."""
+        """Yields missing files."""
         for path, pair in placed(self._files):
             yield from missing([((*path, "source"), pair.source), ((*path, "target"), pair.target)])
 
@@ -92,30 +91,22 @@ class Lines(Data):
         return stream(pairs, self._read, needed(columns), self._bad_rows)
 
     def notices(self) -> list[str]:
-        """Returns the number of bad rows that were skipped, and the first of them."""
+        """Returns the number of skipped rows and the first errors."""
         return self._notices
 
-    def _read(self, pair: Pair) -> Iterator[Example | DataError]:
+    def _read(self, pair: Pair) -> Iterator[LoadedRow | DataError]:
         lines = zip_longest(self._lines(pair.source), self._lines(pair.target))
         for number, (one, other) in enumerate(lines, start=1):
             if one is None or other is None:
-                raise DataError(_unequal(pair.source, pair.target))
+                shorter, longer = (pair.source, pair.target)[:: 1 if one is None else -1]
+                raise DataError(f"{shorter}:{number}: this line is missing: {longer} has more lines")
             place = f"{pair.source}:{number}"
             try:
                 text = require_text(one, "source", place)
-                yield Example((text, require_text(other, "target", f"{pair.target}:{number}")), place)
-            except DataError as fault:
-                yield fault
+                yield LoadedRow((text, require_text(other, "target", f"{pair.target}:{number}")), place)
+            except DataError as error:
+                yield error
 
     def _lines(self, file: Path) -> Iterator[str]:
         lines = read_lines(file, strict=self._bad_rows == "refuse")
         return ("".join(line.split()) for line in lines) if self._spaces == "remove" else lines
-
-
-def _unequal(source: Path, target: Path) -> str:
-    counts = {file: sum(1 for _ in read_lines(file, strict=False)) for file in (source, target)}
-    shorter = min(counts, key=lambda file: counts[file])
-    return (
-        f"{shorter}:{counts[shorter] + 1}: this line is missing: {source} has {counts[source]} lines, "
-        f"{target} has {counts[target]}; parallel files need as many"
-    )

@@ -6,15 +6,10 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from plugformer.configuration import InWords
 from plugformer.data import check_file
 from plugformer.errors import DataError
 
-SplitName = Annotated[
-    str,
-    Field(pattern=r"^(train|validation|test\w*)$"),
-    InWords("'train' or 'validation' or a name that starts with 'test'"),
-]
+SplitName = Annotated[str, Field(pattern=r"^(train|validation|test\w*)$")]
 """`train`, `validation`, or a name that starts with `test`."""
 
 Keys: TypeAlias = tuple[str | int, ...]

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from plugformer.errors import ConfigurationError, DataError, nearest
 from plugformer.interfaces import Column
-from plugformer_plugins.data.bad_rows import Policy
-from plugformer_plugins.data.examples import Example, features_of, label_column
+from plugformer_plugins.data.examples import LoadedRow, Policy, features_of, label_column
 from plugformer_plugins.data.labels import class_numbers, first_number
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ Shard = TypeVar("Shard")
 
 def stream(
     shards: Mapping[str, Sequence[Shard]],
-    read: Callable[[Shard], Iterator[Example | DataError]],
+    read: Callable[[Shard], Iterator[LoadedRow | DataError]],
     columns: Sequence[Column],
     bad_rows: Policy,
     labels: Sequence[str] | None = None,
@@ -88,7 +87,7 @@ def empty_values(columns: Sequence[Column]) -> dict[str, Any]:
 
 def _rows(
     shards: Sequence[Shard],
-    read: Callable[[Shard], Iterator[Example | DataError]],
+    read: Callable[[Shard], Iterator[LoadedRow | DataError]],
     columns: tuple[Column, ...],
     strict: bool,
     classes: Mapping[str, int],
@@ -106,7 +105,7 @@ def _rows(
                 yield {**empty_values(columns), "place": "", "fault": str(found)}
 
 
-def _with_class(row: Example | DataError, at: int, classes: Mapping[str, int]) -> Example | DataError:
+def _with_class(row: LoadedRow | DataError, at: int, classes: Mapping[str, int]) -> LoadedRow | DataError:
     """Returns a row with the number of its class; what is wrong with it if its label is the name of none."""
     if isinstance(row, DataError):
         return row

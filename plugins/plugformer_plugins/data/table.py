@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +11,10 @@ from pydantic import Field
 from plugformer.data import check_file
 from plugformer.errors import ConfigurationError, DataError, PlugformerError, nearest
 from plugformer.interfaces import Column, Data
-from plugformer_plugins.data.bad_rows import BadRows, Policy
 from plugformer_plugins.data.examples import (
-    Example,
+    BadRows,
+    LoadedRow,
+    Policy,
     build,
     cell,
     label_column,
@@ -24,36 +25,33 @@ from plugformer_plugins.data.examples import (
 from plugformer_plugins.data.labels import warn_of_numbers
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, one_or_more, placed
 from plugformer_plugins.data.streams import stream
-from plugformer_plugins.data.table_reader import Column as Place
-from plugformer_plugins.data.table_reader import Layout, Row, read_layout, read_rows
+from plugformer_plugins.data.table_reader import TableColumn, find_column, read_header, read_table
 
 if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDatasetDict
 
 Name = str | Annotated[int, Field(ge=1)]
-Finding = tuple[Keys, str]
-"""The keys that lead to an option, and what is wrong with it."""
 
 
-class Table(Data):
+class TabularData(Data):
     """Rows of files with columns: .csv, .tsv, .jsonl, .parquet, each also with .gz.
 
     Args:
-        files: For each split a file, or several that follow one another.
-        columns: Which column is which of the task's, such as `source` and `target`: by name, or by number
-            counted from 1; of a list the columns are joined. If None, the columns of those names, or the
-            first ones where columns have no names.
-        separator: Between the texts of joined columns. A space leaves no trace of where one ends, and texts
-            that are empty out; with anything else, such as " [SEP] ", every column has its place.
+        files: For each split a file, or several that are concatenated.
+        columns: For each column of the task, such as `source` and `target`, the column of the table: by name,
+            or by number from 1; the columns of a list are joined. If None, the columns of the same names, or
+            the first ones if columns have no names.
+        separator: Between the texts of joined columns. With white space, empty texts are left out; with
+            anything else, such as " [SEP] ", every column keeps its place.
         header: Whether the first line of separated text names the columns.
-        labels: Names of the classes in order. Files hold the names, or their numbers. If None, the labels of
-            the training examples.
+        labels: Names of the classes in order. Files contain the names, or their numbers. If None, the labels
+            of the training examples.
         zero_based: Whether labels that are numbers count from 0 or from 1. If None, from 0 if 0 occurs, from
-            1 if the number of classes does; else they are refused, as all are where data are streamed.
+            1 if the number of classes occurs; otherwise, and in streams, numbers are refused.
         delimiter: Between columns of separated text: a comma for .csv, a tab for .tsv, .tab and .txt. With
             a tab, double quotes have no meaning.
-        bad_rows: Whether a malformed row (not as many columns as others, an empty cell, a label that is no
-            class, bytes that are not UTF-8, no JSON) stops the reading, or is skipped, counted and reported.
+        bad_rows: Whether a malformed row (a wrong number of columns, an empty cell, an unknown label, bytes
+            that are not UTF-8, invalid JSON) stops the reading, or is skipped, counted and reported.
     """
 
     def __init__(
@@ -105,22 +103,26 @@ class Table(Data):
             self._notices += warn_of_numbers(examples, wanted[label.name][0])
         return examples
 
-    def problems(self, columns: Sequence[Column]) -> Iterator[Finding]:
-        """Yields files that are not there, and columns that are not the task's or that files do not have."""
+    def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
+        """Yields missing files, and columns that the task or a file does not have."""
         columns = needed(columns)
         wrong = list(self._wrong_columns(columns))
         yield from wrong
         wanted = {} if wrong else self._wanted(columns)
         for path, file in placed(self._files):
             try:
-                layout = read_layout(file, delimiter=self._delimiter, header=self._header)
+                header = read_header(file, delimiter=self._delimiter, header=self._header)
             except PlugformerError as error:
                 yield path, str(error)
                 continue
-            if layout is not None:
-                for name, places in wanted.items():
-                    for fault in _missing(layout, places):
-                        yield ("columns", name), f"{file}: {fault}"
+            if header is None:
+                continue
+            for name, places in wanted.items():
+                for place in places:
+                    try:
+                        find_column(place, *header)
+                    except DataError as error:
+                        yield ("columns", name), f"{file}: {error}"
 
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
         """Returns the splits unread; each file is a shard.
@@ -138,42 +140,47 @@ class Table(Data):
         return stream(files, read, columns, self._bad_rows, self._labels, zero_based=self._zero_based)
 
     def notices(self) -> list[str]:
-        """Returns the number of bad rows that were skipped, and the first of them."""
+        """Returns the number of skipped rows and the first errors."""
         return self._notices
 
     def _read(
-        self, file: Path, columns: Sequence[Column], wanted: dict[str, list[Place]]
-    ) -> Iterator[Example | DataError]:
-        strict = self._bad_rows == "refuse"
-        rows = read_rows(
+        self, file: Path, columns: Sequence[Column], wanted: dict[str, list[TableColumn]]
+    ) -> Iterator[LoadedRow | DataError]:
+        rows = read_table(
             file,
-            columns=[place for places in wanted.values() for place in places],
+            [place for column in columns for place in wanted[column.name]],
             delimiter=self._delimiter,
             header=self._header,
-            strict=strict,
+            strict=self._bad_rows == "refuse",
         )
+        counts = [len(wanted[column.name]) for column in columns]
         for row in rows:
             if isinstance(row, DataError):
                 yield row
                 continue
+            place, cells = row
+            remaining = iter(cells)
             try:
-                values = tuple(self._cell(row, wanted[column.name], column) for column in columns)
-                require_aligned(values, columns, row.place)
-                yield Example(values, row.place)
-            except DataError as fault:
-                yield fault
+                values = tuple(
+                    self._value(list(islice(remaining, count)), column, place)
+                    for count, column in zip(counts, columns, strict=True)
+                )
+                require_aligned(values, columns, place)
+                yield LoadedRow(values, place)
+            except DataError as error:
+                yield error
 
-    def _wanted(self, columns: Sequence[Column]) -> dict[str, list[Place]]:
+    def _wanted(self, columns: Sequence[Column]) -> dict[str, list[TableColumn]]:
         """Returns the table's columns for each column of the task, in the task's order."""
         names = [column.name for column in columns]
         if self._columns is None:
-            defaults: Sequence[Place] = names if self._header else range(1, len(names) + 1)
+            defaults: Sequence[TableColumn] = names if self._header else range(1, len(names) + 1)
             return {name: [column] for name, column in zip(names, defaults, strict=True)}
         for _, message in self._wrong_columns(columns):
             raise ConfigurationError(f"data 'table': columns: {message}")
         return {name: one_or_more(self._columns[name]) for name in names}
 
-    def _wrong_columns(self, columns: Sequence[Column]) -> Iterator[Finding]:
+    def _wrong_columns(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
         """Yields problems of the keys of `columns`."""
         if self._columns is None:
             return
@@ -184,37 +191,20 @@ class Table(Data):
                 yield ("columns", name), f"unknown key {name!r}{nearest(name, names)}; {known}"
         for name in names:
             if name not in self._columns:
-                message = f"{name!r} is missing; {known}: say which columns of the table they are"
+                message = f"{name!r} is missing; {known}: name a column of the table for each"
                 yield ("columns",), message
 
-    def _cell(self, row: Row, places: list[Place], column: Column) -> Any:
+    def _value(self, cells: list[Any], column: Column, place: str) -> Any:
         """Returns a row's value for a column; the texts of several cells are joined."""
-        cells = [row.cell(place) for place in places]
-        if (
-            column.holds == "label" and len(cells) == 1 and type(cells[0]) is int
-        ):  # JSON and Parquet have numbers
-            return str(cells[0])
-        if len(cells) > 1:  # one of several may be empty
-            parts = [_part(each, column, row.place) for each in cells]
-            kept = parts if self._separator.strip() and any(parts) else [part for part in parts if part]
-            cells = [self._separator.join(kept)]
-        return cell(cells[0], column, row.place)
-
-
-def _part(found: Any, column: Column, place: str) -> str:
-    """Returns a cell of several that are joined; nothing where it is blank or absent.
-
-    Raises:
-        DataError: It holds something else than text.
-    """
-    blank = found is None or (isinstance(found, str) and not found.strip())
-    return "" if blank else require_text(found, column.name, place)
-
-
-def _missing(layout: Layout, places: list[Place]) -> Iterator[DataError]:
-    """Yields an error for each column that a table lacks."""
-    for place in places:
-        try:
-            layout.position(place)
-        except DataError as error:
-            yield error
+        if len(cells) == 1:
+            (single,) = cells
+            is_number = column.holds == "label" and type(single) is int  # in JSON and Parquet
+            return cell(str(single) if is_number else single, column, place)
+        parts = [
+            ""
+            if part is None or (isinstance(part, str) and not part.strip())  # one of several may be empty
+            else require_text(part, column.name, place)
+            for part in cells
+        ]
+        kept = parts if self._separator.strip() and any(parts) else [part for part in parts if part]
+        return cell(self._separator.join(kept), column, place)

@@ -1,130 +1,63 @@
-"""Reading the rows of tables: comma- or tab-separated text, JSON lines, Parquet, each plain or gzipped."""
+"""Reading tables: comma- or tab-separated text, JSON lines, Parquet, each plain or gzipped."""
 
 import csv
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from plugformer.data import check_file, open_bytes, read_lines
 from plugformer.errors import ConfigurationError, DataError, nearest
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch
     from pyarrow.parquet import ParquetFile
 
 
-Column = str | int
+TableColumn = str | int
 """A column by name, or by number from 1."""
 
-
-class Layout:
-    """The columns of a table.
-
-    Args:
-        count: How many there are.
-        names: Their names; none where they have none.
-    """
-
-    def __init__(self, count: int, names: Sequence[str] = ()) -> None:
-        self.names = names
-        self._positions: dict[Column, int] = {number: number - 1 for number in range(1, count + 1)}
-        once = {name for name, times in Counter(names).items() if times == 1}
-        self._positions |= {name: position for position, name in enumerate(names) if name in once}
-
-    def position(self, column: Column) -> int:
-        """Returns the index of a column's cell in a row.
-
-        Raises:
-            DataError: There is no such column, or several have that name.
-        """
-        if column in self._positions:
-            return self._positions[column]
-        if (times := list(self.names).count(str(column))) > 1:
-            raise DataError(f"{times} columns are called {column!r}; give data.columns the number of one")
-        # Where columns have no names, "2" is a number; where they have no numbers, 2 is a name.
-        other: Column = int(column) if isinstance(column, str) and column.isdecimal() else str(column)
-        if other in self._positions:
-            return self._positions[other]
-        known = list(self.names) or [str(number) for number in self._positions]
-        raise DataError(
-            f"there is no column {column!r}{nearest(str(column), known)}, only {known}; "
-            "correct data.columns, or data.header if the first line is no header"
-        )
-
-
-class Row(NamedTuple):
-    """One row.
-
-    Attributes:
-        cells: By position.
-        layout: What stands in which position.
-        place: The file and line of the row.
-    """
-
-    cells: Sequence[Any] | Mapping[int, Any]
-    layout: Layout
-    place: str
-
-    def cell(self, column: Column) -> Any:
-        """Returns the cell of a column.
-
-        Raises:
-            DataError: There is no such column, or several have that name.
-        """
-        try:
-            return self.cells[self.layout.position(column)]
-        except DataError as error:
-            raise DataError(f"{self.place}: {error}") from None
-
-
 LONGEST_CELL = 10**7
-"""Characters of a cell in quotes: documents are long, but what a missing quote takes in is longer."""
+"""Characters of a quoted cell: long enough for a document, shorter than what follows a missing quote."""
 
 _JSON = (".json", ".jsonl", ".ndjson")
 _DELIMITERS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".txt": "\t"}
 
 
-def read_rows(
-    file: Path,
-    *,
-    columns: Iterable[Column],
-    delimiter: str | None,
-    header: bool,
-    strict: bool = True,
-) -> Iterator[Row | DataError]:
-    """Yields a table's rows, read as its name's suffix says; of a malformed row what is wrong with it.
+def read_table(
+    file: Path, columns: Sequence[TableColumn], *, delimiter: str | None, header: bool, strict: bool = True
+) -> Iterator[tuple[str, list[Any]] | DataError]:
+    """Yields the place of each row and its cells in some columns, or the error of a malformed row.
 
     Args:
         file: Its suffix, before .gz, is .csv, .tsv, .tab, .txt, .jsonl, .ndjson, .json or .parquet.
-        columns: Those that are needed.
-        delimiter: Between columns; that of the suffix if None. Double quotes group cells unless it is a tab.
+        columns: The columns to return, in this order.
+        delimiter: Between columns of text; that of the suffix if None. Double quotes group cells unless it is
+            a tab.
         header: Whether the first line of separated text names the columns.
         strict: Whether bytes that are not UTF-8 stop the reading; else they become lone surrogates.
 
     Raises:
         ConfigurationError: The suffix is none of these and no delimiter is given.
-        DataError: The file cannot be read to its end.
+        DataError: The file cannot be read to its end, or it has no such column.
     """
     suffix = _suffix(file)
     if suffix in _JSON:
-        return _json_lines(file, strict)
+        return _json_lines(file, columns, strict)
     if suffix == ".parquet":
         return _parquet(file, columns)
-    return _separated(read_lines(file, strict=strict), file, _separator(file, delimiter), header)
+    return _separated(file, columns, _delimiter(file, delimiter), header, strict)
 
 
-def read_layout(file: Path, *, delimiter: str | None, header: bool) -> Layout | None:
-    """Returns the columns of a table, of which only the first line or the schema is read.
+def read_header(file: Path, *, delimiter: str | None, header: bool) -> tuple[int, list[str]] | None:
+    """Returns the number of columns and their names, from the first line or the schema alone.
 
-    Returns:
-        The columns; None if each row has its own.
+    The list is empty if columns have no names; the result is None if each row has its own columns.
 
     Raises:
-        ConfigurationError: As of `read_rows`.
+        ConfigurationError: The format is unknown.
         DataError: The file cannot be read.
     """
     suffix = _suffix(file)
@@ -133,58 +66,98 @@ def read_layout(file: Path, *, delimiter: str | None, header: bool) -> Layout | 
         return None
     if suffix == ".parquet":
         with _opened(file) as table:
-            return _layout(table)
-    _, first = next(_records(read_lines(file), _separator(file, delimiter)))
+            names: list[str] = table.schema_arrow.names
+            return len(names), names
+    _, first = next(_records(file, _delimiter(file, delimiter), strict=True))
     if isinstance(first, csv.Error):
         raise DataError(f"{file}:1: {first}; correct the quotes of the line")
-    return Layout(len(first), first if header else ())
+    return len(first), first if header else []
+
+
+def find_column(column: TableColumn, count: int, names: Sequence[str]) -> int:
+    """Returns the position of a column, from 0.
+
+    Args:
+        column: Its number if that is an integer, else its name; where it has no such name, its number.
+        count: Number of columns.
+        names: Of the columns; empty if they have none.
+
+    Raises:
+        DataError: There is no such column, or several have that name.
+    """
+    if isinstance(column, int) and 1 <= column <= count:
+        return column - 1
+    name = str(column)
+    times = list(names).count(name)
+    if times == 1:
+        return names.index(name)
+    if times > 1:
+        raise DataError(f"{times} columns are called {name!r}; give data.columns the number of one")
+    if name.isdecimal() and 1 <= int(name) <= count:
+        return int(name) - 1
+    known = list(names) or [str(number) for number in range(1, count + 1)]
+    raise DataError(
+        f"there is no column {column!r}{nearest(name, known)}, only {known}; "
+        "correct data.columns, or data.header if the first line is no header"
+    )
 
 
 def _suffix(file: Path) -> str:
     return Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
 
 
-def _separator(file: Path, delimiter: str | None) -> str:
-    """Returns the delimiter of separated text."""
-    separator = delimiter or _DELIMITERS.get(_suffix(file))
-    if separator is None:
+def _delimiter(file: Path, delimiter: str | None) -> str:
+    chosen = delimiter or _DELIMITERS.get(_suffix(file))
+    if chosen is None:
         known = sorted([*_DELIMITERS, *_JSON, ".parquet"])
         raise ConfigurationError(
             f"data 'table': cannot tell the format of {file} from {_suffix(file)!r}; expected one of "
             f"{known}, each also with .gz; rename it, or set delimiter"
         )
-    return separator
+    return chosen
 
 
-def _separated(lines: Iterator[str], file: Path, delimiter: str, header: bool) -> Iterator[Row | DataError]:
-    layout, columns = None, 0
-    for line, cells in _records(lines, delimiter):
+def _separated(
+    file: Path, columns: Sequence[TableColumn], delimiter: str, header: bool, strict: bool
+) -> Iterator[tuple[str, list[Any]] | DataError]:
+    first: list[str] | None = None
+    positions: list[int] = []
+    for line, cells in _records(file, delimiter, strict=strict):
         place = f"{file}:{line}"
         if isinstance(cells, csv.Error):
-            fault = DataError(f"{place}: {cells}; correct the quotes of the line")
-            if line == 1:  # without its first line a table cannot be understood
-                raise fault from cells
-            yield fault
+            error = DataError(f"{place}: {cells}; correct the quotes of the line")
+            if first is None:
+                raise error
+            yield error
             continue
-        if layout is None:
-            layout = Layout(len(cells), cells if header else ())
-            columns = len(cells)
+        if first is None:
+            first = cells
+            positions = _positions(columns, len(cells), cells if header else [], place)
             if header:
                 continue
-        if header and columns > 1 and cells == layout.names:
+        elif header and len(first) > 1 and cells == first:
             yield DataError(f"{place}: the header occurs again, as where files were joined; remove the line")
-        elif len(cells) == columns:
-            yield Row(cells, layout, place)
+            continue
+        if len(cells) == len(first):
+            yield place, [cells[position] for position in positions]
         else:
             yield DataError(
-                f"{place}: {_columns(len(cells))}, expected {columns} as in the first line; "
+                f"{place}: number of columns: {len(cells)}, expected {len(first)} as in the first line; "
                 f"correct the line, or the delimiter {delimiter!r}"
             )
 
 
-def _records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str] | csv.Error]]:
+def _positions(columns: Sequence[TableColumn], count: int, names: Sequence[str], place: str) -> list[int]:
+    try:
+        return [find_column(column, count, names) for column in columns]
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
+def _records(file: Path, delimiter: str, *, strict: bool) -> Iterator[tuple[int, list[str] | csv.Error]]:
     """Yields each record's first line and its cells, or the error of parsing them."""
-    if delimiter == "\t":  # no quotes, so that a line is a record, whatever it holds
+    lines = read_lines(file, strict=strict)
+    if delimiter == "\t":  # without quotes a line is a record
         for number, line in enumerate(lines, start=1):
             text = line.rstrip("\r")
             yield number, text.split("\t") if text else []
@@ -194,63 +167,48 @@ def _records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[s
     while True:
         first = reader.line_num + 1
         try:
-            cells = next(reader)
+            yield first, next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             yield first, error
-        else:
-            yield first, cells
 
 
-def _json_lines(file: Path, strict: bool) -> Iterator[Row | DataError]:
+def _json_lines(
+    file: Path, columns: Sequence[TableColumn], strict: bool
+) -> Iterator[tuple[str, list[Any]] | DataError]:
     for line, text in enumerate(read_lines(file, strict=strict), start=1):
+        place = f"{file}:{line}"
         try:
             cells = json.loads(text, object_pairs_hook=_object)
+            if not isinstance(cells, dict):
+                raise DataError(f"expected a JSON object, found {text[:40]!r}; name the columns")
+            names = list(cells)
+            yield place, [cells[names[find_column(column, 0, names)]] for column in columns]
         except DataError as error:
-            yield DataError(f"{file}:{line}: {error}")
-            continue
+            yield DataError(f"{place}: {error}")
         except (ValueError, RecursionError) as error:
-            yield DataError(f"{file}:{line}: not JSON: {error}; each line must be one object")
-            continue
-        if isinstance(cells, dict):
-            yield Row(list(cells.values()), Layout(0, list(cells)), f"{file}:{line}")
-        else:
-            yield DataError(f"{file}:{line}: expected a JSON object, found {text[:40]!r}; name the columns")
+            yield DataError(f"{place}: not JSON: {error}; each line must be one object")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns a JSON object.
-
-    Raises:
-        DataError: A key occurs twice, of which `json` would take the last.
-    """
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise DataError(f"the key {twice!r} occurs twice in an object; leave one out")
-    return found
+    """Returns a JSON object, unless a key occurs twice: `json` would take the last value."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise DataError(f"the key {key!r} occurs twice in an object; leave one out")
+    return result
 
 
-def _parquet(file: Path, columns: Iterable[Column]) -> Iterator[Row | DataError]:
+def _parquet(file: Path, columns: Sequence[TableColumn]) -> Iterator[tuple[str, list[Any]] | DataError]:
     with _opened(file) as table:
-        layout, wanted = _layout(table), []
-        for column in columns:
-            with suppress(DataError):  # which the first row is told of
-                wanted.append(layout.position(column))
-        batches = (batch.select(wanted) for batch in table.iter_batches(1000))
-        rows = (cells for batch in batches for cells in _cells(batch))
-        for number, cells in enumerate(rows, start=1):
-            place = f"{file}, row {number}"
-            if isinstance(cells, Exception):
-                yield DataError(f"{place}: {_reason(cells)}; write the file again")
-            else:
-                yield Row(dict(zip(wanted, cells, strict=True)), layout, place)
-
-
-def _layout(table: "ParquetFile") -> Layout:
-    names = table.schema_arrow.names
-    return Layout(len(names), names)
+        names = table.schema_arrow.names
+        positions = _positions(columns, len(names), names, str(file))
+        number = 0
+        for batch in table.iter_batches(1000):
+            for cells in zip(*(batch.column(position).to_pylist() for position in positions), strict=True):
+                number += 1
+                yield f"{file}, row {number}", list(cells)
 
 
 @contextmanager
@@ -258,7 +216,7 @@ def _opened(file: Path) -> "Iterator[ParquetFile]":
     """Opens a Parquet file.
 
     Raises:
-        DataError: It is none, or is damaged.
+        DataError: It is not a Parquet file, or is damaged.
     """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -267,33 +225,5 @@ def _opened(file: Path) -> "Iterator[ParquetFile]":
     try:
         with open_bytes(file) as stream:
             yield ParquetFile(stream)
-    except (ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+    except (ArrowException, OSError, EOFError, OverflowError, ValueError, zlib.error) as error:
         raise DataError(f"{file}: not a readable Parquet file: {error}; write it again") from error
-
-
-def _cells(batch: "RecordBatch") -> Iterator[list[Any] | Exception]:
-    """Yields the rows of a batch; of one that cannot be decoded, the reason."""
-    from pyarrow import ArrowException
-
-    try:
-        columns = [column.to_pylist() for column in batch.columns]
-    except (OverflowError, ValueError) as error:  # not UTF-8, or a date that Python has not
-        if isinstance(error, ArrowException):
-            raise
-        if batch.num_rows == 1:
-            yield error
-            return
-        for number in range(batch.num_rows):
-            yield from _cells(batch.slice(number, 1))
-    else:
-        yield from map(list, zip(*columns, strict=True)) if columns else ([] for _ in range(batch.num_rows))
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, UnicodeDecodeError):
-        return f"a text is not UTF-8: {error}"
-    return f"a cell cannot be read: {error}"
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"

@@ -9,8 +9,7 @@ from pydantic import Field
 from plugformer.data import read_lines
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Column, Data, require_one_text
-from plugformer_plugins.data.bad_rows import BadRows
-from plugformer_plugins.data.examples import Example, build
+from plugformer_plugins.data.examples import BadRows, LoadedRow, build
 from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, one_or_more, placed
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class PlainText(Data):
             DataError: A file cannot be read, or has nothing but white space.
         """
         text = require_one_text("text", columns)
-        splits: dict[str, list[Example | DataError]] = {}
+        splits: dict[str, list[LoadedRow | DataError]] = {}
         for split, files in self._files.items():
             for file in one_or_more(files):
                 lines = list(read_lines(file))
@@ -84,20 +83,20 @@ class PlainText(Data):
             if name == "train" or name in self._ends
         }
 
-    def _read(self, lines: Iterable[str], file: Path) -> Iterator[Example | DataError]:
+    def _read(self, lines: Iterable[str], file: Path) -> Iterator[LoadedRow | DataError]:
         if self._examples == "file":
             text = "\n".join(lines) + "\n"
             if not text.strip():
                 yield DataError(f"{file}: has nothing but white space, expected text")
             else:
-                yield Example((text,), str(file))
+                yield LoadedRow((text,), str(file))
             return
         paragraph: list[str] = []
         for number, line in enumerate([*lines, ""], start=1):
             if line.strip() and self._examples == "line":
-                yield Example((line,), f"{file}:{number}")
+                yield LoadedRow((line,), f"{file}:{number}")
             elif line.strip():
                 paragraph.append(line)
             elif paragraph:
-                yield Example(("\n".join(paragraph),), f"{file}:{number - len(paragraph)}")
+                yield LoadedRow(("\n".join(paragraph),), f"{file}:{number - len(paragraph)}")
                 paragraph = []

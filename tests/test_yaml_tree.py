@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugformer.documents import Mapping, plain, read_file, read_mapping, resolve_scalar
 from plugformer.errors import ConfigurationError
+from plugformer.yaml_tree import MappingNode, plain, read_file, read_mapping, resolve_scalar
 
 
-def read(text: str | bytes) -> Mapping:
+def read(text: str | bytes) -> MappingNode:
     content = text if isinstance(text, bytes) else text.encode()
     return read_mapping(content, "task.yaml", Path())
 
@@ -70,7 +70,7 @@ def test_quoted_scalars_are_text(text: str) -> None:
 def test_nodes_know_their_places() -> None:
     tree = read("model:\n  attention: mha\n  sizes: [1, 2]\n")
     model = tree.items["model"]
-    assert isinstance(model, Mapping)
+    assert isinstance(model, MappingNode)
     assert str(tree.keys["model"]) == "task.yaml:1:1"
     assert str(model.keys["attention"]) == "task.yaml:2:3"
     assert str(model.items["attention"].origin) == "task.yaml:2:14"
@@ -142,4 +142,4 @@ def test_any_bytes_are_read_or_refused_with_our_error(content: bytes) -> None:
     except ConfigurationError as error:
         assert str(error).startswith("task.yaml")
     else:
-        assert isinstance(tree, Mapping)
+        assert isinstance(tree, MappingNode)

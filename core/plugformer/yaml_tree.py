@@ -1,0 +1,247 @@
+"""YAML documents as trees in which every node knows where it was written.
+
+Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `no` is text and
+`1e-4` is a number. Tags and merge keys are refused. PyYAML's own `compose` is not used: with libyaml, deep
+nesting overflows its stack and ends the process.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+import yaml
+
+from plugformer.errors import ConfigurationError
+from plugformer.problems import Key, Origin, Problem, report
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, about ten times as fast, is optional
+
+_CONSTANTS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_DECIMAL = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL_FLOAT = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+_MOST_NODES = 100_000
+"""Nodes of a document, those behind aliases included: a few nested aliases can stand for billions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarNode:
+    """A single value."""
+
+    value: str | int | float | bool | None
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceNode:
+    """A list."""
+
+    items: tuple["Node", ...]
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class MappingNode:
+    """Keys and their nodes; `keys` has the origins of the keys."""
+
+    items: dict[Key, "Node"]
+    keys: dict[Key, Origin]
+    origin: Origin
+
+
+Node: TypeAlias = ScalarNode | SequenceNode | MappingNode
+"""A value with its origin."""
+
+
+def plain(node: Node) -> Any:
+    """Returns the node as ordinary lists, dictionaries and scalars."""
+    if isinstance(node, ScalarNode):
+        return node.value
+    if isinstance(node, SequenceNode):
+        return [plain(item) for item in node.items]
+    return {key: plain(item) for key, item in node.items.items()}
+
+
+def resolve_scalar(text: str) -> str | int | float | bool | None:
+    """Returns the value of an unquoted scalar in YAML 1.2."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _DECIMAL.fullmatch(text):
+        return int(text)
+    if _BASED.fullmatch(text):
+        return int(text, base=0)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _SPECIAL_FLOAT.fullmatch(text):
+        return float(text.replace(".", "", 1))
+    return text
+
+
+def read_file(file: Path, name: str) -> MappingNode:
+    """Reads a file that holds one mapping; `name` is what messages call it.
+
+    Raises:
+        ConfigurationError: The file cannot be read, or is not one well-formed YAML mapping.
+    """
+    if os.path.isdir(file):  # noqa: PTH112 (which fails if the path is too long)
+        raise ConfigurationError(f"{name}: is a folder, expected a file{file_within(file, name)}")
+    try:
+        content = file.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigurationError(f"{name}: cannot be read: {reason}") from error
+    return read_mapping(content, name, file.absolute().parent)
+
+
+def file_within(folder: Path, name: str) -> str:
+    """Returns a line for messages with the task or study in a folder; an empty text if there is none."""
+    names = (file for file in ("task.yaml", "study.yaml") if os.path.isfile(folder / file))  # noqa: PTH113 (as above)
+    return next((f"\nwrite {Path(name, file)}" for file in names), "")
+
+
+def read_mapping(content: bytes, name: str, folder: Path) -> MappingNode:
+    """Reads a document that holds one mapping.
+
+    Raises:
+        ConfigurationError: It is not UTF-8, empty, not YAML, not a mapping, or has a key twice.
+    """
+    start = Origin(name, 1, 1, folder)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        column = error.start - before.rfind(b"\n")
+        origin = Origin(name, before.count(b"\n") + 1, column, folder)
+        message = f"byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise Problem(origin, (), message).error from error
+    node = read_text(text, start)
+    if node is None:
+        raise Problem(start, (), "is empty; expected a mapping of keys to values").error
+    if not isinstance(node, MappingNode):
+        kind = "a list" if isinstance(node, SequenceNode) else repr(node.value)[:60]
+        raise Problem(node.origin, (), f"expected a mapping of keys to values, found {kind}").error
+    return node
+
+
+def read_text(text: str, start: Origin) -> Node | None:
+    """Reads a document; every node gets its own line and column, or `start` itself if that has none.
+
+    Returns:
+        The tree, or None if the document is empty.
+
+    Raises:
+        ConfigurationError: The text is not one well-formed YAML document.
+    """
+    composer = _Composer(start)
+    try:
+        tree = composer.document(yaml.parse(text, Loader=_Loader))
+    except yaml.MarkedYAMLError as error:
+        composer.fail(error.problem_mark, _syntax_error(error, text))
+    except (UnicodeError, yaml.YAMLError) as error:
+        composer.fail(None, f"is not readable as YAML: {error}")
+    if composer.problems:
+        raise ConfigurationError(report(composer.problems))
+    return tree
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Returns a message for a YAML syntax error; it names tabs, which are the most common cause."""
+    lines, mark = text.splitlines(), error.problem_mark
+    line = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "a tab in the indentation; YAML is indented with spaces"
+    return f"is not valid YAML: {' '.join(filter(None, (error.problem, error.context)))}"
+
+
+class _Composer:
+    """Turns the parser's events into a tree, and collects problems."""
+
+    def __init__(self, start: Origin) -> None:
+        self.problems: list[Problem] = []
+        self._start = start
+        self._anchors: dict[str, tuple[Node, int]] = {}
+        self._nodes = 0
+
+    def document(self, events: Iterator[Any]) -> Node | None:
+        next(events)  # the start of the stream
+        if isinstance(next(events), yaml.StreamEndEvent):
+            return None
+        tree = self._node(next(events), events)
+        next(events)  # the end of the document
+        after = next(events)
+        if not isinstance(after, yaml.StreamEndEvent):
+            self.fail(after.start_mark, "a second document starts here; expected only one")
+        return tree
+
+    def fail(self, mark: Any, message: str) -> NoReturn:
+        """Stops reading, and reports all problems."""
+        self._problem(mark, message)
+        raise ConfigurationError(report(self.problems))
+
+    def _problem(self, mark: Any, message: str) -> None:
+        self.problems.append(Problem(self._origin(mark), (), message))
+
+    def _origin(self, mark: Any) -> Origin:
+        if mark is None or self._start.line is None:
+            return self._start
+        return Origin(self._start.document, mark.line + 1, mark.column + 1, self._start.folder)
+
+    def _node(self, event: Any, events: Iterator[Any]) -> Node:
+        before = self._nodes
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                self.fail(event.start_mark, f"alias *{event.anchor} refers to nothing written before it")
+            node, size = self._anchors[event.anchor]
+            self._nodes += size
+        else:
+            node = self._new_node(event, events)
+            self._nodes += 1
+            if event.anchor is not None:
+                self._anchors[event.anchor] = node, self._nodes - before
+        if self._nodes > _MOST_NODES:
+            self.fail(event.start_mark, f"more than {_MOST_NODES:,} values, counting those behind aliases")
+        return node
+
+    def _new_node(self, event: Any, events: Iterator[Any]) -> Node:
+        allowed = ("!", "tag:yaml.org,2002:str") if isinstance(event, yaml.ScalarEvent) else ()
+        if event.tag is not None and event.tag not in allowed:
+            self._problem(event.start_mark, f"the tag {event.tag!r} is not allowed")
+        origin = self._origin(event.start_mark)
+        if isinstance(event, yaml.ScalarEvent):
+            is_plain = event.implicit[0] and not event.tag
+            return ScalarNode(resolve_scalar(event.value) if is_plain else event.value, origin)
+        if isinstance(event, yaml.SequenceStartEvent):
+            nodes = [self._node(item, events) for item in _until(yaml.SequenceEndEvent, events)]
+            return SequenceNode(tuple(nodes), origin)
+        mapping = MappingNode({}, {}, origin)
+        for key_event in _until(yaml.MappingEndEvent, events):
+            key = self._key(self._node(key_event, events), key_event.start_mark)
+            if key in mapping.items:
+                first = mapping.keys[key]
+                self._problem(key_event.start_mark, f"key {key!r} is written twice; first at {first}")
+            mapping.keys[key] = self._origin(key_event.start_mark)
+            mapping.items[key] = self._node(next(events), events)
+        return mapping
+
+    def _key(self, node: Node, mark: Any) -> Key:
+        value = node.value if isinstance(node, ScalarNode) else None
+        if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        shown = repr(value)[:60] if isinstance(node, ScalarNode) else "a list or mapping"
+        self._problem(mark, f"a key must be text or a whole number, not {shown}")
+        return ""
+
+
+def _until(end: type, events: Iterator[Any]) -> Iterator[Any]:
+    """Yields events up to one that ends a collection."""
+    while not isinstance(event := next(events), end):
+        yield event
