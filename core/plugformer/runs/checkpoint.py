@@ -175,13 +175,13 @@ def load_checkpoint(
             restore_generators(generators[processes.index], state.device)
     if len(generators) != processes.count:
         notify(
-            f"{path.name} was written by {len(generators)} processes and is continued by {processes.count}: "
-            "the batches are the same, but dropout draws other random numbers"
+            f"{path.name}: the number of processes changes from {len(generators)} to {processes.count}; "
+            "batches stay the same, but dropout draws other random numbers"
         )
     if (device := device_type(generators[0])) != state.device.type:
         notify(
-            f"{path.name} was written on {device} and is continued on {state.device.type}: dropout draws "
-            "other random numbers, and sums are rounded differently"
+            f"{path.name}: the device changes from {device} to {state.device.type}; dropout draws other "
+            "random numbers, and sums are rounded differently"
         )
     return True
 
