@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 
-from plugformer.configuration import resolve
+from plugformer.configuration import check_components, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
@@ -112,7 +112,7 @@ def test_paths_are_relative_to_the_file_that_wrote_them(trained, tmp_path):
         "extends: dates\ntokenizer: {run: other}\n"
         "training: {hooks: [{name: initialize_from, run: other, parts: [encoder]}]}\n"
     )
-    task = validate(resolve(str(tmp_path / "task.yaml"))).task
+    task = check_components(resolve(str(tmp_path / "task.yaml"))).task
     assert task.tokenizer.run == str(tmp_path / "other")
     assert str(task.training.hooks[0].options["run"]) == str(tmp_path / "other")
     assert task.tokenizer.source.name == "characters"
@@ -135,7 +135,7 @@ TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32
         ([hooks("RUN", "[encodr]")], r"hooks\.0: the model has no part 'encodr' .*'encoder'"),
         (
             [hooks("RUN", "[encoder]"), "model.ffn_width=24"],
-            r"'encoder' of .* does not fit: encoder\.layers.*\(32, 16\).*\(24, 16\)",
+            r"'encoder' of .* does not fit: encoder\.layers.*\(16, 32\).*\(16, 24\)",
         ),
         ([hooks("RUN", "[encoder]"), "model.layers=2"], r"'encoder' of .* does not fit: .* is nothing there"),
         ([hooks("RUN", "[]")], "at least 1 item"),

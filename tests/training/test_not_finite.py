@@ -201,7 +201,7 @@ def test_too_many_in_a_row(train_tiny, tmp_path, monkeypatch):
         lambda self, batch, loss=EncoderDecoderModel.forward: _infinite(loss(self, batch)),
     )
     with pytest.raises(
-        NotFiniteError, match=r"Update 10: the loss is inf.* 10 updates in a row had to be left out"
+        NotFiniteError, match=r"Update 10: the loss is inf.* 10 updates in a row had to be skipped"
     ):
         train_tiny(tmp_path / "run", SKIP, "training.evaluate_every=100", "training.steps=20")
 

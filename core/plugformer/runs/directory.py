@@ -59,9 +59,13 @@ class RunDirectory:
                 run = cls(temporary)
                 run.checkpoints.mkdir(parents=True)
                 yield run
-        except RunError:
+        except RunError as error:
             cls.require_possible(path)  # another process may have made the same run meanwhile
-            raise
+            reason = error.__cause__
+            if not isinstance(reason, OSError):
+                raise
+            words = reason.strerror or reason
+            raise RunError(f"{path} cannot be made: {words}; make room, or give another --out") from error
         remove_leftovers(path.parent, path.name)
 
     def remove_if_begun_only(self) -> None:
