@@ -9,7 +9,7 @@ from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError, ExampleError, RegistryError
 from plugformer.interfaces import Level, Sizes
 from plugformer.model import build
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 SMALL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 32}
 

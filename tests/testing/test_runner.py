@@ -9,7 +9,7 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import ModelContext, Schedule
 from plugformer.kinds import Kind
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
-from plugformer_plugins.schedule.constant import Constant
+from plugformer_plugins.schedule.warmup import Constant
 from plugformer_testing import Status, contract_tests, run
 from plugformer_testing.check import Check, NotApplicable, Violation, fail, require_close
 from plugformer_testing.runner import checks_of, outcome
