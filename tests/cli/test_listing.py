@@ -71,22 +71,10 @@ def test_a_conflict_shows_both_owners_and_what_to_write(run, manifest, terminal)
     assert "plugformer 0.1.0 offers the same name; write local:gqa" in out
 
 
-def test_an_empty_kind_is_an_empty_list(run):
-    assert json.loads(run("list", "plugin", "--json").out) == []
-    assert run("list", "plugin").status == 0
-
-
 PLUGIN = """
 components: {norm: {one: {class: "local_norms:One", summary: The first.}, two: {class: "local_norms:Two"}}}
 tasks: {sums: {file: "local_norms:sums.yaml"}}
 """
-
-
-def test_installed_plugins_are_listed_with_what_they_offer(run, manifest):
-    file = str(manifest(PLUGIN))
-    _, line = run("list", "plugin", "--registry", file).out.splitlines()
-    assert line.split() == ["plugin", "local", "local", "ready", "2", "components,", "1", "task"]
-    assert run("list", "plugin").out.splitlines()[1:] == []
 
 
 def test_info_shows_what_a_plugin_offers(run, manifest):

@@ -1,5 +1,6 @@
 """How the command line starts and ends: help, version, mistakes, exit statuses."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,33 @@ def test_control_characters_do_not_reach_the_terminal(run, manifest):
         outcome = run(*arguments)
         assert not {"\x1b", "\x07"} & {*outcome.out, *outcome.err}
         assert "\\x1b" in outcome.out + outcome.err
+
+
+STOPPING = """\
+import os, signal
+from plugformer.interfaces import Data
+
+class Stopping(Data):
+    def load(self, task_type):
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+STOPPING_MANIFEST = "components: {data: {stopping: {class: 'local_stopping:Stopping'}}}"
+
+
+@pytest.fixture
+def listening():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("rank", "said"), [(None, "Interrupted.\n"), ("0", "Interrupted.\n"), ("1", "")])
+def test_ctrl_c_before_training_leaves_nothing(run, manifest, tmp_path, monkeypatch, listening, rank, said):
+    """Of the processes that a launcher has started, one speaks."""
+    if rank is not None:
+        monkeypatch.setenv("RANK", rank)
+    path = manifest(STOPPING_MANIFEST, local_stopping=STOPPING)
+    out = tmp_path / "runs" / "one"
+    outcome = run("train", "dates", "--registry", str(path), "--set", "data=stopping", "--out", str(out))
+    assert (outcome.status, outcome.out, outcome.err) == (130, "", said)
+    assert list((tmp_path / "runs").iterdir()) == []

@@ -71,10 +71,3 @@ def test_info_as_json_has_the_record_of_list_and_the_options(run):
     assert listed.items() <= shown.items()
     option = next(option for option in shown["options"] if option["name"] == "warmup_steps")
     assert set(option) == {"name", "type", "required", "default", "description"}
-
-
-def test_info_of_a_component_that_cannot_be_imported_names_it(run, manifest):
-    file = manifest('components: {schedule: {odd: {class: "local_absent:Odd"}}}')
-    outcome = run("info", "schedule/odd", "--registry", str(file))
-    assert outcome.status == 2
-    assert "schedule 'odd' (local): importing local_absent failed" in outcome.err

@@ -37,11 +37,6 @@ def test_it_is_called_with_its_own_arguments(run, manifest):
     assert run("--registry", str(file), "probe", "so", "--times", "0").status == 2
 
 
-def test_it_is_found_through_the_environment(run, manifest, monkeypatch):
-    monkeypatch.setenv("PLUGFORMER_REGISTRY", str(manifest(MANIFEST, local_probe=PROBE)))
-    assert run("probe", "so").out == "so\n"
-
-
 def test_what_is_wrong_with_it_is_an_error_that_names_it(run, manifest):
     file = str(manifest(MANIFEST, local_probe=PROBE))
     broken, wrong = run("--registry", file, "broken"), run("--registry", file, "wrong")
@@ -53,19 +48,6 @@ def test_what_is_wrong_with_it_is_an_error_that_names_it(run, manifest):
 def test_a_typo_finds_it(run, manifest):
     file = manifest(MANIFEST, local_probe=PROBE)
     assert "unknown command 'prob' (did you mean 'probe'?)" in run("--registry", str(file), "prob").err
-
-
-def test_it_never_replaces_one_of_plugformers_own(run, manifest):
-    file = manifest('commands: {list: {function: "local_probe:command"}}', local_probe=PROBE)
-    assert run("--registry", str(file), "list", "attention").out.startswith("kind")
-    assert run("--registry", str(file), "local:list", "so").out == "so\n"
-    listed = next(
-        record
-        for record in json.loads(run("--registry", str(file), "list", "command", "--json").out)
-        if record["distribution"] == "local"
-    )
-    assert listed["state"] == "in conflict: plugformer 0.1.0 offers the same name; write local:list"
-    assert "Commands of plugins" not in run("--registry", str(file), "--help").out
 
 
 def test_the_built_in_manifest_offers_commands_by_the_same_road(run, manifest):
@@ -94,13 +76,6 @@ def test_no_plugin_takes_the_place_of_a_built_in_one(run, manifest):
         "plugformer": "ready",
         "local": "in conflict: plugformer 0.1.0 offers the same name; write local:plot",
     }
-
-
-def test_built_in_commands_are_shown_beside_a_broken_manifest(run, tmp_path, monkeypatch):
-    monkeypatch.setenv("PLUGFORMER_REGISTRY", str(tmp_path / "absent.yaml"))
-    help_ = run("--help").out
-    assert "  plot " in help_
-    assert "Commands of plugins are not shown" in help_
 
 
 GROUP = """
@@ -135,26 +110,6 @@ def test_the_examples_of_a_command_are_those_of_its_module(run, manifest):
     assert "Examples:\n    plugformer probe so --times 2" in run("--registry", file, "probe", "--help").out
 
 
-HELPER = """
-import typer
-
-def leave(status):
-    raise typer.Exit(status)
-"""
-
-
-def test_a_helper_of_a_command_may_leave(run, manifest, tmp_path):
-    """Its module is not the command's, which the manifest names."""
-    package = tmp_path / "local_package"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "helper.py").write_text(HELPER)
-    code = "from local_package.helper import leave\ndef command(): leave(5)\n"
-    (package / "command.py").write_text(code)
-    file = str(manifest('commands: {probe: {function: "local_package.command:command"}}'))
-    assert run("--registry", file, "probe").status == 5
-
-
 def test_one_of_a_quarantined_plugin_says_why(run, manifest):
     file = manifest("plugformer: '>=99'\n" + MANIFEST)
     outcome = run("--registry", str(file), "probe")
@@ -184,33 +139,3 @@ def test_its_failure_is_told_with_its_name_and_its_own_status_is_kept(run, manif
     assert "local_probe.py:10 (command)\n  the traceback is in " in failed.err
     assert run("--registry", file, "probe", "exit").status == 3
     assert run("--registry", file, "probe", "refuse").status == 2
-
-
-LEAVING = """
-from plugformer.interfaces import Schedule
-
-class Leaving(Schedule):
-    def factor(self, step, *, steps, width):
-        raise SystemExit(0)
-"""
-USING = """
-from pathlib import Path
-from plugformer.registry import Registry
-
-def command(manifest: Path):
-    Registry.discover(manifest).create("schedule", "leaving").factor(1, steps=1, width=1)
-"""
-
-
-def test_a_component_that_leaves_ends_no_command_with_success(run, manifest):
-    file = str(
-        manifest(
-            "commands: {probe: {function: 'local_probe:command'}}\n"
-            "components: {schedule: {leaving: {class: 'local_leaving:Leaving'}}}",
-            local_probe=USING,
-            local_leaving=LEAVING,
-        )
-    )
-    outcome = run("--registry", file, "probe", file)
-    assert outcome.status == 2
-    assert "Error: schedule 'leaving' (local) failed: SystemExit: 0\n  raised in " in outcome.err

@@ -1,4 +1,4 @@
-"""What starting up imports, and that a reader who leaves is no error: in processes of their own."""
+"""What commands import, and how they end for a reader who leaves: in processes of their own."""
 
 import json
 import os
@@ -15,18 +15,22 @@ atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
 main(sys.argv[1:])
 """
 HEAVY = {"torch", "numpy", "rich", "accelerate", "datasets", "tokenizers"}
-OTHERS = {"plugformer_plugins", "plugformer_tasks"}
+CORE_MODULES = 121
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["list"], ["list", "--json"], ["--version"], ["train", "--help"]]
-)
+def imports(*arguments):
+    """Returns the exit status, the messages and the imported modules of a command."""
+    done = subprocess.run([sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True)
+    message, _, modules = done.stderr.rstrip().rpartition("\n")
+    return done.returncode, message, set(json.loads(modules))
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["--version"], ["train", "--help"]])
 def test_answers_come_without_torch_and_plugins(arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True
-    )
-    imported = {module.partition(".")[0] for module in json.loads(done.stderr)}
-    assert not imported & (HEAVY | OTHERS)
+    status, _, modules = imports(*arguments)
+    assert status == 0
+    assert not modules & (HEAVY | {"plugformer_plugins", "plugformer_tasks"})
+    assert arguments == ["train", "--help"] or "pydantic" not in modules
 
 
 @pytest.mark.parametrize(
@@ -39,63 +43,47 @@ def test_answers_come_without_torch_and_plugins(arguments):
     ],
 )
 def test_a_misspelled_name_is_reported_without_torch(arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=False
-    )
-    message, _, modules = done.stderr.rstrip().rpartition("\n")
-    assert done.returncode == 2
+    status, message, modules = imports(*arguments)
+    assert status == 2
     assert "did you mean" in message
-    assert "torch" not in json.loads(modules)
+    assert "torch" not in modules
 
 
 def test_prediction_does_not_wait_for_what_reads_data_and_trains(trained):
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTED, "predict", str(trained.directory), "March 5, 1996"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    imported = set(json.loads(done.stderr.splitlines()[-1]))
-    assert "torch" in imported
-    assert not imported & {"datasets", "pandas", "pyarrow", "accelerate", "evaluate", "torch._dynamo"}
+    _, _, modules = imports("predict", str(trained.directory), "March 5, 1996")
+    assert "torch" in modules
+    assert not modules & {"datasets", "pandas", "pyarrow", "accelerate", "evaluate", "torch._dynamo"}
 
 
-def test_help_needs_no_pydantic():
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORTED, "--help"], capture_output=True, text=True, check=True
-    )
-    assert "pydantic" not in json.loads(done.stderr)
+def test_training_imports_few_modules_of_the_core(tmp_path):
+    """How many a reader meets who follows `plugformer train`."""
+    settings = ("--set", "data.size=60", "--set", "training.steps=1", "--out", str(tmp_path / "run"))
+    status, message, modules = imports("train", "dates", *settings)
+    assert status == 0, message
+    core = [name for name in modules if name.partition(".")[0] == "plugformer"]
+    assert len(core) <= CORE_MODULES
 
 
 def test_the_python_interface_is_imported_when_used():
     code = (
         "import plugformer, sys; print('torch' in sys.modules, len(plugformer.components('attention')) > 3, "
+        "'torch' in sys.modules, 'pydantic' in sys.modules)"
     )
-    code += "'torch' in sys.modules, 'pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True", "False", "False"]
 
 
-def test_a_reader_who_leaves_is_no_error():
-    reader, writer = os.pipe()
-    os.close(reader)
-    done = subprocess.run(
-        [sys.executable, "-m", "plugformer", "list"], stdout=writer, stderr=subprocess.PIPE, check=False
-    )
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
-
-
-def test_a_reader_who_leaves_before_the_last_line_is_no_error_either(manifest):
-    """What `print` leaves in the buffer is written at the end only, when nobody takes it any more."""
+@pytest.mark.parametrize("command", ["list", "probe"])
+def test_a_reader_who_leaves_is_no_error(manifest, command):
+    """Also for what `print` leaves in the buffer until the end."""
     file = manifest(
         'commands: {probe: {function: "local_probe:command"}}', local_probe="def command(): print('a word')"
     )
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "plugformer", "--registry", str(file), "probe"]
+    arguments = [sys.executable, "-m", "plugformer", "--registry", str(file), command]
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, env=buffered, check=False)
+    done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, env=buffered, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
 
@@ -109,15 +97,10 @@ def test_sigterm_ends_a_command_as_ctrl_c_does(manifest):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-@pytest.mark.parametrize("arguments", [["list"], ["new", "task", "mine", "--type", "classification"]])
-def test_a_full_disk_behind_standard_output_is_named(arguments, tmp_path):
-    command = [sys.executable, "-m", "plugformer", *arguments]
-    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+def test_a_full_disk_behind_standard_output_is_named(unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=unbuffered
-        )
-    assert (done.returncode, done.stderr) == (
-        2,
-        b"Error: [Errno 28] No space left on device\n",
-    )
+        command = [sys.executable, "-m", "plugformer", "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (2, b"Error: [Errno 28] No space left on device\n")

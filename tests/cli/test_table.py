@@ -47,9 +47,11 @@ def test_a_module_is_indented_below_those_around_it():
 
 
 def test_a_model_ends_with_its_totals(capsys):
-    from plugformer.model.summary import Row
+    from plugformer.model.summary import ModuleSummary
 
-    print_model([Row("", "Whole", (), 1200, 5_000_000), Row("part", "Part", (2, 3), 1200, 0)])
+    print_model(
+        [ModuleSummary("", "Whole", (), 1200, 5_000_000), ModuleSummary("part", "Part", (2, 3), 1200, 0)]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["part", "Part", "2", "×", "3", "1,200"]
     assert lines[-1] == "Whole: 1,200 parameters, 5 M FLOPs forward"

@@ -125,28 +125,9 @@ def test_columns_that_are_wider_than_the_terminal_are_numbered(capsys, monkeypat
     ]
 
 
-def test_a_table_may_have_no_rows(capsys, monkeypatch):
-    monkeypatch.setattr(printing, "terminal_width", lambda: 50)
-    score = {**MANY["macro_f1"], "table": {**TABLE, "rows": {}}}
-    print_report(Report(Path("runs/a"), "test", {"confusions": score}, 20, 2.0), as_json=False)
-    assert capsys.readouterr().out.splitlines()[-1].split() == ["Sports", "Science", "and", "technology"]
-
-
-def test_json_keeps_signature_and_table(capsys):
-    print_report(Report(Path("runs/a"), "test", MANY, 20, 2.0), as_json=True)
-    assert json.loads(capsys.readouterr().out)["metrics"] == MANY
-
-
 def test_one_example_has_no_interval(capsys):
     print_report(Report(Path("runs/a"), "test", {"macro_f1": MANY["macro_f1"]}, 1, 2.0), as_json=False)
     assert "1.0000  unknown: one example" in capsys.readouterr().out
-
-
-def test_a_directory_that_is_no_run_is_an_error(run, tmp_path):
-    (tmp_path / "empty").mkdir()
-    for command in ("evaluate", "predict"):
-        assert "no run directory nothing" in run(command, "nothing").err
-        assert "empty is not a run directory" in run(command, "empty").err
 
 
 def test_changes_are_allowed_to_a_resumed_run_only(run, calls):

@@ -105,11 +105,6 @@ def test_files_and_columns_are_looked_for(run, tmp_path):
     assert run("validate", "task.yaml", "--set", "model.width=16").out.startswith("OK")
 
 
-def test_a_model_can_be_shown_without_its_data(run, tmp_path):
-    (tmp_path / "task.yaml").write_text(TASK.replace(" text_b: title,", ""))
-    assert run("info", "task.yaml", "--data", "--set", "model.width=16").status == 0
-
-
 def test_a_model_is_shown_without_reading_data_unless_asked(run, monkeypatch):
     def refuse(*_):
         raise DataError("the data are read")

@@ -15,10 +15,6 @@ FILES = {
     "short.conll": "a\tX\n\nb\tY\nc\n",
     "a.csv": "text,second,label,number\nout,there,good,1\nof,here,bad,2\nno,where,good,3\n",
     "other.csv": "text,second,label,number\nout,there,good,1\nof,here,bda,2\n",
-    "words.csv": "text,second,label,number\nout,there,good,1\nof,here,bad,two\n",
-    "unlike.jsonl": '{"words": ["a"], "tags": ["X"]}\n{"words": ["a", "b", "c"], "tags": ["X", "Y"]}\n',
-    "labels.jsonl": '{"text": "a b", "labels": ["long", "new"]}\n{"text": "b", "labels": ["new"]}\n',
-    "other.jsonl": '{"text": "a b", "labels": ["long"]}\n{"text": "b", "labels": ["nwe"]}\n',
     "pairs.tsv": "source\ttarget\na b\tc\nb a b a b a b a\tc d\n",
     "a.txt": "a b c\n\nb c a b\n",
     "questions.txt": "a b\na b c a b c a b c a\n",
@@ -126,25 +122,11 @@ WRONG = {
         "label; choose other data",
         data="{name: brackets}",
     ),
-    "data with one text: files": Wrong(
-        r"TASK:2:14  data\.name: data 'text' has one text for each example, and the task needs text and "
-        "label; choose other data",
-        data=PLAIN,
-    ),
-    "data with words": Wrong(
-        r"TASK:2:14  data\.name: data 'conll' cannot serve this type of task: it has words and tags, and the "
-        "task needs text and label; choose other data",
-        data=TAGGED,
-    ),
     "data with words for a text of that name": Wrong(
         r"TASK:2:14  data\.name: data 'conll' has words and tags, and the task's words holds text; choose",
         type="{name: regression, inputs: [words]}",
         data=TAGGED.replace("tags:", "number:"),
         head="regressor",
-    ),
-    "parallel files": Wrong(
-        r"TASK:2:14  data\.name: data 'lines' cannot serve this type of task: it has source and target, ",
-        data="{name: lines, files: {train: {source: a.txt, target: a.txt}}}",
     ),
     "columns that a table does not have": Wrong(
         r"TASK:2:\d+  data\.columns\.label: .*a\.csv: there is no column 'labels' \(did you mean "
@@ -154,13 +136,6 @@ WRONG = {
     "a column with two roles": Wrong(
         r"TASK:1:7  type: inputs: \['text', 'label'\]: each needs a name of its own, other than 'label'",
         type="{name: classification, inputs: [text, label]}",
-    ),
-    "tags of other length than words": Wrong(
-        r"unlike\.jsonl:2: 3 words and 2 tags, expected as many; each of the words needs one",
-        type="tagging",
-        data="{name: table, files: {train: unlike.jsonl, validation: unlike.jsonl}}",
-        head="token_classifier",
-        command="train",
     ),
     "a word without a tag": Wrong(
         r"short\.conll:4: 1 columns, expected text in column 2; correct the line, or say in data\.columns",
@@ -179,20 +154,6 @@ WRONG = {
     "an unseen label in a test file": Wrong(
         r"other\.csv:3: unknown label 'bda' \(did you mean 'bad'\?\); expected one of \['bad', 'good'\], ",
         data=TABLE.format("a.csv", "other.csv", "label"),
-        command="train",
-    ),
-    "an unseen one of several labels in a test file": Wrong(
-        r"other\.jsonl:2: unknown label 'nwe' \(did you mean 'new'\?\); the labels are \['long', 'new'\]",
-        type="multi-label",
-        data=TABLE.format("labels.jsonl", "other.jsonl", "labels"),
-        head="multi_label",
-        command="train",
-    ),
-    "no number in a test file": Wrong(
-        r"words\.csv:3: the number is 'two', expected a number; correct it or remove the row",
-        type="regression",
-        data=TABLE.format("a.csv", "words.csv", "number"),
-        head="regressor",
         command="train",
     ),
     "a prompt longer than the context": Wrong(

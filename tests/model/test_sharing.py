@@ -10,7 +10,7 @@ from plugformer.interfaces import Batch, Padding, Sizes, Tokens, evaluating
 from plugformer.model import build
 from plugformer.runs.weights import own_tensors, restore
 from plugformer.validation import validate
-from plugformer_inspection import Place, observing
+from plugformer_inspection import AttentionLocation, observing
 
 PARTS = '''
 from plugformer.interfaces import Sizes
@@ -246,7 +246,9 @@ def test_each_place_of_a_layer_is_observed(parts, folder, sentences):
     with evaluating(model), observing(model) as records:
         for _ in range(2):
             model.hidden(Batch(sentences("right", begin=True)))
-    assert [record.place for record in records] == [Place("encoder", layer, "self") for layer in range(3)] * 2
+    assert [record.place for record in records] == [
+        AttentionLocation("encoder", layer, "self") for layer in range(3)
+    ] * 2
     assert not torch.equal(records[0].value, records[1].value)
     assert torch.equal(records[0].value, records[3].value)
 

@@ -45,7 +45,6 @@ def test_interrupting_a_launcher_saves(launcher, short_settings, tmp_path):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode in (1, 130)  # torchrun ends with a traceback of its own, and with 1
-    assert messages.count("all saved in") == 1, messages
-    assert messages.count("stopped by SIGINT after update") == 1
+    assert messages.count("Interrupted at step") == 1, messages
     assert "InterruptedRunError" not in messages
     assert list(RunDirectory.open(out).checkpoints.iterdir())

@@ -80,10 +80,10 @@ def test_resumed_equals_uninterrupted(task, tmp_path):
     assert [place["passes"] > 0 for place in places] == [True, True]
     assert "train: read " in "\n".join(notices)
     out = tmp_path / "run"
-    with pytest.raises(InterruptedRunError, match="after update 1 of 12"):
+    with pytest.raises(InterruptedRunError, match="step 1/12"):
         train(task, out=out, observers=[Interrupter(1)], notify=str)
     for step in (2, 5, 11):
-        with pytest.raises(InterruptedRunError, match=f"after update {step} of 12"):
+        with pytest.raises(InterruptedRunError, match=f"step {step}/12"):
             resume(out, observers=[Interrupter(step)], notify=str)
         assert any(place["batch"] > 0 for place in end(out)[0]["places"])
     resume(out, notify=str)

@@ -401,7 +401,7 @@ def test_nothing_is_read(check, monkeypatch):
         ("feed_forward: doubled", "it returns the dtype torch.float64, expected torch.float32"),
         (
             "feed_forward: lazy",
-            "feed_forward 'lazy' (local) makes the parameter encoder.layers.0.feed_forward.map.",
+            "feed_forward 'lazy' (local) makes parameters while it computes",
         ),
         ("feed_forward: evil", "feed_forward 'evil' (local) failed: ValueError: not mine"),
         (
@@ -466,11 +466,6 @@ def test_a_large_model_is_validated_without_its_memory(check):
     with Largest() as largest:
         check("ffn_width: 65536", *settings, width=32768, heads=8)
     assert 0 < largest.numbers < 2**22
-
-
-def test_shapes_are_checked_without_memory_too(check):
-    message = refused(check, "ffn_width: 65536", "model.encoder.attention=broken", width=32768, heads=8)
-    assert "attention 'broken' (local) failed: RuntimeError" in message
 
 
 def test_random_numbers_are_left_as_they_were(check):

@@ -4,7 +4,7 @@ Each exception is attributed to the part that it comes from.
 """
 
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -24,22 +24,25 @@ from plugformer.interfaces import (
     AttentionContext,
     Batch,
     Encoded,
+    FeedForward,
     LayerContext,
     Level,
     Model,
     ModelContext,
     ModelSpec,
+    Norm,
     OutputType,
     PartSpec,
     PositionalEncoding,
     Ragged,
+    Residual,
     Sizes,
     TaskType,
 )
 from plugformer.model.build import Builder, float32_default, make
 from plugformer.model.initialization import refuse_hidden_values, residual_matrices
 from plugformer.model.layer import Layer
-from plugformer.model.watching import LIKE_INPUT, replaced, unlike, watched
+from plugformer.model.watching import replaced, watched
 
 _SLOTS = ("embed", "rotate", "bias", "content_bias")
 """Methods through which a positional encoding works."""
@@ -47,8 +50,11 @@ _SLOTS = ("embed", "rotate", "bias", "content_bias")
 _NUMBERED = frozenset({OutputType.TEXT, OutputType.TOKENS, OutputType.LABEL, OutputType.TAGS})
 """Answers whose targets are numbers of outputs."""
 
-_MODERATE = 2**26
-"""Numbers in a model up to which the pass computes values; in a larger one it computes shapes alone."""
+_LARGEST = 2**28
+"""Numbers in a model up to which the pass runs; in a larger model only constructors do."""
+
+_Owners = Mapping[int, PartSpec]
+_Readers = Mapping[tuple[int, int], set[str]]
 
 
 class PartFailure(NamedTuple):
@@ -68,7 +74,7 @@ class _Misshapen(Exception):  # noqa: N818 (it ends a pass, and is caught here)
 
     def __init__(self, module: nn.Module, message: str) -> None:
         super().__init__(message)
-        self.module, self.message = module, message
+        self.module = module
 
 
 def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> list[PartFailure]:
@@ -87,11 +93,12 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
     Raises:
         Exception: The architecture raises it while it builds the model.
     """
-    builder = Builder(spec)
-    with random_stream(spec.seed, "constructors"), float32_default():
+    failures: list[PartFailure] = []
+    for device in ("meta", "cpu"):  # what fails without the constructors' values is tried again with them
+        builder = Builder(spec)
         try:
-            with torch.device("meta"):
-                model = spec.architecture.build(builder, sizes, spec.level)
+            with random_stream(spec.seed, "constructors"), float32_default(), torch.device(device):
+                model = spec.architecture.build(builder, sizes, spec.level).eval()
         except Exception as error:
             if out_of_memory(error):
                 raise
@@ -99,30 +106,18 @@ def dry_run(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> li
                 return failures
             if isinstance(error, PlugformerError) and error.__cause__ is None:
                 return [PartFailure(None, str(error))]
-            return _tried_for_real(spec, sizes, batch, targets=targets)
-    run = _Run(model, builder)
-    if failures := list(run.hidden_values()):
-        return failures
-    if sum(tensor.numel() for tensor in _tensors(model)) > _MODERATE:
-        with torch.device("meta"):
-            return run.findings(batch.to("meta"), targets=targets)
-    _give_values(model)
-    failures = run.findings(batch, targets=targets)
-    return failures and _tried_for_real(spec, sizes, batch, targets=targets)
-
-
-def _tried_for_real(spec: ModelSpec, sizes: Sizes, batch: Batch, *, targets: bool) -> list[PartFailure]:
-    """Does what `dry_run` does, with the values that constructors give: a part may need them."""
-    builder = Builder(spec)
-    with random_stream(spec.seed, "constructors"), float32_default():
-        try:
-            model = spec.architecture.build(builder, sizes, spec.level)
-        except Exception as error:
-            if out_of_memory(error) or (part := _blamed(error, _owners(builder.parts))) is None:
-                raise
-            return [_failed(part, error)]
-    run = _Run(model, builder)
-    return list(run.hidden_values()) or run.findings(batch, targets=targets)
+            if device == "cpu":
+                return [_failure(error, _owners(builder.parts))]
+            continue
+        if failures := _hidden_values(builder.parts):
+            return failures
+        if sum(parameter.numel() for parameter in model.parameters()) > _LARGEST:
+            return list(_without_a_path(model, _owners(builder.parts)))
+        if device == "meta":
+            _give_values(model)
+        if not (failures := _findings(model, builder.parts, batch, targets=targets)):
+            break
+    return failures
 
 
 def sample_batch(architecture: Architecture, task_type: TaskType) -> tuple[Batch, bool]:
@@ -180,7 +175,7 @@ def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
                     except PlugformerError as error:
                         failed.setdefault(id(part), (part, []))[1].append((place, str(error)))
             norm = attempt(layer.norm, spec.context(stack.place(number)))
-            attempt(layer.residual, spec.residual_context(stack, number, partial(_same, norm)))
+            attempt(layer.residual, spec.residual_context(stack, number, partial(nn.Sequential, norm)))
     attempt(spec.head, spec.head_context(2, None))
     for part, refusals in failed.values():
         place, message = refusals[0]
@@ -189,30 +184,55 @@ def _refused(spec: ModelSpec) -> Iterator[PartFailure]:
         yield PartFailure(part, sentence + where + newline + hint)
 
 
-def _tensors(model: nn.Module) -> Iterator[Tensor]:
-    yield from model.parameters()
-    yield from model.buffers()
-
-
 def _give_values(model: nn.Module) -> None:
-    """Puts small tensors with values in the place of a model's tensors, which have shapes alone."""
-    made: dict[int, Tensor] = {}
+    """Gives small constant values to parameters and buffers, which have shapes alone."""
+    model.to_empty(device="cpu")
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.fill_(0.01 if tensor.is_floating_point() else 0)
 
-    def valued(tensor: Tensor) -> Tensor:
-        if id(tensor) not in made:
-            value = 0.01 if tensor.is_floating_point() else 0
-            filled = torch.full(tensor.shape, value, dtype=tensor.dtype)
-            made[id(tensor)] = nn.Parameter(filled) if isinstance(tensor, nn.Parameter) else filled
-        return made[id(tensor)]
 
-    kept = list(_tensors(model))  # their numbers must not be given to others meanwhile
-    for module in model.modules():
-        dictionaries: tuple[dict[str, Any], ...] = (module._parameters, module._buffers, module.__dict__)
-        for tensors in dictionaries:
-            for name, tensor in list(tensors.items()):
-                if isinstance(tensor, Tensor) and tensor.is_meta:
-                    kept.append(tensor)
-                    tensors[name] = valued(tensor)
+def _owners(parts: Sequence[tuple[nn.Module, PartSpec]]) -> _Owners:
+    """Returns the part that each module belongs to, by the module's id.
+
+    Of parts within parts, such as norms, it is the inner one.
+    """
+    owners = {id(inner): part for module, part in parts for inner in module.modules()}
+    return owners | {id(module): part for module, part in parts}
+
+
+def _hidden_values(parts: Sequence[tuple[nn.Module, PartSpec]]) -> list[PartFailure]:
+    """Returns parts with parameters that nobody would draw, each once."""
+    failures: dict[int, PartFailure] = {}
+    for module, part in parts:
+        try:
+            refuse_hidden_values(module)
+        except PlugformerError as error:
+            failures.setdefault(id(part), PartFailure(part, str(error)))
+    return list(failures.values())
+
+
+def _findings(
+    model: Model, parts: Sequence[tuple[nn.Module, PartSpec]], batch: Batch, *, targets: bool
+) -> list[PartFailure]:
+    """Runs a model once; returns its first failure, or else which parts do not fit each other."""
+    owners = _owners(parts)
+    counts = [len(list(module.parameters())) for module, _ in parts]
+    with _one_thread(), torch.no_grad(), _recorded_readers(parts) as readers:
+        try:
+            with watched(model, _refuse_misshapen):
+                _ = model(batch) if targets else model.logits(batch)
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:  # a part may try to leave the program
+            if out_of_memory(error):
+                raise
+            return [_failure(error, owners)]
+    for (module, part), count in zip(parts, counts, strict=True):
+        if len(list(module.parameters())) != count:
+            message = f"{part.label} makes parameters while it computes, after the optimizer was made"
+            return [PartFailure(part, f"{message}; make them in the constructor")]
+    return [*_unread_slots(model, owners, readers), *_without_a_path(model, owners)]
 
 
 @contextmanager
@@ -226,202 +246,128 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _filled(encoding: nn.Module) -> set[str]:
-    """Returns the slots that an encoding overrides."""
-    return {slot for slot in _SLOTS if getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)}
+def _refuse_misshapen(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
+    """Raises an error for an output that differs from the input in shape, device, layout or data type."""
+    if not isinstance(module, Attention | FeedForward | Norm | PositionalEncoding | Residual):
+        return
+    given: Tensor = arguments[0]
+    if not isinstance(output, Tensor):
+        raise _Misshapen(module, f"it returns {type(output).__name__}, expected a tensor")
+    if output.shape != given.shape:
+        raise _Misshapen(module, f"it returns the shape {tuple(output.shape)}, expected {tuple(given.shape)}")
+    for name in ("device", "layout", "dtype"):
+        if (value := getattr(output, name)) != (expected := getattr(given, name)):
+            raise _Misshapen(module, f"it returns the {name} {value}, expected {expected}")
 
 
-class _Run:
-    """One model and what its passes show."""
+def _failure(error: BaseException, owners: _Owners) -> PartFailure:
+    """Returns an error as the failure of the innermost part in its traceback.
 
-    def __init__(self, model: Model, builder: Builder) -> None:
-        self.model = model.eval()
-        self.parts = builder.parts
-        self.owners = _owners(builder.parts)
-        self.complete = True
-        self.read: dict[tuple[int, int], set[str]] = {}
-
-    def owner(self, module: object) -> PartSpec | None:
-        """Returns the part that a module belongs to."""
-        return self.owners.get(id(module))
-
-    def hidden_values(self) -> Iterator[PartFailure]:
-        """Yields parts with parameters that nobody would draw."""
-        for module, part in {id(part): (module, part) for module, part in self.parts}.values():
-            try:
-                refuse_hidden_values(module)
-            except PlugformerError as error:
-                yield PartFailure(part, str(error))
-            except Exception as error:  # an attribute may raise anything
-                yield PartFailure(part, f"{part.label}: listing its parameters failed: {described(error)}")
-
-    def findings(self, batch: Batch, *, targets: bool) -> list[PartFailure]:
-        """Returns the first failure of a pass; or else which parts do not fit each other."""
-        before = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
-        with _one_thread(), torch.no_grad():
-            failure = self._pass(batch, targets=targets)
-        failures = [*([failure] if failure else ()), *self.late_parameters(before)]
-        return failures or [*(self.unread_slots() if self.complete else ()), *self.without_a_path()]
-
-    def _pass(self, batch: Batch, *, targets: bool) -> PartFailure | None:
-        def look(_: str, module: nn.Module, arguments: tuple[Any, ...], output: object) -> None:
-            if isinstance(module, LIKE_INPUT) and (problem := unlike(output, arguments[0])):
-                raise _Misshapen(module, problem)
-
-        try:
-            with watched(self.model, look), self._readers():
-                if targets:
-                    self.model(batch)
-                else:
-                    self.model.logits(batch)
-        except _Misshapen as misshapen:
-            name = f"{type(misshapen.module).__module__}:{type(misshapen.module).__qualname__}"
-            return PartFailure(self.owner(misshapen.module), f"{name}: {misshapen.message}")
-        except BaseException as error:
-            if isinstance(error, KeyboardInterrupt) or out_of_memory(error):
-                raise
-            if next(self.model.parameters()).is_meta and _needs_values(error):
-                self.complete = False
-                return None
-            part = _blamed(error, self.owners)
-            if isinstance(error, PlugformerError):
-                return PartFailure(part, str(error))
-            if part is None:
-                raise
-            return _failed(part, error)
-        return None
-
-    def late_parameters(self, before: set[str]) -> Iterator[PartFailure]:
-        """Yields parts that have made parameters while they computed."""
-        modules = dict(self.model.named_modules(remove_duplicate=False))
-        for path, _ in self.model.named_parameters(remove_duplicate=False):
-            holder = path.rpartition(".")[0]
-            while path not in before and holder and self.owner(modules[holder]) is None:
-                holder = holder.rpartition(".")[0]  # a module that has been made with the parameter
-            if path not in before and (part := self.owner(modules[holder])) is not None:
-                yield PartFailure(
-                    part,
-                    f"{part.label} makes the parameter {path} while it computes, when the optimizer has been "
-                    "made without it: make it in the constructor",
-                )
-                return
-
-    @contextmanager
-    def _readers(self) -> Iterator[None]:
-        """Records which attention reads which slots of an encoding."""
-        asking: list[nn.Module] = []
-
-        def wrapped(module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
-            def wrapper(*arguments: Any, **keywords: Any) -> Any:
-                for context in arguments:
-                    if isinstance(context, AttentionContext):  # every attention asks for what layers share
-                        context.__dict__.pop("bias", None)
-                        context.__dict__.pop("attn_mask", None)
-                asking.append(module)
-                try:
-                    return method(*arguments, **keywords)
-                finally:
-                    asking.pop()
-
-            return wrapper
-
-        def slot(name: str, encoding: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
-            def wrapper(*arguments: Any, **keywords: Any) -> Any:
-                reader = asking[-1] if asking else encoding
-                self.read.setdefault((id(encoding), id(reader)), set()).add(name)
-                return method(*arguments, **keywords)
-
-            return wrapper
-
-        with ExitStack() as undo:
-            for module, _ in self.parts:
-                if isinstance(module, Attention):
-                    for name in ("project", "attend"):
-                        undo.enter_context(replaced(module, name, wrapped(module, getattr(module, name))))
-                elif isinstance(module, PositionalEncoding):
-                    for name in _SLOTS:
-                        undo.enter_context(replaced(module, name, slot(name, module, getattr(module, name))))
-            yield
-
-    def unread_slots(self) -> Iterator[PartFailure]:
-        """Yields encodings that work through a slot which an attention never reads."""
-        reported: set[tuple[int, int, str]] = set()
-        for stack in self.model.stacks.values():
-            for name, position in (("attention", "position"), ("cross_attention", "cross_position")):
-                encoding: Any = getattr(stack, position, None)
-                part = self.owner(encoding)
-                if part is None:
-                    continue
-                for layer in _layers(stack):
-                    reader = self.owner(layer.parts.get(name))
-                    if reader is None:
-                        continue
-                    for missing in sorted(_filled(encoding) - self._read(stack, layer, name, encoding)):
-                        if (id(part), id(reader), missing) not in reported:
-                            reported.add((id(part), id(reader), missing))
-                            yield PartFailure(
-                                part,
-                                f"{part.label} works through `{missing}`, which {reader.label} never reads "
-                                "here: it would make no difference; choose other ones",
-                            )
-
-    def _read(self, stack: nn.Module, layer: Layer, name: str, encoding: nn.Module) -> set[str]:
-        attention = layer.parts[name]
-        readers = [attention, *([encoding] if name == "attention" else [])]
-        if (below := layer.reads_layers.get(name)) is not None:  # its owner has projected what it reads
-            readers.append(_layers(stack)[below].parts[name])
-        return set().union(*(self.read.get((id(encoding), id(reader)), set()) for reader in readers))
-
-    def without_a_path(self) -> Iterator[PartFailure]:
-        """Yields residual connections that scale initial values of sublayers without a residual path."""
-        reported: set[tuple[int, int]] = set()
-        for module in self.model.modules():
-            if not isinstance(module, Layer) or module.residual.gain == 1:
-                continue
-            residual = self.owner(module.residual)
-            for component in module.parts.values():
-                part = self.owner(component)
-                if residual is None or part is None or (id(residual), id(part)) in reported:
-                    continue
-                reported.add((id(residual), id(part)))
-                if not any(residual_matrices(component).values()):
-                    yield PartFailure(
-                        residual,
-                        f"{residual.label} scales the initial values of what adds to the stream, but "
-                        f"{part.label} has no matrix called {component.residual_path[-1]!r}\n"
-                        "its author must name its maps in `residual_path`",
-                    )
-
-
-def _layers(stack: nn.Module) -> Sequence[Layer]:
-    return cast("Sequence[Layer]", stack.layers)
-
-
-def _same(module: nn.Module) -> nn.Module:
-    return module
-
-
-def _owners(parts: Sequence[tuple[nn.Module, PartSpec]]) -> dict[int, PartSpec]:
-    """Returns the part that each module belongs to; of parts within parts, such as norms, the inner one."""
-    owners = {id(inner): part for module, part in parts for inner in module.modules()}
-    return owners | {id(module): part for module, part in parts}
-
-
-def _blamed(error: BaseException, owners: Mapping[int, PartSpec]) -> PartSpec | None:
-    """Returns the innermost part in a traceback."""
+    Raises:
+        BaseException: The error, if no part has raised it and it is not one of Plugformer's.
+    """
+    if isinstance(error, _Misshapen):
+        name = f"{type(error.module).__module__}:{type(error.module).__qualname__}"
+        return PartFailure(owners.get(id(error.module)), f"{name}: {error}")
+    part = None
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         code = frame.f_code
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if (part := owners.get(id(first))) is not None:
-            return part
-    return None
-
-
-def _failed(part: PartSpec, error: BaseException) -> PartFailure:
+            break
+    if isinstance(error, PlugformerError):
+        return PartFailure(part, str(error))
+    if part is None:
+        raise error
     where = raised_in(error, str(getattr(part.make, "__module__", "")).partition(".")[0])
     return PartFailure(part, f"{part.label} failed: {described(error)}\nraised in {where}")
 
 
-def _needs_values(error: BaseException) -> bool:
-    """Returns whether an operation failed because tensors have shapes alone."""
-    return isinstance(error, NotImplementedError) or "meta" in str(error).lower()
+@contextmanager
+def _recorded_readers(parts: Sequence[tuple[nn.Module, PartSpec]]) -> Iterator[_Readers]:
+    """Records which attention reads which slots of an encoding: by the ids of encoding and attention.
+
+    A slot that the stack itself reads is recorded with the encoding in the place of the attention.
+    """
+    readers: dict[tuple[int, int], set[str]] = defaultdict(set)
+    asking: list[nn.Module] = []
+
+    def attending(module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*arguments: Any, **keywords: Any) -> Any:
+            for context in arguments:
+                if isinstance(context, AttentionContext):  # each attention must ask for what layers share
+                    context.__dict__.pop("bias", None)
+                    context.__dict__.pop("attn_mask", None)
+            asking.append(module)
+            try:
+                return method(*arguments, **keywords)
+            finally:
+                asking.pop()
+
+        return wrapper
+
+    def slot(encoding: nn.Module, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*arguments: Any, **keywords: Any) -> Any:
+            readers[id(encoding), id(asking[-1] if asking else encoding)].add(name)
+            return method(*arguments, **keywords)
+
+        return wrapper
+
+    with ExitStack() as undo:
+        for module, _ in parts:
+            if isinstance(module, Attention):
+                for name in ("project", "attend"):
+                    undo.enter_context(replaced(module, name, attending(module, getattr(module, name))))
+            elif isinstance(module, PositionalEncoding):
+                for name in _SLOTS:
+                    undo.enter_context(replaced(module, name, slot(module, name, getattr(module, name))))
+        yield readers
+
+
+def _unread_slots(model: Model, owners: _Owners, readers: _Readers) -> Iterator[PartFailure]:
+    """Yields encodings that work through a slot which an attention never reads, each pair once."""
+    reported: set[tuple[int, int, str]] = set()
+    for stack in model.stacks.values():
+        layers = cast("Sequence[Layer]", stack.layers)
+        for name, position in (("attention", "position"), ("cross_attention", "cross_position")):
+            encoding: Any = getattr(stack, position, None)
+            part = owners.get(id(encoding))
+            for layer in layers if part else ():
+                attention = layer.parts.get(name)
+                reader = owners.get(id(attention))
+                if part is None or reader is None:
+                    continue
+                asking = [attention, *([encoding] if name == "attention" else [])]
+                if (below := layer.reads_layers.get(name)) is not None:
+                    asking.append(layers[below].parts[name])
+                read = set().union(*(readers.get((id(encoding), id(module)), set()) for module in asking))
+                for slot in _SLOTS:
+                    works = getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
+                    if works and slot not in read and (id(part), id(reader), slot) not in reported:
+                        reported.add((id(part), id(reader), slot))
+                        yield PartFailure(
+                            part,
+                            f"{part.label} works through `{slot}`, which {reader.label} never reads "
+                            "here: it would make no difference; choose other ones",
+                        )
+
+
+def _without_a_path(model: Model, owners: _Owners) -> Iterator[PartFailure]:
+    """Yields residual connections that scale initial values of sublayers without a residual path."""
+    reported: set[tuple[int, int]] = set()
+    for layer in model.modules():
+        if not isinstance(layer, Layer) or layer.residual.gain == 1:
+            continue
+        residual = owners.get(id(layer.residual))
+        for component in layer.parts.values():
+            part = owners.get(id(component))
+            if residual is None or part is None or (id(residual), id(part)) in reported:
+                continue
+            reported.add((id(residual), id(part)))
+            if not any(residual_matrices(component).values()):
+                yield PartFailure(
+                    residual,
+                    f"{residual.label} scales the initial values of the last map of each sublayer, but "
+                    f"{part.label} has no matrix called {component.residual_path[-1]!r}\n"
+                    "its author must name its maps in `residual_path`",
+                )

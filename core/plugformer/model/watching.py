@@ -1,87 +1,54 @@
-"""Looking at what the modules of a model put out, in the order of computation."""
+"""Looking at what the modules of a model return, in the order of computation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from plugformer.interfaces import Attention, FeedForward, Head, Norm, PositionalEncoding, Residual
+from plugformer.interfaces import Attention, Head, PositionalEncoding
 
 Look = Callable[[str, nn.Module, tuple[Any, ...], object], None]
 """Receives a module's path in the model, the module, the arguments of its call, and what it returned."""
 
-_CONTRACTS: dict[type[nn.Module], tuple[str, ...]] = {
+_METHODS: dict[type[nn.Module], tuple[str, ...]] = {
     Attention: ("attend",),
     Head: ("logits", "loss"),
     PositionalEncoding: ("embed", "rotate"),
 }
 """Methods that compute what other modules compute in `forward`."""
 
-LIKE_INPUT = (Attention, FeedForward, Norm, PositionalEncoding, Residual)
-"""Components whose outputs are like their first input: shape, device, layout and number format."""
-
 
 @contextmanager
 def watched(model: nn.Module, look: Look) -> Iterator[None]:
     """Inside, every output is looked at, that of inner modules first."""
+
+    def looking(path: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def wrapper(*arguments: Any, **keywords: Any) -> Any:
+            output = method(*arguments, **keywords)
+            look(path, module, arguments, output)
+            return output
+
+        return wrapper
+
     with ExitStack() as undo:
-        for name, module in model.named_modules():
-            handle = module.register_forward_hook(
-                lambda module, arguments, output, name=name: look(name, module, arguments, output)
-            )
-            undo.callback(handle.remove)
-            for interface, methods in _CONTRACTS.items():
-                for method in methods if isinstance(module, interface) else ():
-                    undo.enter_context(watched_method(module, method, name, look))
-        yield
-
-
-def unlike(output: object, given: Tensor) -> str:
-    """Returns the mismatch of an output that must be like its input, or an empty string."""
-    if not isinstance(output, Tensor):
-        return f"it returns {type(output).__name__}, expected a tensor"
-    if output.shape != given.shape:
-        return f"it returns the shape {tuple(output.shape)}, expected {tuple(given.shape)}"
-    for what in ("device", "layout", "dtype"):
-        found, expected = getattr(output, what), getattr(given, what)
-        if found not in ((expected, *_precisions(given)) if what == "dtype" else (expected,)):
-            return f"it returns the {what} {found}, expected {expected}"
-    return ""
-
-
-def _precisions(given: Tensor) -> tuple[torch.dtype, ...]:
-    """Returns the number formats that autocast, where it is on, chooses between."""
-    device = given.device.type
-    enabled = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    return (torch.float32, torch.get_autocast_dtype(device)) if enabled else ()
-
-
-@contextmanager
-def watched_method(module: nn.Module, method: str, name: str, look: Look) -> Iterator[None]:
-    """Inside, what a method of this one module returns is looked at, under a name."""
-    original = getattr(module, method)
-
-    @wraps(original)
-    def wrapper(*arguments: Any, **keywords: Any) -> Any:
-        output = original(*arguments, **keywords)
-        look(name, module, arguments, output)
-        return output
-
-    with replaced(module, method, wrapper):
+        for path, module in model.named_modules():
+            methods = [name for kind, names in _METHODS.items() if isinstance(module, kind) for name in names]
+            for name in ("forward", *methods):
+                undo.enter_context(replaced(module, name, looking(path, module, getattr(module, name))))
         yield
 
 
 @contextmanager
 def replaced(module: nn.Module, method: str, function: Callable[..., Any]) -> Iterator[None]:
     """Inside, a function stands in for a method of this one module."""
-    original, own = getattr(module, method), method in module.__dict__
+    before = module.__dict__.get(method)
     module.__dict__[method] = function
     try:
         yield
     finally:
-        module.__dict__.pop(method)
-        if own:
-            module.__dict__[method] = original
+        del module.__dict__[method]
+        if before is not None:
+            module.__dict__[method] = before

@@ -9,7 +9,7 @@ from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import UNKNOWN, Batch, Encoded, Level, Ragged, Sizes
 from plugformer.model import build
-from plugformer.model.summary import Row, summarize
+from plugformer.model.summary import ModuleSummary, summarize
 
 ASSUMED = Sizes(source=8000, outputs=8000)
 """Sizes of vocabularies that are not there yet, where no option of their tokenizers says more."""
@@ -17,7 +17,7 @@ ASSUMED = Sizes(source=8000, outputs=8000)
 ASSUMED_LENGTH = 32
 
 
-def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Row], str]:
+def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[ModuleSummary], str]:
     """Returns the modules of a task's model, which nobody has trained, with costs for one example.
 
     Args:
@@ -39,7 +39,7 @@ def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Row]
     return _summarized(experiment, data.vocabularies.sizes, batch, f"of the split {name}")
 
 
-def _assumed_preview(experiment: Experiment, origin: str) -> tuple[list[Row], str]:
+def _assumed_preview(experiment: Experiment, origin: str) -> tuple[list[ModuleSummary], str]:
     """Does the same without data."""
     blocks = experiment.task.tokenizer
     source, target = (block.options.get("size") for block in (blocks.source, blocks.target))
@@ -50,7 +50,9 @@ def _assumed_preview(experiment: Experiment, origin: str) -> tuple[list[Row], st
     return _summarized(experiment, sizes, _assumed(experiment), origin)
 
 
-def _summarized(experiment: Experiment, sizes: Sizes, batch: Batch, origin: str) -> tuple[list[Row], str]:
+def _summarized(
+    experiment: Experiment, sizes: Sizes, batch: Batch, origin: str
+) -> tuple[list[ModuleSummary], str]:
     model = build(experiment.spec, sizes)
     lengths = f"{batch.source.count} source and {batch.target.count} target tokens"
     words = f"one example of {lengths}; {sizes.source:,} input tokens, {sizes.outputs:,} outputs ({origin})"

@@ -151,7 +151,7 @@ class Trainer:
                 if settled and self.processes.any(interruption.requested is not None):
                     if self.has_ended:  # after the last evaluation: no update is left, only the average
                         self._average()
-                    self._stop(interruption.requested, saved=evaluate)
+                    self._stop(saved=evaluate)
         self._average()
 
     def _update(self, interruption: Interruption) -> tuple[Update, bool]:
@@ -386,13 +386,8 @@ class Trainer:
         path = self._write_checkpoint()
         self.hooks.call("checkpoint_saved", run=self.run, step=self.progress.step, path=path)
 
-    def _stop(self, signal: str | None, *, saved: bool) -> None:
-        """Saves everything unless that has just been done, then ends the run.
-
-        Args:
-            signal: What this process was sent; None if another one was.
-            saved: Whether that has been done.
-        """
+    def _stop(self, *, saved: bool) -> None:
+        """Saves everything unless that has just been done, then ends the run."""
         if not saved:
             self.parallel.unshard()
             self.guard.check_parameters()
@@ -400,12 +395,11 @@ class Trainer:
         if self.progress.best is None:  # the model is that of an earlier interruption, or there is none
             with self._evaluated_parameters():
                 self._save_model()
-        signals = [each for each in self.processes.gather(signal) if each]
         self.processes.abort(
             InterruptedRunError(
-                f"stopped by {signals[0]} after update {self.progress.step} of {self.run.steps}, all saved "
-                f"in {self.run.directory}; go on with `plugformer train --resume --out {self.run.directory}"
-                f"{self.run.arguments}`"
+                f"Interrupted at step {self.progress.step}/{self.run.steps}. Checkpoint saved in "
+                f"{self.run.directory}. Resume with `plugformer train --resume --out {self.run.directory}"
+                f"{self.run.arguments}`."
             )
         )
 
