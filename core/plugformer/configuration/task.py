@@ -112,7 +112,7 @@ class DataBlock(Component):
     )
 
 
-class Tokenizers(Settings):
+class TokenizerSettings(Settings):
     """One tokenizer for both sides, or one for each; where no text is generated there is a source only."""
 
     source: Component
@@ -216,7 +216,7 @@ class InitializeFrom(Settings):
     )
 
 
-class Model(Settings):
+class ModelSettings(Settings):
     """The model: its sizes, and the names of its parts."""
 
     architecture: Component = Field(
@@ -268,7 +268,7 @@ DEFAULT_EPOCHS = 10
 DEFAULT_BATCH_TOKENS = 2048
 
 
-class Training(Settings):
+class TrainingSettings(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
@@ -405,7 +405,7 @@ class MetricBlock(Component):
         return self.as_ or self.name
 
 
-class Evaluation(Settings):
+class EvaluationSettings(Settings):
     """What is measured."""
 
     metrics: list[MetricBlock] = Field(
@@ -425,8 +425,8 @@ class Task(Settings):
     description: str = Field(default="", description="One sentence for people.")
     registry: str | None = Field(default=None, description="A local manifest, relative to this file.")
     data: DataBlock
-    tokenizer: Tokenizers
-    model: Model
-    training: Training = Training()
+    tokenizer: TokenizerSettings
+    model: ModelSettings
+    training: TrainingSettings = TrainingSettings()
     decoding: DecodingBlock = DecodingBlock()
-    evaluation: Evaluation = Evaluation()
+    evaluation: EvaluationSettings = EvaluationSettings()
