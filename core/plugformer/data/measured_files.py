@@ -49,12 +49,20 @@ def read_files(
             the task refuses it.
     """
     task, registry = experiment.task, experiment.registry
-    task_type, name = vocabularies.task_type, ", ".join(map(str, files))
+    name = ", ".join(map(str, files))
     part = _SPLIT if vocabularies.classes is None or _CLASSES in task.data.options else "train"
     options = _with_files(files, part, experiment)
     if _CLASSES in options and options[_CLASSES] is None:
         options[_CLASSES] = vocabularies.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
+    return _encoded(data, part, name, experiment, vocabularies)
+
+
+def _encoded(
+    data: Data, part: str, name: str, experiment: Experiment, vocabularies: Vocabularies
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
+    """Returns a split of other data as the model reads it; `name` is what messages call the data."""
+    task, task_type = experiment.task, vocabularies.task_type
     with quiet():
         examples = data.load(task_type.columns)[part]
         refuse_other_order(examples.features, task_type.columns, vocabularies.classes)
@@ -69,6 +77,23 @@ def read_files(
     if len(split) == 0:
         raise DataError(f"{name}: all examples are longer than the limit of the run's task")
     return split, count, data.notices()
+
+
+def read_rows(
+    rows: Any, experiment: Experiment, vocabularies: Vocabularies
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
+    """Does what `read_files` does with rows in memory, which have the columns of the task.
+
+    Raises:
+        DataError: A row is malformed, has a label that is no class, or is too long and the task refuses it.
+    """
+    own = experiment.task.data
+    options = own.options if own.name == "memory" else {}
+    data: Data = experiment.registry.create(
+        Kind.DATA, "memory", **{**options, "labels": vocabularies.classes}
+    )
+    data.rows = {"rows": rows}
+    return _encoded(data, "rows", "the rows", experiment, vocabularies)
 
 
 def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> dict[str, Any]:
