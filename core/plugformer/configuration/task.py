@@ -1,6 +1,6 @@
 """The settings of a task file, as pydantic models.
 
-A component is a block: a name, options of its own (which its constructor checks) and, for some kinds, settings
+A component is a block: a name, options of its own (its constructor checks them) and, for some kinds, settings
 of the core. The other modules of this package read files, merge them and locate mistakes.
 """
 
@@ -156,8 +156,8 @@ class Embeddings(Settings):
     tied: bool = Field(default=False, description="The output projection is the target embedding.")
     scaled: bool = Field(
         default=True,
-        description="Embeddings have small initial values and are multiplied by the square root of the width, "
-        "so that they learn as fast as other parameters.",
+        description="Embeddings have small initial values and are multiplied by the square root of the "
+        "width, so that they learn as fast as other parameters.",
     )
 
 
@@ -302,8 +302,8 @@ class TrainingSettings(Settings):
     )
     precision: Literal["float32", "bf16", "fp16"] | None = Field(
         default=None,
-        description="Floating-point type of the computation: bf16 and fp16 are mixed with float32; fp16 needs "
-        "a GPU. The default is the setting of `accelerate launch`, or float32.",
+        description="Floating-point type of the computation: bf16 and fp16 are mixed with float32; fp16 "
+        "needs a GPU. The default is the setting of `accelerate launch`, or float32.",
     )
     float32_matmul_precision: Literal["highest", "high"] = Field(
         default="highest",
