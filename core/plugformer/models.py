@@ -7,8 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from plugformer.configuration.model_spec import model_spec as spec_of_settings
-from plugformer.configuration.task import Model as Settings
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import ModelSettings, TrainingSettings
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.explanations import explain
 from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, OutputType, Sizes
@@ -105,7 +104,7 @@ def model_spec(
     checked = _checked(written)
     if checked.initialize_from is not None:
         raise ConfigurationError("initialize_from: a model without a task has no runs to begin with")
-    spec = spec_of_settings(checked, registry, made, chosen, training=Training(seed=seed))
+    spec = spec_of_settings(checked, registry, made, chosen, training=TrainingSettings(seed=seed))
     _refuse_misfits(spec)
     return spec
 
@@ -125,11 +124,11 @@ def _with_names(settings: Mapping[str, Any], classes: dict[str, dict[str, type]]
     return named
 
 
-def _checked(written: Mapping[str, Any]) -> Settings:
+def _checked(written: Mapping[str, Any]) -> ModelSettings:
     try:
-        return Settings.model_validate(written)
+        return ModelSettings.model_validate(written)
     except ValidationError as error:
-        raise ConfigurationError(report(explain(error, Settings, written))) from None
+        raise ConfigurationError(report(explain(error, ModelSettings, written))) from None
 
 
 def _architecture(written: Mapping[str, Any], registry: Registry) -> Architecture:

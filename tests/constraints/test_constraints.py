@@ -260,11 +260,6 @@ def test_a_constraint_that_no_output_can_meet_is_refused(settings, message):
         constraint(trained("characters"), **settings)
 
 
-def test_words_that_make_no_text_of_the_pattern_although_all_characters_are_known():
-    with pytest.raises(ConfigurationError, match="cannot spell the pattern 'dayday'"):
-        constraint(trained("words"), pattern="dayday")
-
-
 def test_a_pattern_with_too_many_states_is_refused():
     with pytest.raises(ConfigurationError, match=r"more than 4,096 states .* \[a-z\] instead of"):
         constraint(trained("bpe"), pattern=r"\w{20}")

@@ -143,22 +143,6 @@ def test_the_model_is_left_as_it_was_even_by_an_error(run, predictor, split, tra
     run.model.eval()
 
 
-def test_dropout_does_not_disturb_answers(run, predictor, split):
-    expected = predictor().predict(split)
-    run.model.train()
-    assert predictor().predict(split) == expected
-    run.model.eval()
-
-
-def test_inside_evaluation_there_are_no_gradients(run):
-    run.model.train()
-    with evaluating(run.model):
-        assert not run.model.training
-        assert not torch.is_grad_enabled()
-    assert run.model.training
-    run.model.eval()
-
-
 def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     file = tmp_path / "task.yaml"
     file.write_text(

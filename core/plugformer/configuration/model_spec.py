@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from plugformer.configuration.plan import Choice, StackPlan, plan_stacks
-from plugformer.configuration.task import Component, Model, Task, Training
+from plugformer.configuration.task import Component, ModelSettings, Task, TrainingSettings
 from plugformer.interfaces import (
     Architecture,
     EmbeddingSpec,
@@ -42,12 +42,12 @@ def task_model_spec(task: Task, registry: Registry, *, fresh: bool = True) -> Mo
 
 
 def model_spec(
-    settings: Model,
+    settings: ModelSettings,
     registry: Registry,
     architecture: Architecture,
     level: Level,
     *,
-    training: Training = Training(),  # noqa: B008 (frozen)
+    training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
     fresh: bool = True,
 ) -> ModelSpec:
     """Returns the specification of a model.
@@ -111,7 +111,7 @@ class _Parts:
         return self.get(choice.kind, choice.block, choice.path)
 
 
-def _stack(plan: StackPlan, settings: Model, parts: _Parts) -> StackSpec:
+def _stack(plan: StackPlan, settings: ModelSettings, parts: _Parts) -> StackSpec:
     per_layer: Mapping[int, object] = getattr(settings, plan.top.stack).per_layer
     return StackSpec(
         name=plan.top.stack,

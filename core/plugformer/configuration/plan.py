@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from plugformer.configuration.task import Component, CrossAttention, LayerOverrides, Model, StackOverrides
+from plugformer.configuration.task import (
+    Component,
+    CrossAttention,
+    LayerOverrides,
+    ModelSettings,
+    StackOverrides,
+)
 from plugformer.interfaces import LayerContext, Stack
 from plugformer.kinds import Kind
 from plugformer.problems import KeyPath
@@ -63,7 +69,7 @@ class StackPlan:
 NO_POSITION = Component(name="none")
 
 
-def plan_stacks(settings: Model, stacks: Sequence[Stack]) -> dict[str, StackPlan]:
+def plan_stacks(settings: ModelSettings, stacks: Sequence[Stack]) -> dict[str, StackPlan]:
     """Returns the plans of an architecture's stacks, by name."""
     sizes = {stack.name: getattr(settings, stack.name).layers or settings.layers for stack in stacks}
     readers = sum(sizes[stack.name] for stack in stacks if stack.cross)
@@ -81,7 +87,7 @@ def plan_stacks(settings: Model, stacks: Sequence[Stack]) -> dict[str, StackPlan
 
 
 def _plan(
-    settings: Model, stack: StackOverrides, bottom: LayerContext, cross: CrossAttention | None
+    settings: ModelSettings, stack: StackOverrides, bottom: LayerContext, cross: CrossAttention | None
 ) -> StackPlan:
     """Returns the plan of a stack.
 
