@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 # All sequences are in memory at once, as text.
-Count = Annotated[int, Field(ge=1, le=10**8)]
-Numbers = Annotated[int, Field(ge=1, le=10**5)]
 
 
 class Copying(Data):
@@ -39,8 +37,8 @@ class Copying(Data):
     def __init__(
         self,
         *,
-        size: Count = 20_000,
-        held_out: Count = 1_000,
+        size: Annotated[int, Field(ge=1, le=10**8)] = 20_000,
+        held_out: Annotated[int, Field(ge=1, le=10**8)] = 1_000,
         numbers: Numbers = 10,
         min_numbers: Numbers | None = None,
         symbols: Annotated[int, Field(ge=2, le=10**6)] = 10,
