@@ -3,7 +3,6 @@
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.interfaces import IGNORED, Batch, Level, Padding, Sizes, Tokens
 from plugformer.model import build
 
@@ -17,7 +16,7 @@ def model(level):
     }[level]
     small = ["model.architecture=encoder-only", "model.width=8", "model.heads=2", "model.layers=1"]
     resolved = resolve("ag-news", [*small, *settings])
-    return build(task_model_spec(resolved.task, resolved.registry), Sizes(source=9, outputs=LENGTH))
+    return build(resolved.spec, Sizes(source=9, outputs=LENGTH))
 
 
 def batch(targets):

@@ -78,8 +78,7 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
 
 def _registered(component: type, origin: Origin, path: KeyPath, classes: Classes) -> str:
     """Keeps a class under its own name, and returns the name that selects it."""
-    named = classes.setdefault(str(kind_at(path)), {})
-    if named.setdefault(component.__name__, component) is not component:
-        message = f"another class is called {component.__name__!r}, too; rename one of them"
-        raise Problem(origin, (), message).error
-    return f"session:{component.__name__}"
+    named, name = classes.setdefault(str(kind_at(path)), {}), component.__name__.lstrip("_")
+    if named.setdefault(name, component) is not component:
+        raise Problem(origin, (), f"another class is called {name!r}, too; rename one of them").error
+    return f"session:{name}"
