@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens
 from plugformer.model import build
 
@@ -71,7 +72,7 @@ def hand_written() -> System:
 
 def plugformer() -> System:
     """Returns the model assembled from components and its mean loss."""
-    resolved = resolve("shakespeare", ["model.position=learned"])
+    resolved = Experiment.from_resolved(resolve("shakespeare", ["model.position=learned"]))
     model = build(resolved.spec, Sizes(VOCABULARY, VOCABULARY)).train()
 
     def loss(ids: Ids) -> Tensor:
