@@ -20,8 +20,8 @@ import sys
 import torch
 
 from plugformer.interfaces import FeedForward, OutputMetric, Schedule, Tokenizer
-from plugformer_plugins.decoding.greedy import Greedy
-from plugformer_plugins.optimizer.adamw import AdamW
+from plugformer_plugins.decoding.sampling import Greedy
+from plugformer_plugins.optimizer.adam import AdamW
 
 
 class Raises(FeedForward):

@@ -8,8 +8,7 @@ from pydantic import ValidationError
 
 from plugformer.configuration.model_spec import model_spec as spec_of_settings
 from plugformer.configuration.python import read_dictionary
-from plugformer.configuration.task import Model as Settings
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import ModelSettings, TrainingSettings
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.explanations import explain
 from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, OutputType, Sizes
@@ -107,16 +106,16 @@ def model_spec(
     checked = _checked(written)
     if checked.initialize_from is not None:
         raise ConfigurationError("initialize_from: a model without a task has no runs to begin with")
-    spec = spec_of_settings(checked, registry, made, chosen, training=Training(seed=seed))
+    spec = spec_of_settings(checked, registry, made, chosen, training=TrainingSettings(seed=seed))
     _refuse_misfits(spec)
     return spec
 
 
-def _checked(written: Mapping[str, Any]) -> Settings:
+def _checked(written: Mapping[str, Any]) -> ModelSettings:
     try:
-        return Settings.model_validate(written)
+        return ModelSettings.model_validate(written)
     except ValidationError as error:
-        raise ConfigurationError(report(explain(error, Settings, written))) from None
+        raise ConfigurationError(report(explain(error, ModelSettings, written))) from None
 
 
 def _architecture(written: Mapping[str, Any], registry: Registry) -> Architecture:

@@ -15,7 +15,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 PROMPTS = ["a", "", "ab ba", "b", "abababab", "bab"]
 LENGTH, LONGEST = 10, 7

@@ -9,7 +9,7 @@ from plugformer.errors import ConfigurationError, ExampleError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Level, Sizes
 from plugformer.model import build
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 SMALL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 32}
 

@@ -11,11 +11,11 @@ from plugformer.validation import validate
 
 PARTS = '''
 from plugformer.errors import ConfigurationError
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
-from plugformer_plugins.feed_forward.gelu import GELU
-from plugformer_plugins.head.classifier import Classifier
+from plugformer_plugins.attention.grouped import MultiHeadAttention
+from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.head.pooling import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
-from plugformer_plugins.norm.layer_norm import LayerNorm
+from plugformer_plugins.norm.norms import LayerNorm
 from plugformer_plugins.position.rotary import Rotary
 
 

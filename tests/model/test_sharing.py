@@ -15,7 +15,7 @@ from plugformer_inspection import AttentionLocation, observing
 PARTS = '''
 from plugformer.interfaces import Sizes
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 projected = []
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from plugformer.configuration.task import Component, Task, Tokenizers
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.explanations import keys_of, model_at
 from plugformer.kinds import Kind
 from plugformer.problems import KeyPath, Origin
@@ -82,7 +82,7 @@ def is_block(model: type[BaseModel] | None, node: Node) -> bool:
     """Whether a component stands here; a tokenizer may be one, or one for each side."""
     if model is None or (isinstance(node, ScalarNode) and node.value is None):
         return False
-    if issubclass(model, Tokenizers):
+    if issubclass(model, TokenizerSettings):
         return not (isinstance(node, MappingNode) and names_sides(node))
     return issubclass(model, Component)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.paths import expand
-from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
+from plugformer.configuration.task import Component, Overrides, Settings, Task, TokenizerSettings
 from plugformer.configuration.trust import refuse_references
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.explanations import model_at
@@ -182,7 +182,7 @@ class _Merger:
         model = model_at(Task, path)
         if base is None:
             return over
-        if model is not None and issubclass(model, Tokenizers):
+        if model is not None and issubclass(model, TokenizerSettings):
             return self._tokenizers(base, over, path)
         if model is not None and issubclass(model, Component):
             return self._component(base, over, path)
@@ -220,7 +220,7 @@ class _Merger:
             base = below = _only(below, below.items.keys() - {"run"})
         if below is not None and isinstance(over, MappingNode) and names_sides(over):
             if not names_sides(below):
-                both = _only(below, below.items.keys() - core_keys(Tokenizers))
+                both = _only(below, below.items.keys() - core_keys(TokenizerSettings))
                 sides: dict[Key, Node] = {"source": both, "target": both}
                 below = MappingNode(sides, dict.fromkeys(sides, below.origin), below.origin)
             return self.mappings(below, over, path)

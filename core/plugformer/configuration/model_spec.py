@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from plugformer.configuration.task import Component, LayerOverrides, Model, Training
+from plugformer.configuration.task import Component, LayerOverrides, ModelSettings, TrainingSettings
 from plugformer.interfaces import (
     Architecture,
     EmbeddingSpec,
@@ -29,12 +29,12 @@ Choose = Callable[..., PartSpec]
 
 
 def model_spec(
-    settings: Model,
+    settings: ModelSettings,
     registry: Registry,
     architecture: Architecture,
     level: Level,
     *,
-    training: Training = Training(),  # noqa: B008 (frozen)
+    training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
     fresh: bool = True,
 ) -> ModelSpec:
     """Returns the specification of a model.
@@ -84,7 +84,7 @@ def model_spec(
     )
 
 
-def _stack(stack: Stack, settings: Model, stacks: tuple[Stack, ...], choose: Choose) -> StackSpec:
+def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], choose: Choose) -> StackSpec:
     """Returns the specification of a stack. Settings of a layer precede those of its stack and the model."""
     path, overrides = ("model", stack.name), getattr(settings, stack.name)
     depths = {other.name: getattr(settings, other.name).layers or settings.layers for other in stacks}

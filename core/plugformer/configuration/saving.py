@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from plugformer.configuration.task import Component, Task, Tokenizers
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.yaml_tree import plain, read_mapping, resolve_scalar
 
 
@@ -38,7 +38,7 @@ _Dumper.add_representer(str, _text)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tokenizers) and value.source == value.target:
+    if isinstance(value, TokenizerSettings) and value.source == value.target:
         own = {"shared": value.shared} if value.run is None else {"shared": value.shared, "run": value.run}
         return {**_plain(value.source), **own}
     if isinstance(value, Component):
