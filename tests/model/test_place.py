@@ -3,8 +3,8 @@
 import pytest
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import LayerContext, Sizes
 from plugformer.model import build
 from plugformer.validation import validate
@@ -89,7 +89,7 @@ def check(parts):
 
 
 def places(task, registry) -> dict[str, LayerContext]:
-    model = build(task_model_spec(task, registry), Sizes(9, 9))
+    model = build(Experiment.of(task, registry).spec, Sizes(9, 9))
     return {name: module.place for name, module in model.named_modules() if hasattr(module, "place")}
 
 
