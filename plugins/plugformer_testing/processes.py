@@ -7,6 +7,7 @@ import pkgutil
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from multiprocessing import get_context
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -33,15 +34,31 @@ def in_another_process(subject: Subject, function: Callable[..., T]) -> T:
         raise NotApplicable(f"{what}: another process cannot import it")
     module = "__script__" if module == "__main__" else module  # __main__ is another module there
     options = dict(subject.options)
-    with patch.dict(os.environ, _OTHER_PROCESS), ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        try:
-            return pool.submit(_call, function, module, file, name, options).result(timeout=300)
-        except Exception as error:
-            fail(f"in another process it fails: {type(error).__name__}: {error}")
+    # Files of installed components do not change, so that they share a process; it takes seconds to start.
+    pool = _pool() if subject.entry.distribution == "local" else _shared_pool()
+    try:
+        return pool.submit(_call, function, module, file, name, options).result()
+    except Exception as error:
+        _shared_pool.cache_clear()  # its process may have ended
+        fail(f"in another process it fails: {type(error).__name__}: {error}")
+    finally:
+        if subject.entry.distribution == "local":
+            pool.shutdown()
+
+
+def _pool() -> ProcessPoolExecutor:
+    pool = ProcessPoolExecutor(1, get_context("spawn"))
+    with patch.dict(os.environ, _OTHER_PROCESS):
+        pool.submit(int).result()  # starts the process
+    return pool
+
+
+_shared_pool = cache(_pool)
 
 
 def _call(function: Callable[..., T], module: str, file: str, name: str, options: dict[str, Any]) -> T:
     """Imports the class, from its file if only the other process knows its module, and calls the function."""
+    sys.path.append(os.getcwd())  # as with `python -m`
     try:
         importlib.import_module(module)
     except ImportError:

@@ -166,11 +166,7 @@ def contract_tests(
     Example:
         `test_contract = contract_tests("attention/gqa", options={"kv_heads": 2})`
 
-    Args:
-        component: `kind/name` of an installed component, or a class that derives from an interface.
-        options: The options of the component. Needed if an option has no default.
-        model: Sizes of the model, if the component does not work with those that the tests choose.
-        expected_failures: Names of checks that fail by design, each with the reason.
+    The arguments are those of `check`, which takes also a distribution.
 
     Raises:
         RegistryError: The component is unknown or cannot be imported, or an expected failure names no check.
