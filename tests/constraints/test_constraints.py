@@ -15,15 +15,12 @@ from plugformer_constraints.automaton import AutomatonTokens
 from plugformer_constraints.hooks import output_pattern
 from plugformer_constraints.pattern import compile_pattern
 from plugformer_plugins.decoding.beam import Beam
-from plugformer_plugins.decoding.greedy import Greedy
-from plugformer_plugins.decoding.sampling import Sampling
+from plugformer_plugins.decoding.sampling import Greedy, Sampling
 from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.pretrained import Pretrained
 from plugformer_plugins.tokenizer.unigram import Unigram
-from plugformer_plugins.tokenizer.whitespace import Whitespace
+from plugformer_plugins.tokenizer.word_level import Characters, Whitespace, Words
 from plugformer_plugins.tokenizer.wordpiece import WordPiece
-from plugformer_plugins.tokenizer.words import Words
 
 TEXTS = [f"{1900 + n}-{1 + n % 12:02}-{1 + n % 28:02} on day {n} , schön 中文 été" for n in range(150)]
 TOKENIZERS = {

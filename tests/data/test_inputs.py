@@ -13,7 +13,7 @@ from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.data.table import TabularData
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 ROWS = "".join(f"{a}+{b}\t{a + b}\n" for a in range(1, 10) for b in range(1, 10))
 

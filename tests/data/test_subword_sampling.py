@@ -7,7 +7,7 @@ import pytest
 from datasets import Dataset
 from tests.pieces import Pieces
 
-from plugformer.configuration.task import DataBlock, Model, Task
+from plugformer.configuration.task import DataBlock, ModelSettings, Task
 from plugformer.data.arrow import encode
 from plugformer.data.length import limited
 from plugformer.data.vocabularies import Vocabularies
@@ -46,7 +46,7 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
     tokenizer = drawing([*SOURCES, *TARGETS, *texts])
     known = Vocabularies(tokenizer, tokenizer, task_type)
     block = DataBlock.model_validate({"name": "-", "length": length or {}})
-    task = Task.model_construct(data=block, model=Model.model_construct(max_length=max_length))
+    task = Task.model_construct(data=block, model=ModelSettings.model_construct(max_length=max_length))
     data = Dataset(pa.table({**examples, **encode(examples, known)}))
     return limited(data, task, known, architecture, str)[0]
 

@@ -8,7 +8,7 @@ import torch
 
 from plugformer.interfaces import BEGIN, END, PADDING, Session
 from plugformer_plugins.decoding.beam import Beam
-from plugformer_plugins.decoding.greedy import Greedy
+from plugformer_plugins.decoding.sampling import Greedy
 from plugformer_testing.decoding import SCRIPTS, Script, ScriptedSession
 
 WORDS = (4, 5, 6)

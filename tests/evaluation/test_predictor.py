@@ -23,7 +23,7 @@ from plugformer.runs.loading import load
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 from plugformer_plugins.task_type.classification import Classification
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 TEXTS = ["May 1, 2001", "1/2/99", "Sunday, October 14, 2029", "3/4/2005", "5 May 2020"]
 

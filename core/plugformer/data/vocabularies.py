@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.configuration.task import Tokenizers as Blocks
+from plugformer.configuration.task import TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
@@ -131,7 +131,7 @@ def create_tokenizers(experiment: Experiment) -> Tokenizers:
     return Tokenizers(source, target)
 
 
-def has_one(blocks: Blocks, columns: Sequence[Column]) -> bool:
+def has_one(blocks: TokenizerSettings, columns: Sequence[Column]) -> bool:
     """Returns whether one tokenizer serves all of a task: it is shared, or there is only one side."""
     return blocks.shared or all(column.tokenizer != "target" for column in columns)
 
