@@ -55,7 +55,7 @@ def test_commands_that_take_a_task_refuse_a_run_that_names_a_manifest(run_copy, 
 
 def test_a_run_with_local_components_needs_their_manifest_again(tmp_path) -> None:
     (tmp_path / "copied_of_run_tests.py").write_text(
-        "from plugformer_plugins.feed_forward.relu import ReLU\nclass Copied(ReLU): pass\n"
+        "from plugformer_plugins.feed_forward.position_wise import ReLU\nclass Copied(ReLU): pass\n"
     )
     manifest = tmp_path / "registry.yaml"
     manifest.write_text("components: {feed_forward: {copied: {class: 'copied_of_run_tests:Copied'}}}")
@@ -65,7 +65,7 @@ def test_a_run_with_local_components_needs_their_manifest_again(tmp_path) -> Non
         "model: {width: 16, heads: 2, ffn_width: 16, layers: 1, feed_forward: copied}\n"
         "training: {steps: 1}\n"
     )
-    run = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).run
+    run = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).report.run
     with pytest.raises(RunError, match=r"feed_forward/copied of local(.|\n)*--registry FILE"):
         load(run)
     assert load(run, Registry.discover(manifest)).predict(["1 2"])

@@ -131,7 +131,7 @@ def test_a_model_learns_fractions_and_answers_with_them(parts, tmp_path):
     lines = (f'{{"words": "{words}", "tags": "{numbers}"}}\n' for words, numbers in rows * 8)
     (tmp_path / "train.jsonl").write_text("".join(lines))
     (tmp_path / "task.yaml").write_text(TASK)
-    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", registry=parts)
+    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", registry=parts).report
     assert report.metrics["error"]["value"] < 0.1  # whole numbers err by 0.25 at least
     answer = load(report.run, registry=parts).predict("b aa")
     assert answer.output == pytest.approx([-0.75, 0.25], abs=0.2)
