@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -58,7 +59,7 @@ _shared_pool = cache(_pool)
 
 def _call(function: Callable[..., T], module: str, file: str, name: str, options: dict[str, Any]) -> T:
     """Imports the class, from its file if only the other process knows its module, and calls the function."""
-    sys.path.append(os.getcwd())  # as with `python -m`
+    sys.path.append(str(Path.cwd()))  # as with `python -m`
     try:
         importlib.import_module(module)
     except ImportError:
