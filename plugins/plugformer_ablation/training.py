@@ -105,9 +105,9 @@ def train_cell(
     }
     if cell.folder.exists():
         _wait_for_worker(cell.folder, notify)
-        report = resume(cell.folder, **options)
+        report = resume(cell.folder, **options).report
     else:
-        report = train(str(cell.task), out=cell.folder, **options)
+        report = train(str(cell.task), out=cell.folder, **options).report
     _refuse_changes(cell, registry)
     _result(cell, report).save(cell.folder)
 

@@ -27,7 +27,7 @@ from plugformer.data.vocabularies import (
 )
 from plugformer.errors import DataError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Architecture, Column, Tokenizers, as_text
+from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data
 
 
@@ -101,8 +101,11 @@ def _entry(
     """Returns the prepared examples, made if they are not stored, and vocabularies."""
     before = version()
     key = cache_key(experiment, before)
-    learned = None if given is None else _learned(given)
-    keys = [key] if learned is None else [key, fingerprint(key, *learned.values())]
+    keys, learned = [key], None
+    if given is not None:
+        with TemporaryDirectory() as folder:
+            learned = fingerprints(given, Path(folder))
+        keys.append(fingerprint(key, *learned.values()))
     for stored_key in keys:
         entry = PreparedEntry.find(stored_key)
         if entry is not None and learned in (None, entry.learned):
@@ -126,34 +129,25 @@ def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:
     task, task_type = experiment.task, experiment.task_type
     task_type.state = task_type.learn(train)
     tokenizers = create_tokenizers(experiment)
-    if task.tokenizer.run is None:
-        _train_tokenizers(tokenizers, task_type.columns, train)
-    else:
+    if task.tokenizer.run is not None:
         load_tokenizers(tokenizers, Path(task.tokenizer.run))
-    return Vocabularies(*tokenizers, task_type)
-
-
-def _train_tokenizers(tokenizers: Tokenizers, columns: Sequence[Column], train: Dataset) -> None:
-    """Lets tokenizers of source and target learn from the training examples."""
-    source, target = (
-        [column.name for column in columns if column.tokenizer == side] for side in ("source", "target")
-    )
-    if tokenizers.target is tokenizers.source:
-        tokenizers.source.train(Texts(train, *source, *target))
     else:
-        tokenizers.source.train(Texts(train, *source))
-        tokenizers.target.train(Texts(train, *target))
-
-
-def _learned(vocabularies: Vocabularies) -> dict[str, str]:
-    with TemporaryDirectory() as folder:
-        return fingerprints(vocabularies, Path(folder))
+        source, target = (
+            [column.name for column in task_type.columns if column.tokenizer == side]
+            for side in ("source", "target")
+        )
+        if tokenizers.target is tokenizers.source:
+            tokenizers.source.train(Texts(train, *source, *target))
+        else:
+            tokenizers.source.train(Texts(train, *source))
+            tokenizers.target.train(Texts(train, *target))
+    return Vocabularies(*tokenizers, task_type)
 
 
 def _read_streams(
     streams: Mapping[str, IterableDataset], columns: Sequence[Column], source: str, count: int
 ) -> _Texts:
-    """Returns all that is not streamed of a task's examples, and the first ones of those that are."""
+    """Returns the splits that are not streamed, and the first examples of the one that is."""
     splits, notices = stored(streams, columns, source)
     return splits, partial(first_examples, streams["train"], count, columns, source), notices
 
@@ -200,7 +194,7 @@ def _limited(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences the progress bars of `datasets` inside, as its own setting does."""
+    """Inside, the progress bars of `datasets` are off."""
     shown = datasets.are_progress_bars_disabled() is False
     datasets.disable_progress_bars()
     try:
