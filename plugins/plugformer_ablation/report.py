@@ -17,7 +17,7 @@ from rich.text import Text
 
 from plugformer.errors import ConfigurationError, needing
 from plugformer.runs import replacing
-from plugformer_ablation.arms import label
+from plugformer_ablation.arms import BASELINE, label
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record, flat
@@ -114,8 +114,10 @@ def heading(findings: Findings) -> str:
     direction = "higher" if findings.record["higher_is_better"] else "lower"
     seeds, split = (findings.results.study[key] for key in ("seeds", "split"))
     count = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    values = findings.record["arms"][0]["values"]
-    baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
+    baseline = findings.record["arms"][0]["arm"]
+    if baseline == BASELINE:
+        values = findings.record["arms"][0]["values"]
+        baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
     return f"{findings.metric} on {split}, {direction} is better; {count}; baseline: {baseline}"
 
 

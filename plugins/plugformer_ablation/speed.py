@@ -19,6 +19,7 @@ from plugformer.hooks import Update, hookimpl, must_not_fail
 from plugformer.runs import read_json, write_json, write_text
 from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.cells import identity, ingredients
+from plugformer_ablation.executors import hidden_script
 from plugformer_ablation.training import discover
 
 WARM_UP, COUNTED = 5, 20
@@ -86,7 +87,7 @@ def _measured(arm: Arm, threads: int) -> float:
     with TemporaryDirectory(prefix="plugformer-") as folder:
         file = Path(folder, "task.yaml")
         write_text(file, dump(arm.resolved.task.model_copy(update={"registry": None})))
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        with hidden_script(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(seconds_per_update, file, arm.resolved.registry.local, threads).result()
 
 
