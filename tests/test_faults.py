@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import RegistryError
+from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.interfaces import Batch, Sizes
@@ -18,7 +18,7 @@ import sys
 import torch
 
 from plugformer.interfaces import FeedForward, Schedule
-from plugformer_plugins.optimizer.adamw import AdamW
+from plugformer_plugins.optimizer.adam import AdamW
 
 
 class Raises(FeedForward):
@@ -93,7 +93,7 @@ def caught(action) -> BaseException:
 def test_the_part_and_the_line_are_named(parts, sentences, short_settings, options, error):
     settings = short_settings(f"model.decoder.feed_forward={options}")
     task = check_components(resolve("dates", settings, parts)).task
-    model = build(task_model_spec(task, parts), Sizes(12, 12))
+    model = build(Experiment.of(task, parts).spec, Sizes(12, 12))
     batch = Batch(sentences(), target=sentences(begin=True))
     first, second = cause_of(caught(lambda: model(batch))).splitlines()
     assert first.startswith(f"feed_forward 'raises' (local) failed: {error}")

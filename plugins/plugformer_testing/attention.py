@@ -1,6 +1,6 @@
 """The contract of attentions, see plugformer.interfaces.attention; caching has a module of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,7 +13,6 @@ from plugformer.interfaces import (
     AttentionContext,
     LayerContext,
     NoPositions,
-    Observer,
     Padding,
     Positions,
 )
@@ -55,7 +54,7 @@ class PlacedAttention:
         self,
         x: Float[Tensor, "batch key width"],
         query: Float[Tensor, "batch query width"] | None = None,
-        observer: Observer | None = None,
+        observer: Callable[[str, Tensor], None] | None = None,
     ) -> Float[Tensor, "batch query width"]:
         """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself."""
         query_positions, keys = self.positions, self.positions
@@ -71,7 +70,7 @@ class PlacedAttention:
         self,
         x: Float[Tensor, "batch key width"],
         query: Float[Tensor, "batch query width"] | None = None,
-        observer: Observer | None = None,
+        observer: Callable[[str, Tensor], None] | None = None,
     ) -> Float[Tensor, "batch query width"]:
         """Returns the same with zeros at padding, where any output is allowed."""
         output = self.attend(x, query, observer)
@@ -288,7 +287,7 @@ def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
 def _erases(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
     """Returns whether nothing is read from the memory if the recorded weights are zero."""
 
-    def depends(observer: Observer | None) -> bool:
+    def depends(observer: Callable[[str, Tensor], None] | None) -> bool:
         output, other = (placed.read(values, query, observer) for values in (memory, memory + 1.0))
         return not torch.allclose(output, other, atol=1e-5, rtol=1e-5)
 

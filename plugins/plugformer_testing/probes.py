@@ -150,7 +150,7 @@ class Collector:
         self.taken: dict[str, list[Tensor]] = {}
         self.erase = erase
 
-    def record(self, name: str, value: Tensor) -> None:
+    def __call__(self, name: str, value: Tensor) -> None:
         """Takes a tensor."""
         self.taken.setdefault(name, []).append(value)
         if self.erase:

@@ -10,7 +10,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention
 from plugformer_blocks import Recurrent
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import Status, check
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, MODEL, Subject
 
@@ -60,7 +60,9 @@ class Forgets(RunningMean):
 
 class Unmoved(Sums):
     def select(self, rows):
-        return type(self)(*super().select(rows).piece, past=tuple(each[: len(rows)] for each in self.past))
+        return type(self)(
+            *super().select(rows).piece, past=tuple(tensor[: len(rows)] for tensor in self.past)
+        )
 
 
 class LeavesThePast(RunningMean):

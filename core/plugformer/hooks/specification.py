@@ -13,7 +13,7 @@ import pluggy
 import torch
 from torch import Tensor
 
-from plugformer.configuration.task import Task, Training
+from plugformer.configuration.task import Task, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
 from plugformer.decoding import Constraint
 from plugformer.distributed import Processes
@@ -183,7 +183,7 @@ class Hooks:
         """
 
     @hookspec
-    def training_strategy(self, model: Model, settings: Training, processes: Processes) -> Any:
+    def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
         """Returns a `plugformer.training.TrainingStrategy`, or None to leave it to other plugins.
 
         All processes ask when the model has its initial values. By default each process has the whole model.

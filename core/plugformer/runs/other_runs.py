@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from plugformer.configuration.paths import tokenizer_of
-from plugformer.configuration.task import Task, Tokenizers
+from plugformer.configuration.task import Task, TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.errors import PlugformerError
 from plugformer.problems import Finding
@@ -37,7 +37,7 @@ def misfits(task: Task) -> list[Finding]:
         return []
     try:
         RunDirectory.open(Path(tokenizer.run))
-        saved = Tokenizers.model_validate(plain(tokenizer_of(Path(tokenizer.run))))
+        saved = TokenizerSettings.model_validate(plain(tokenizer_of(Path(tokenizer.run))))
     except PlugformerError as error:
         return [(path, str(error))]
     except ValidationError as error:
