@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, norm
 
-from plugformer_ablation.comparison import ALPHA, Comparison, Scores, Verdict, compare, judge
+from plugformer_ablation.comparison import ALPHA, PairedComparison, Scores, Verdict, compare, judge
 from plugformer_ablation.statistics import resampled
 
 ACCURACY = 0.8
 RESAMPLES = 500  # a quarter of those of a study, which saves most of the time
-Judged = tuple[Comparison, dict[str, Any]]
+Judged = tuple[PairedComparison, dict[str, Any]]
 """A comparison, and what the report of its study says of it."""
 
 _ASKED = 20  # studies whose minimum detectable differences are asked for

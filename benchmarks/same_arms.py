@@ -116,7 +116,7 @@ def train_cell(folder: Path, settings: Settings) -> None:
     if kept(folder, settings).exists():
         return
     with TemporaryDirectory() as run:
-        report = train("dates", overrides=settings, out=Path(run, "run"), notify=str)
+        report = train("dates", overrides=settings, out=Path(run, "run"), notify=str).report
     save_arrays(kept(folder, settings), report.statistics)
 
 

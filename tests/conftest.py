@@ -230,7 +230,7 @@ def train_tiny(registry: Registry) -> Train:
         settings = tiny(*SHORT, *overrides)
         return train(
             "dates", overrides=settings, out=out, registry=registry, observers=observers, notify=notify
-        )
+        ).report
 
     return run
 

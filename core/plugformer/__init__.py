@@ -2,8 +2,8 @@
 
 What the command line does, in Python::
 
-    report = plugformer.train("dates", overrides=["model.attention=gqa"])
-    predictions = plugformer.load(report.run).predict(["March 5, 1996"])
+    trained = plugformer.train("dates", overrides=["model.attention=gqa"])
+    predictions = trained.predict(["March 5, 1996"])
 
 The names below are imported when they are first used, so that `import plugformer` needs no torch.
 """

@@ -1,8 +1,14 @@
 """Where to compute: the devices that this machine has, by PyTorch's names."""
 
+import os
+
 import torch
+from accelerate.state import AcceleratorState
 
 from plugformer.errors import ConfigurationError
+
+_CHOSEN = "ACCELERATE_TORCH_DEVICE"
+"""The variable that Accelerate reads the device from."""
 
 
 def best_device() -> torch.device:
@@ -36,6 +42,22 @@ def chosen_device(name: str | torch.device | None = None) -> torch.device:
         )
         raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {', '.join(known)}")
     return device
+
+
+def use_device(name: str | torch.device | None) -> None:
+    """Makes Accelerate train on a device from now on; on the best one, or the launcher's, if None.
+
+    Raises:
+        ConfigurationError: There is no such device, or a launcher has started several processes.
+    """
+    if name is None and _CHOSEN not in os.environ:
+        return
+    if name is not None and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigurationError(f"device {str(name)!r}: the launcher chooses the device of each process")
+    os.environ.pop(_CHOSEN, None)
+    if name is not None:
+        os.environ[_CHOSEN] = str(chosen_device(name))
+    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def described(device: torch.device) -> str:

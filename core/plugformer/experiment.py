@@ -1,12 +1,12 @@
 """One experiment: its settings, and the objects that they name, each created once and passed down."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
 from plugformer.configuration.model_spec import model_spec
-from plugformer.configuration.resolving import ResolvedTask, check_components, resolve
+from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.structure import origin_of
 from plugformer.configuration.task import Component, Task
 from plugformer.errors import ConfigurationError, PlugformerError
@@ -71,24 +71,32 @@ class Experiment:
         return cls(task, registry, *created, **attributes)
 
     @classmethod
-    def from_resolved(cls, resolved: ResolvedTask, kinds: Collection[Kind] = ALL_KINDS) -> Self:
+    def from_resolved(
+        cls,
+        resolved: ResolvedTask,
+        kinds: Collection[Kind] = ALL_KINDS,
+        rows: Mapping[str, Any] | None = None,
+    ) -> Self:
         """Imports the components that a task names, checks their options and creates type and architecture.
 
         Args:
             resolved: The task; its structure has been checked.
             kinds: The kinds of components that are needed. The settings of others stay as they were written.
+            rows: Examples in memory, by split.
 
         Raises:
             ConfigurationError: A component cannot be imported, or an option is unknown, missing, of the wrong
                 type or out of range; all problems, each with its place.
         """
         checked = check_components(resolved, kinds)
-        return cls.of(checked.task, checked.registry, kinds=kinds, notices=checked.notices, tree=checked.tree)
-
-    @classmethod
-    def read(cls, task: str, overrides: Sequence[str] = (), registry: Registry | None = None) -> Self:
-        """Reads a task: `Experiment.from_resolved(resolve(task, overrides, registry))`."""
-        return cls.from_resolved(resolve(task, overrides, registry))
+        return cls.of(
+            checked.task,
+            checked.registry,
+            kinds=kinds,
+            rows=dict(rows or {}),
+            notices=checked.notices,
+            tree=checked.tree,
+        )
 
     def with_task(self, task: Task) -> Self:
         """Returns this experiment with other settings of the same task type and architecture."""
@@ -159,3 +167,14 @@ class Experiment:
     def locate(self, path: tuple[str | int, ...]) -> Origin | None:
         """Returns where the value at a path was written; None if nobody wrote it."""
         return None if self.tree is None else origin_of(self.tree, path)
+
+
+def by_split(data: Any) -> dict[str, Any]:
+    """Returns rows in memory by split; those without a split are `train`, and nothing is None.
+
+    Args:
+        data: Rows, or a mapping of rows by split; see `plugformer.train`.
+    """
+    if data is None:
+        return {}
+    return dict(data) if isinstance(data, Mapping) and "train" in data else {"train": data}

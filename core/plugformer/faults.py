@@ -63,7 +63,7 @@ def cause_of(error: BaseException) -> str | None:
         return None  # standard output cannot be written
     if isinstance(error, BrokenPipeError) and _reader_has_gone():
         return None
-    packages = {_top(entry) for entry in LOADED.values()}
+    packages = {_top(entry) for entry in LOADED.values() if entry.component is None}
     package = next((_package(frame) for frame, _ in steps if _package(frame) in packages), None)
     if package is None:
         return None

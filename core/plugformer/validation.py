@@ -1,6 +1,6 @@
 """Whether a task can be trained: its components, alone and together, and its data; no example is read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import isfinite
 from pathlib import Path
@@ -34,13 +34,17 @@ _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 """The sizes of a model that is built to see whether it can be built."""
 
 
-def validate(resolved: ResolvedTask) -> Experiment:
+def validate(resolved: ResolvedTask, rows: Mapping[str, Any] | None = None) -> Experiment:
     """Imports a task's components and checks their options, their combination, and that the data are there.
+
+    Args:
+        resolved: The task; its structure has been checked.
+        rows: Examples in memory, by split.
 
     Raises:
         ConfigurationError: Something does not fit; all problems together, each with its place.
     """
-    experiment = Experiment.from_resolved(resolved)
+    experiment = Experiment.from_resolved(resolved, rows=rows)
     findings = check(experiment) or misfits(experiment)
     known = {path for path, _ in findings}
     others = (finding for finding in data_problems(experiment) if finding[0] not in known)

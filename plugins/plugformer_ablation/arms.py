@@ -1,7 +1,7 @@
-"""The arms of a study, each a task that has been checked; the mistakes of all arms together."""
+"""The arms of a study: tasks that have been checked, with the mistakes of all arms in one error."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,7 +12,6 @@ import yaml
 from plugformer.configuration import (
     Key,
     MappingNode,
-    Node,
     Problem,
     Task,
     as_dict,
@@ -35,7 +34,7 @@ BASELINE = "baseline"
 
 
 class Change(NamedTuple):
-    """A value that is put somewhere into a task: its label, itself, and the tree that puts it there."""
+    """A change of a task: the label of a value, the value, and the tree that sets it."""
 
     label: str
     value: Any
@@ -44,22 +43,24 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Arm:
-    """One configuration that a study compares; where settings are tuned, with one choice of them.
+    """One configuration of a study; where settings are tuned, with one choice of them.
 
     Attributes:
-        name: `baseline`, or the values that are not the baseline's.
+        name: Its name; by default the values that differ from the baseline's.
+        baseline: Name of the baseline; None for the baseline itself.
         values: A label of each factor's value, by the factor's name.
         tuned: The settings that tuning tries or has chosen, by path.
         resolved: The task; matching may have changed it.
         hashes: A hash of the content of each split of its data.
-        parameters: Of its model.
+        parameters: Number of parameters of its model.
         flops_per_token: Operations of a forward pass over an example of median length, for each of its source
             and target tokens; a multiplication and an addition are two.
-        notes: What is not equal to the baseline beside the factors.
-        failure: Why tuning could not choose any settings, where that is so.
+        notes: Differences from the baseline besides the factors.
+        failure: Why tuning could not choose any settings, or None.
     """
 
     name: str
+    baseline: str | None
     values: dict[str, str]
     tuned: dict[str, Any]
     resolved: Experiment
@@ -71,7 +72,7 @@ class Arm:
 
     @property
     def tried(self) -> str:
-        """What tuning tries in it, short; empty where nothing is tuned."""
+        """The settings that tuning tries, as text; empty if nothing is tuned."""
         return ", ".join(f"{path}={label(value)}" for path, value in self.tuned.items())
 
     def with_task(self, task: Task, *notes: str) -> "Arm":
@@ -86,7 +87,7 @@ class Arm:
         return {
             "name": self.name,
             "values": self.values,
-            "baseline": None if self.name == BASELINE else BASELINE,
+            "baseline": self.baseline,
             "task": task,
             "notes": list(self.notes),
             "tuned": self.tuned,
@@ -97,14 +98,15 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
     """Returns all arms of a study with each choice of tuned settings, the baseline's first.
 
     Raises:
-        ConfigurationError: An arm cannot be, two arms are the same, or the primary metric is none of the
-            task's; everything that is wrong with any arm, with its place.
+        ConfigurationError: The configuration of an arm is wrong, two arms are the same, or the task does not
+            have the primary metric; all mistakes of all arms, with their places.
     """
     common = [_change(study, path, "set", path) for path in _in_order(study)]
-    _refuse_cleared(study, common)
     arms: list[Arm] = []
     mistakes: dict[str, str] = {}
-    for name, changes in designed(study):
+    designs = designed(study)
+    baseline = designs[0][0]
+    for name, changes in designs:
         values = {factor: change.label for factor, change in changes.items()}
         for tuned in tunings(study):
             try:
@@ -113,7 +115,8 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
                 for problem in re.split(r"\n(?! )", str(error)):  # hints are indented
                     mistakes.setdefault(problem, name)
                 continue
-            arms.append(Arm(name, values, {path: each.value for path, each in tuned.items()}, resolved))
+            settings = {path: change.value for path, change in tuned.items()}
+            arms.append(Arm(name, None if name == baseline else baseline, values, settings, resolved))
     if mistakes:
         raise ConfigurationError(
             "\n".join(
@@ -121,73 +124,34 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
                 for problem, name in mistakes.items()
             )
         )
-    _refuse_twins(arms, study)
+    seen: dict[str, Arm] = {}
+    for arm in arms:
+        twin = seen.setdefault(dump(arm.resolved.task), arm)
+        if twin is not arm:
+            place, what = "arms" if study.arms else "factors", f"the arms {twin.name!r} and {arm.name!r}"
+            if twin.values is arm.values:
+                place, what = "tune", "two of the settings to try"
+            raise ConfigurationError(
+                report([study.problem((place,), f"{what} are the same task: leave one out")])
+            )
     primary_metric(study, arms[0].resolved)
     return arms
 
 
-def _refuse_cleared(study: Study, common: Sequence[Change]) -> None:
-    """Refuses factors and tuned settings that clear what `set` says, such as that of a single stack.
-
-    Raises:
-        ConfigurationError: One does; the message has the places of both.
-    """
-    if not common:
-        return
-    base, _ = merge_layers(each.layer for each in common)
-    settings = dict(zip(_in_order(study), (each.layer for each in common), strict=True))
-    settings = {path: layer for path, layer in settings.items() if _holds(base, layer, path)}
-    problems = [
-        study.problem(
-            place,
-            f"{path!r} clears {setting!r}, which `set` gives a value at {study.place('set', setting)}",
-            "give both in each value of one factor further out, such as model.decoder, or leave one out",
-        )
-        for place, path, change in _varied(study)
-        for setting, layer in settings.items()
-        if not _holds(merge_layers([base, change.layer])[0], layer, setting)
-    ]
-    if problems:
-        raise ConfigurationError(report(problems))
-
-
-def _varied(study: Study) -> Iterator[tuple[tuple[Key, ...], str, Change]]:
-    """Yields each value of factors and tuning: its place in the study, its path, and what puts it there."""
-    for name, factor in study.factors.items():
-        for key in factor.keys:
-            change = _change(study, factor.path, "factors", name, "values", key)
-            yield ("factors", name, "path"), factor.path, change
-    for path, tried in study.tune.items():
-        for number in range(len(tried)):
-            yield ("tune", path), path, _change(study, path, "tune", path, number)
-
-
-def _holds(tree: Node, layer: Node, path: str) -> bool:
-    """Returns whether a tree has the keys of a layer that says one thing, at a path."""
-    for _ in path.split("."):
-        if not isinstance(tree, MappingNode) or not isinstance(layer, MappingNode):
-            return False
-        key = next(iter(layer.items))
-        if key not in tree.items:
-            return False
-        tree, layer = tree.items[key], layer.items[key]
-    return True
-
-
 def _in_order(study: Study) -> list[str]:
-    """Returns the keys of `set`, those of options after those of the file, longer ones after shorter ones."""
+    """Returns the keys of `set`: those of options after those of the file, longer after shorter ones."""
     return sorted(study.changes, key=lambda path: (study.place("set", path).line is None, path.count(".")))
 
 
 def primary_metric(study: Study, resolved: Experiment) -> str:
-    """Returns the name of the metric that decides.
+    """Returns the name of the primary metric.
 
     Raises:
-        ConfigurationError: The task has none, or not the one that the study names.
+        ConfigurationError: The task has no metric, or not the one that the study names.
     """
     known = [metric.score_name for metric in resolved.task.evaluation.metrics]
     if not known:
-        message = "the task has no metric that could decide: add `evaluation.metrics: [...]` to `set`"
+        message = "the task has no metric: add `evaluation.metrics: [...]` to `set`"
         raise ConfigurationError(report([study.problem(("task",), message)]))
     wanted = study.metric or known[0]
     if wanted not in known:
@@ -200,7 +164,7 @@ def primary_metric(study: Study, resolved: Experiment) -> str:
 
 
 def written(task: Task) -> dict[str, Any]:
-    """Returns a task as its file would say it, without what changes nothing."""
+    """Returns a task as in its file, without the keys that have no effect on the training."""
     return {key: value for key, value in as_dict(task).items() if key not in ("description", "registry")}
 
 
@@ -216,21 +180,32 @@ def label(value: Any) -> str:
 
 
 def designed(study: Study) -> list[tuple[str, dict[str, Change]]]:
-    """Returns names and changes of the arms; the first is the baseline, which others are compared with."""
+    """Returns names and changes of the arms; the first is the baseline, with which others are compared."""
+    if study.arms:
+        return [(name, {"arm": _arm_change(study, name)}) for name in study.arms]
     factors = {
         name: [_change(study, factor.path, "factors", name, "values", key) for key in factor.keys]
         for name, factor in study.factors.items()
     }
     baseline = {name: values[0] for name, values in factors.items()}
     if study.design == "grid":
-        arms = [dict(zip(factors, chosen, strict=True)) for chosen in product(*factors.values())]
+        arms = [dict(zip(factors, values, strict=True)) for values in product(*factors.values())]
     else:
-        others = ({**baseline, name: each} for name, values in factors.items() for each in values[1:])
+        others = ({**baseline, name: value} for name, values in factors.items() for value in values[1:])
         arms = [baseline, *others]
     different = (
-        [f"{name}={each.label}" for name, each in arm.items() if each is not baseline[name]] for arm in arms
+        [f"{name}={value.label}" for name, value in arm.items() if value is not baseline[name]]
+        for arm in arms
     )
-    return [(", ".join(each) or BASELINE, arm) for each, arm in zip(different, arms, strict=True)]
+    return [(", ".join(values) or BASELINE, arm) for values, arm in zip(different, arms, strict=True)]
+
+
+def _arm_change(study: Study, name: str) -> Change:
+    """Returns the change of an arm under `arms`, whose keys may have dots."""
+    node, origin = study.node("arms", name), study.place("arms", name)
+    items = node.items.items() if isinstance(node, MappingNode) else ()
+    layers = (nested(str(key), item, item.origin) for key, item in items)
+    return Change(name, plain(node), merge_layers([MappingNode({}, {}, origin), *layers])[0])
 
 
 def tunings(study: Study) -> list[dict[str, Change]]:
@@ -243,7 +218,7 @@ def tunings(study: Study) -> list[dict[str, Change]]:
 
 
 def _change(study: Study, path: str, *place: Key) -> Change:
-    """Returns what puts the value at a place in the study to a path in a task; a key may be its label."""
+    """Returns the change that sets a path of a task to the value at a place in the study."""
     node, key = study.node(*place), place[-1]
     is_factor = place[0] == "factors"
     origin = study.node(*place[:2], "path").origin if is_factor else study.place(*place[:2])
@@ -252,7 +227,7 @@ def _change(study: Study, path: str, *place: Key) -> Change:
 
 
 def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> Experiment:
-    """Returns an arm's task, of which a model has been built where only shapes exist."""
+    """Returns an arm's task; its model has been built on the meta device."""
     try:
         merged = resolve_changed(study.task_path, [change.layer for change in changes], registry)
     except RegistryError as error:
@@ -270,14 +245,3 @@ def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> Exp
 def _located(error: PlugformerError, document: Study, key: str) -> ConfigurationError:
     message, _, hint = str(error).partition("\n")
     return ConfigurationError(report([document.problem((key,), message, hint)]))
-
-
-def _refuse_twins(arms: Iterable[Arm], study: Study) -> None:
-    seen: dict[str, Arm] = {}
-    for arm in arms:
-        twin = seen.setdefault(dump(arm.resolved.task), arm)
-        if twin is not arm:
-            place, what = "factors", f"the arms {twin.name!r} and {arm.name!r} are the same task"
-            if twin.values is arm.values:
-                place, what = "tune", "two of the settings to try are the same"
-            raise ConfigurationError(report([study.problem((place,), f"{what}: leave one out")]))

@@ -1,10 +1,11 @@
-"""Cells: one arm trained with one seed, in a run directory whose name says what it is made of."""
+"""Cells: one arm trained with one seed, in a run directory whose name has a hash of its ingredients."""
 
 import hashlib
 import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,29 +22,25 @@ from plugformer_ablation.results import RESULT, CellResult, flat
 CELLS = "cells"
 
 FORMAT = 1
-"""Of what a cell keeps beside its run; a new one makes results of older versions unfinished."""
+"""Version of the files of a cell; a new one invalidates the results of older versions."""
 
 Ingredients = dict[str, Any]
-"""`task`, and `versions`, `components`, `data` and `code` that it is trained with."""
-
-_NOTED = "made_of.json"
-_LONGEST = 60
+"""`task`, and the `versions`, `components`, `data` and `code` that it is trained with."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a worker trains, and where.
+    """One training of a study.
 
     Attributes:
         arm: Name of the arm.
         seed: `training.seed`.
-        tried: What tuning tries in it, short; empty in the study itself.
+        tried: The settings that tuning tries in it, as text; empty in the study itself.
         folder: Its run directory.
-        ingredients: What it is made of: of the same the same result, which need not be computed twice. Its
-            `split` is what the cell is measured on.
+        ingredients: Everything that the result depends on, and the `split` of the final evaluation.
         manifests: Local manifests.
-        parameters: Of its model.
-        flops_per_token: Of its model; see `Arm`.
+        parameters: Number of parameters of its model.
+        flops_per_token: See `Arm`.
     """
 
     arm: str
@@ -65,7 +62,7 @@ class Cell:
 
     @property
     def finished(self) -> bool:
-        """Whether its result is there."""
+        """Whether it has a result."""
         return (self.folder / RESULT).is_file()
 
     @property
@@ -75,7 +72,7 @@ class Cell:
 
     @property
     def log(self) -> Path:
-        """The file of all that its training says."""
+        """The file of all output of its training."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     def result(self) -> CellResult:
@@ -84,30 +81,23 @@ class Cell:
         Raises:
             RunError: A file is damaged.
         """
-        found = CellResult.load(self.folder)
-        return replace(found, arm=self.arm, seed=self.seed, directory=str(self.folder))
-
-    def discard(self) -> None:
-        """Removes a result that cannot be used, so that the cell is not finished any more."""
-        try:
-            (self.folder / RESULT).unlink(missing_ok=True)
-        except OSError as error:
-            raise RunError(f"{self.folder} cannot be written: {error.strerror or error}") from error
+        result = CellResult.load(self.folder)
+        return replace(result, arm=self.arm, seed=self.seed, directory=str(self.folder))
 
 
 def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: str = "") -> list[Cell]:
-    """Returns an arm's cells, and writes the file of each one's task.
+    """Returns an arm's cells, one for each seed, and writes the file of each one's task.
 
     Args:
-        arm: The arm, with the task that all of them have in common.
-        seeds: One for each cell.
+        arm: The arm.
+        seeds: The seeds.
         out: The study's folder.
-        split: What they are measured on.
-        tried: What tuning tries in them, if that is what they are for.
+        split: The split of the final evaluation.
+        tried: The settings that tuning tries, if the cells are trials.
     """
     common = ingredients(arm.resolved, arm.hashes)
     task, manifests = arm.resolved.task, arm.resolved.registry.local
-    slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:_LONGEST].strip("-")
+    slug = re.sub(r"[^\w=.,+-]+", "-", f"{arm.name},{tried}" if tried else arm.name)[:60].strip("-")
     cells = []
     for seed in seeds:
         training = {**common["task"]["training"], "seed": seed}
@@ -116,19 +106,14 @@ def make_cells(arm: Arm, seeds: Iterable[int], out: Path, split: str, *, tried: 
         cell = Cell(arm.name, seed, tried, folder, parts, manifests, arm.parameters, arm.flops_per_token)
         cell.task.parent.mkdir(parents=True, exist_ok=True)
         seeded = {"training": task.training.model_copy(update={"seed": seed}), "registry": None}
-        # Also where there is one: it may be a stranger's, and name a manifest.
+        # Also where a file exists: it may come from somebody else, and name a manifest.
         write_text(cell.task, dump(task.model_copy(update=seeded)))
         cells.append(cell)
     return cells
 
 
 def ingredients(resolved: Experiment, hashes: Mapping[str, str]) -> Ingredients:
-    """Returns the ingredients of a task's training.
-
-    Args:
-        resolved: The task, validated.
-        hashes: A hash of each split's content.
-    """
+    """Returns the ingredients of a task's training; `hashes` are those of the splits."""
     return {"format": FORMAT, "task": written(resolved.task), **made_of(resolved, dict(hashes))}
 
 
@@ -141,36 +126,24 @@ def changes(before: Ingredients, now: Ingredients) -> list[str]:
     """Returns the differences between ingredients, a line each."""
     old, new = flat(before), flat(now)
     return [
-        f"{path}: {_short(old.get(path))} -> {_short(new.get(path))}"
+        f"{path}: {str(old.get(path, 'nothing'))[:40]} -> {str(new.get(path, 'nothing'))[:40]}"
         for path in dict.fromkeys([*old, *new])
         if old.get(path) != new.get(path)
     ]
 
 
 def report_invalidated_cells(cells: Sequence[Cell], out: Path, notify: Callable[[str], None]) -> None:
-    """Reports cells whose earlier results no longer apply, with the reason, and records today's.
-
-    Args:
-        cells: Those that are about to be run, or looked up.
-        out: The study's folder.
-        notify: Receives a message for each reason.
-    """
-    path = out / CELLS / _NOTED
-    try:
-        before: dict[str, Ingredients] = read_json(path, TypeAdapter(dict[str, Ingredients]))
-    except RunError:  # not there, or damaged: it only explains
-        before = {}
+    """Reports why earlier results of cells no longer apply, and records today's ingredients."""
+    path = out / CELLS / "made_of.json"
+    before: dict[str, Ingredients] = {}
+    with suppress(RunError):  # the file is missing or damaged: it only explains
+        before = read_json(path, TypeAdapter(dict[str, Ingredients]))
     reasons: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for cell in cells:
         old = before.get(str(cell))
-        if old is not None and not cell.finished and (found := changes(old, cell.ingredients)):
-            reasons[tuple(found)].append(str(cell))
-    for why, names in reasons.items():
-        what = f"{len(names)} cells are run again" if len(names) > 1 else f"{names[0]} is run again"
-        notify("\n  ".join([f"{what}, because of changes since the study ran here last:", *why]))
+        if old is not None and not cell.finished and (differences := changes(old, cell.ingredients)):
+            reasons[tuple(differences)].append(str(cell))
+    for lines, names in reasons.items():
+        which = f"{len(names)} cells run again" if len(names) > 1 else f"{names[0]} runs again"
+        notify("\n  ".join([f"{which}, because of changes since the last run of the study:", *lines]))
     write_json(path, {**before, **{str(cell): cell.ingredients for cell in cells}})
-
-
-def _short(value: object) -> str:
-    text = "nothing" if value is None else str(value)
-    return text if len(text) <= 40 else f"{text[:12]}..."

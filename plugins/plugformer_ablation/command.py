@@ -1,21 +1,19 @@
-"""`plugformer ablate`: a study of what a model's parts are worth, from the first training to the report."""
+"""`plugformer ablate`: a study that compares parts of a model, from the first training to the report."""
 
 import json
 import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from plugformer_cli import AsJson, LocalManifest, Settings, installed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from plugformer_ablation.arms import Arm
-    from plugformer_ablation.executor import Executor
+    from plugformer.registry import Registry
+    from plugformer_ablation.executors import Executor
     from plugformer_ablation.study import Study
 
 EXAMPLES = (
@@ -34,23 +32,27 @@ def command(
         typer.Option(
             "--swap",
             metavar="KEY=[VALUE, ...]",
-            help="Compare values, the first is the baseline; repeatable.",
+            help="Values to compare, the first is the baseline; repeatable.",
         ),
     ] = None,
     settings: Settings = None,
     tune: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=[VALUE, ...]", help="Choose a setting for each arm, on validation."),
+        typer.Option(metavar="KEY=[VALUE, ...]", help="Setting to choose for each arm on validation."),
     ] = None,
     design: Annotated[
-        Literal["one-factor", "grid"] | None, typer.Option(help="One change at a time, or all combinations.")
+        Literal["one-factor", "grid"] | None,
+        typer.Option(help="One change of the baseline at a time, or all combinations."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Trainings of each arm.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of trainings of each arm.")
+    ] = None,
     match: Annotated[
-        Literal["none", "parameters", "flops", "time"] | None, typer.Option(help="What arms have in common.")
+        Literal["none", "parameters", "flops", "time"] | None,
+        typer.Option(help="Quantity that all arms share (parameters, flops or time)."),
     ] = None,
-    metric: Annotated[str | None, typer.Option(metavar="NAME", help="The metric that decides.")] = None,
-    split: Annotated[str | None, typer.Option(metavar="NAME", help="What it is measured on.")] = None,
+    metric: Annotated[str | None, typer.Option(metavar="NAME", help="Primary metric.")] = None,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Split of the final comparison.")] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The study's folder; studies/NAME if not given.")
     ] = None,
@@ -59,8 +61,8 @@ def command(
         typer.Option(
             metavar="N",
             min=1,
-            help="Trainings at a time; one for each GPU, or else core, if not given. "
-            "With Ray: at most; as many as the cluster has room for if not given.",
+            help="Number of trainings at a time; default: one for each GPU, or else core. With Ray: upper "
+            "limit.",
         ),
     ] = None,
     executor: Annotated[
@@ -72,11 +74,11 @@ def command(
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
-    """Compare parts of a model fairly, and say which differences are no luck.
+    """Compare parts of a model fairly, and report which differences are more than chance.
 
-    Trains every arm with every seed, in parallel processes, then prints a verdict for each difference and
-    writes report.html. Everything is checked before anything runs. Ctrl-C saves what there is; the same
-    command goes on, after a crash as well, and runs no finished training again. The exit status is 1 if a
+    Trains every arm with every seed, in parallel processes, then prints a sentence for each comparison and
+    writes report.html. Everything is checked before anything runs. Ctrl-C saves checkpoints; the same command
+    resumes the study, also after a crash, and runs no finished training again. The exit status is 1 if a
     training failed.
     """
     known = installed(ctx, registry)
@@ -94,25 +96,21 @@ def command(
         split=split,
     )
     if dry_run:
-        from plugformer_ablation.arms import resolve_arms
-
-        planned = _planned(declared, resolve_arms(declared, known))
-        typer.echo(json.dumps(planned, ensure_ascii=False) if as_json else _plan_text(planned))
+        typer.echo(_plan(declared, known, as_json=as_json))
         return
-    folder = out or _folder(study, declared)
     from rich.console import Console
 
     from plugformer_ablation.findings import find
     from plugformer_ablation.report import report_text, write_report
-    from plugformer_ablation.running import StudyRunner
+    from plugformer_ablation.running import run_study
 
-    messages = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
-    results = StudyRunner(_executor(executor, workers), known, messages).run(declared, folder)
+    folder = out or _folder(study, declared)
+    console = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
+    results = run_study(declared, folder, known, _executor(executor, workers), console)
     findings = find(results)
-    files = write_report(findings, folder, partial(messages.print, markup=False, highlight=False))
+    files = write_report(findings, folder, partial(console.print, markup=False, highlight=False))
     if as_json:
-        report = (folder / "report.json").read_text(encoding="utf-8")
-        typer.echo(json.dumps({"study": str(folder), **json.loads(report)}, ensure_ascii=False))
+        typer.echo(json.dumps({"study": str(folder), **findings.record}, ensure_ascii=False))
     else:
         typer.echo(report_text(findings, Console().width if sys.stdout.isatty() else None))
         typer.echo(f"\n{files[-1]}")
@@ -120,28 +118,30 @@ def command(
         raise typer.Exit(1)
 
 
-def _planned(study: "Study", arms: "Sequence[Arm]") -> dict[str, Any]:
-    """Returns what a study would train, of all arms with all choices of tuned settings."""
-    values = {arm.name: arm.values for arm in arms}
-    return {
-        "study": study.title,
-        "arms": [{"name": name, "values": each} for name, each in values.items()],
-        "seeds": study.seed_list,
-        "trainings": len(values) * len(study.seed_list),
-        "tuning_trainings": len(arms) if arms[0].tuned else 0,
-    }
+def _plan(study: "Study", registry: "Registry", *, as_json: bool) -> str:
+    """Returns what a study would train, after all arms have been checked."""
+    from plugformer_ablation.arms import resolve_arms
 
-
-def _plan_text(planned: dict[str, Any]) -> str:
-    arms, seeds, tuning = len(planned["arms"]), len(planned["seeds"]), planned["tuning_trainings"]
-    lines = [f"{planned['study']}: {planned['trainings']} trainings, of {arms} arms with {seeds} seeds each"]
-    if tuning:
-        lines.append(f"before them {tuning} trainings that choose the settings of each arm")
-    return "\n".join([*lines, *(f"  {arm['name']}" for arm in planned["arms"])])
+    arms = resolve_arms(study, registry)
+    values, seeds = {arm.name: arm.values for arm in arms}, study.seed_list
+    trainings, trials = len(values) * len(seeds), len(arms) if arms[0].tuned else 0
+    if as_json:
+        plan = {
+            "study": study.title,
+            "arms": [{"name": name, "values": labels} for name, labels in values.items()],
+            "seeds": seeds,
+            "trainings": trainings,
+            "tuning_trainings": trials,
+        }
+        return json.dumps(plan, ensure_ascii=False)
+    lines = [f"{study.title}: {trainings} trainings, of {len(values)} arms with {len(seeds)} seeds each"]
+    if trials:
+        lines.append(f"before them {trials} trainings that choose the settings of each arm")
+    return "\n".join([*lines, *(f"  {name}" for name in values)])
 
 
 def _folder(study: str, declared: "Study") -> Path:
-    """Returns the default folder of a study: always the same, so that the study continues there."""
+    """Returns the default folder of a study: always the same, so that the study resumes there."""
     from plugformer.configuration import short_name
 
     name = short_name(study)
@@ -154,9 +154,7 @@ def _executor(name: str, workers: int | None) -> "Executor":
     if name == "ray":
         from plugformer_ablation.ray_executor import RayExecutor
 
-        return RayExecutor(workers=workers)
-    from plugformer_ablation.local_executor import LocalExecutor, available_cores, visible_gpus
+        return RayExecutor(workers)
+    from plugformer_ablation.executors import LocalExecutor
 
-    cores, gpus = available_cores(), visible_gpus()
-    places = workers or len(gpus) or cores
-    return LocalExecutor(places, max(1, cores // places), gpus)
+    return LocalExecutor(workers)

@@ -48,7 +48,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """An arm minus its baseline.
 
     Attributes:
@@ -118,7 +118,7 @@ class Comparison:
         return Verdict.BETTER if (low > 0) == higher_is_better else Verdict.WORSE
 
 
-def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> Comparison:
+def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedComparison:
     """Compares an arm with its baseline, pair by pair of the same seed.
 
     Args:
@@ -131,7 +131,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> Comparison:
     if len(common) < len(seeds):
         notes.append(f"{len(common)} of {len(seeds)} seeds have a score in both arms")
     if not common:
-        return Comparison(None, 0, notes=(*notes, "no verdict without a pair of scores"))
+        return PairedComparison(None, 0, notes=(*notes, "no verdict without a pair of scores"))
     ours, theirs = (np.array([each.scores[seed] for seed in common]) for each in (arm, baseline))
     difference = float((ours - theirs).mean())
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
@@ -148,7 +148,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> Comparison:
             both = StudentT(difference, over_examples.error, float(len(common) - 1))
     if both is not None and both.total_error == 0 and difference:
         notes.append("neither seeds nor test examples varied: the error of the difference is unknown")
-    return Comparison(
+    return PairedComparison(
         difference,
         len(common),
         over_seeds,
@@ -159,7 +159,7 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> Comparison:
     )
 
 
-def judge(comparisons: Sequence[Comparison], *, higher_is_better: bool) -> list[dict[str, Any]]:
+def judge(comparisons: Sequence[PairedComparison], *, higher_is_better: bool) -> list[dict[str, Any]]:
     """Judges all comparisons of a study together, and returns a record of each for the study's report.
 
     One correction, Bonferroni's, is made for p, intervals and verdicts: Dunn (1961),

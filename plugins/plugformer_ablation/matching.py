@@ -1,8 +1,8 @@
-"""Making arms comparable: the same data to be measured on, and equal costs where the study asks for it."""
+"""Making arms comparable: they have the same evaluation data, and equal costs if the study asks for it."""
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -21,7 +21,7 @@ from plugformer_ablation.arms import Arm
 from plugformer_ablation.study import Study
 
 STEP = 8
-"""Feed-forward widths are multiples of it: other ones are slow on most processors."""
+"""Feed-forward widths are multiples of this number: others are slow on most processors."""
 
 TOLERANCE = 0.01
 """Arms that differ by less count as matched."""
@@ -29,18 +29,18 @@ TOLERANCE = 0.01
 WIDEST = 2**16
 
 _COUNTED = {"parameters": "parameters", "flops": "FLOPs per token"}
-"""What is known of an arm before it is trained, and what notes call it."""
+"""The costs that are known before an arm is trained, and their names in notes."""
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What a study must know of an arm's data.
+    """Facts about an arm's data.
 
     Attributes:
-        sizes: Of the vocabularies.
+        sizes: Sizes of the vocabularies.
         example: A training example of median length.
         hashes: A hash of each split's content.
-        kept: A hash of the inputs of each split that the length limit has left.
+        kept: A hash of each split's inputs that are not longer than the limit.
     """
 
     sizes: Sizes
@@ -53,15 +53,15 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
     """Returns arms with the hashes of their data and their costs, equal if the study asks for that.
 
     Args:
-        arms: The first is the baseline.
+        arms: The arms; the first is the baseline.
         study: The study.
-        notify: Receives what people should know about the preparation of the data.
+        notify: Receives notices about the data.
 
     Raises:
         ConfigurationError: The arms would not be measured on the same examples.
         DataError: The data cannot be read.
     """
-    known: dict[str, DataSummary] = {}  # arms that share their data share what is known of them
+    known: dict[str, DataSummary] = {}
     for arm in arms:
         if (key := _data_key(arm.resolved.task)) not in known:
             known[key] = read_data(arm.resolved, notify)
@@ -77,19 +77,23 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
 
 
 def with_differences(arms: Sequence[Arm], study: Study) -> list[Arm]:
-    """Returns arms with notes on costs that are not the baseline's, unless the study makes them equal.
-
-    Args:
-        arms: With their costs and the settings that tuning has chosen; the first is the baseline.
-        study: The study.
-    """
+    """Returns arms with notes on costs that differ from the baseline's, unless the study makes them equal."""
     if study.match in _COUNTED:
         return list(arms)
-    return [replace(arm, notes=(*_differences(arm, arms[0]), *arm.notes)) for arm in arms]
+    result = []
+    for arm in arms:
+        costs = (arm.parameters, arms[0].parameters), (arm.flops_per_token, arms[0].flops_per_token)
+        notes = [
+            f"{what} {cost / target - 1:+.1%} against the baseline"
+            for what, (cost, target) in zip(_COUNTED.values(), costs, strict=True)
+            if abs(cost / target - 1) > TOLERANCE
+        ]
+        result.append(replace(arm, notes=(*notes, *arm.notes)))
+    return result
 
 
 def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummary:
-    """Prepares a task's data, and returns what a study must know of them; the rest is freed."""
+    """Prepares a task's data, and returns facts about them; the rest is freed."""
     data = prepare(resolved)
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
@@ -98,11 +102,7 @@ def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummar
 
 
 def deciding_split(study: Study, hashes: dict[str, str]) -> str:
-    """Returns the split that a study is decided on.
-
-    Args:
-        study: The study.
-        hashes: Of the splits that the data have, by name.
+    """Returns the split of the final comparison.
 
     Raises:
         ConfigurationError: The data have no split of the name that the study gives.
@@ -140,12 +140,7 @@ def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str,
 
 
 def solve_width(cost: Callable[[int], float], target: float) -> int:
-    """Returns the multiple of eight at which the cost, which grows with the width, is nearest to a target.
-
-    Args:
-        cost: Of a feed-forward width.
-        target: The cost that is wanted.
-    """
+    """Returns the multiple of eight at which the cost, which grows with the width, is nearest to a target."""
     widest = STEP
     while cost(widest) < target and widest < WIDEST:  # wide models are expensive to look at
         widest *= 2
@@ -155,16 +150,10 @@ def solve_width(cost: Callable[[int], float], target: float) -> int:
 
 
 def mismatch(what: str, cost: float, target: float) -> str:
-    """Returns a note about what solving has left, empty where nothing is.
-
-    Args:
-        what: What was to be equal.
-        cost: The arm's.
-        target: The baseline's.
-    """
+    """Returns a note about the remaining difference, empty if there is none."""
     share = cost / target - 1
-    left = "" if abs(share) <= TOLERANCE else ": no feed-forward width comes nearer, it is not matched"
-    return f"{what} {share:+.2%} against the baseline{left}" if share else ""
+    suffix = "" if abs(share) <= TOLERANCE else ": no feed-forward width comes nearer, it is not matched"
+    return f"{what} {share:+.2%} against the baseline{suffix}" if share else ""
 
 
 def _data_key(task: Task) -> str:
@@ -177,14 +166,14 @@ def _refuse_other_examples(arm: Arm, facts: DataSummary, first: DataSummary, spl
     for split in splits:
         if facts.kept.get(split) != first.kept[split]:
             raise ConfigurationError(
-                f"the arm {arm.name!r} is measured on other {split} examples than the baseline, so "
+                f"the arm {arm.name!r} would be measured on other {split} examples than the baseline, so "
                 "that they cannot be compared\n  let factors change training examples alone; where arms "
                 "have different tokenizers, let none drop examples: raise data.length.max"
             )
 
 
 def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -> Arm:
-    """Returns an arm with its costs, which its feed-forward width brings nearest to the baseline's."""
+    """Returns an arm with its costs, and a feed-forward width that makes them equal to the baseline's."""
     task, registry = arm.resolved.task, arm.resolved.registry
     if match in _COUNTED:
 
@@ -197,7 +186,7 @@ def _equal(arm: Arm, facts: DataSummary, target: dict[str, float], match: str) -
 
         usual, wanted = task.model.ffn_width, float(target[match])
         solved = usual if cost(usual) == wanted else solve_width(cost, wanted)
-        width = min((usual, solved), key=lambda each: abs(cost(each) - wanted))
+        width = min((usual, solved), key=lambda width: abs(cost(width) - wanted))
         note = "" if width == usual else f"feed-forward width {width} for {usual}"
         remaining = mismatch(_COUNTED[match], cost(width), wanted)
         arm = arm.with_task(_with_ffn_width(task, width), note, remaining)
@@ -209,17 +198,8 @@ def _with_ffn_width(task: Task, width: int) -> Task:
     return task.model_copy(update={"model": task.model.model_copy(update={"ffn_width": width})})
 
 
-def _differences(arm: Arm, baseline: Arm) -> Iterator[str]:
-    """Yields notes about what is not equal and was not asked to be."""
-    costs = (arm.parameters, baseline.parameters), (arm.flops_per_token, baseline.flops_per_token)
-    for what, (cost, target) in zip(_COUNTED.values(), costs, strict=True):
-        share = cost / target - 1
-        if abs(share) > TOLERANCE:
-            yield f"{what} {share:+.1%} against the baseline"
-
-
 def _kept_hashes(data: PreparedData) -> dict[str, str]:
-    """Returns, by split, a hash of the examples that are measured."""
+    """Returns, by split, a hash of the examples that are evaluated."""
     return {
         name: fingerprint(*(split.input(row) for row in range(len(split))))
         if data.lengths[name].dropped

@@ -1,7 +1,7 @@
-"""What a study found: its arms, a result for each cell, and what all of it was made of.
+"""The results of a study: its arms, a result for each cell, and what all of it was made of.
 
-Statistics and reports read this and nothing else. Results are kept as JSON beside a file of arrays, no
-pickles.
+Statistics and reports read this and nothing else. Results are saved as JSON and a file of arrays; nothing is
+pickled.
 """
 
 import math
@@ -22,10 +22,10 @@ from plugformer.interfaces import Metric
 from plugformer.runs import read_json, replacing, write_json
 
 Record = dict[str, Any]
-"""What a file in JSON holds, or a part of it."""
+"""The content of a JSON file, or a part of it."""
 
 MEASURED = ("flops_per_token", "peak_memory_mb", "tokens_per_second", "seconds")
-"""What a cell takes besides parameters."""
+"""Costs of a cell besides its parameters."""
 
 RESULT, _STATISTICS = "cell.json", "cell_statistics.npz"
 
@@ -49,8 +49,8 @@ class CellResult:
         arm: The arm's name.
         seed: `training.seed`; cells of the same seed are a pair.
         loss: Validation loss of the saved model, in nats per target; NaN if the cell failed.
-        metrics: Each metric's value on the split that the study is decided on.
-        statistics: What these are aggregates of, on the same examples in all cells.
+        metrics: Each metric's value on the split of the final comparison.
+        statistics: The statistics that these aggregate, of the same examples in all cells.
         curve: The evaluations during training.
         parameters: Number of the model's parameters.
         flops_per_token: Floating-point operations of a forward pass for each source or target token.
@@ -94,15 +94,13 @@ class CellResult:
         Raises:
             RunError: A file is missing or damaged.
         """
-        path = folder / RESULT
-        record, statistics = read_json(path), load_arrays(folder / _STATISTICS)
+        record, statistics = read_json(folder / RESULT), load_arrays(folder / _STATISTICS)
         try:
-            if not isinstance(record, Mapping) or not {"arm", "seed", "loss"} <= record.keys():
-                raise ValueError("expected a mapping with `arm`, `seed` and `loss`")
-            loss = math.nan if record["loss"] is None else record["loss"]
-            return TypeAdapter(cls).validate_python({**record, "loss": loss, "statistics": statistics})
-        except (ValueError, OverflowError) as error:
-            raise damaged(path, error) from error
+            record["loss"] = math.nan if record["loss"] is None else record["loss"]
+            return TypeAdapter(cls).validate_python({**record, "statistics": statistics})
+        except Exception as error:  # whatever a damaged file makes pydantic or Python raise
+            reason = " ".join(str(error).partition("For further information")[0].split())[:300]
+            raise RunError(f"{folder / RESULT} is damaged: {reason or type(error).__name__}") from error
 
 
 @dataclass(frozen=True)
@@ -114,11 +112,11 @@ class StudyResults:
             primary metric, `split` the split it is decided on, `seeds` a list.
         arms: A record of each, in the order of the study, the baseline first: its `name`; `values`, a label
             of each factor's value; `baseline`, the arm that it is compared with, None for the baseline;
-            `task`, its whole configuration without the seed; `notes` on what is not equal to the baseline
-            beside the factors; and `tuned`, the settings that tuning chose.
+            `task`, its configuration without the seed; `notes` on differences from the baseline besides the
+            factors; and `tuned`, the settings that tuning chose.
         cells: One for each arm and seed, failed ones included.
         made_of: `versions`, `code` (a hash), `components` and `data`, as in a run's lock.
-        metrics: The metrics themselves, which aggregate statistics and know their direction.
+        metrics: The metrics, which aggregate statistics and know their direction.
     """
 
     study: dict[str, Any]
@@ -129,23 +127,17 @@ class StudyResults:
 
     def cells_of(self, arm: str) -> list[CellResult]:
         """Returns an arm's cells that did not fail, by rising seed."""
-        own = (cell for cell in self.cells if cell.arm == arm and cell.failure is None)
-        return sorted(own, key=lambda cell: cell.seed)
+        cells = (cell for cell in self.cells if cell.arm == arm and cell.failure is None)
+        return sorted(cells, key=lambda cell: cell.seed)
 
     def table(self) -> DataFrame:
         """Returns a row for each cell, failed ones included."""
-        kept = ("parameters", *MEASURED, "directory", "failure")
-        rows = [
-            {
-                "arm": cell.arm,
-                "seed": cell.seed,
-                "loss": cell.loss,
-                **cell.metrics,
-                **{name: getattr(cell, name) for name in kept},
-            }
+        names = ("parameters", *MEASURED, "directory", "failure")
+        return DataFrame(
+            {"arm": cell.arm, "seed": cell.seed, "loss": cell.loss, **cell.metrics}
+            | {name: getattr(cell, name) for name in names}
             for cell in self.cells
-        ]
-        return DataFrame(rows)
+        )
 
 
 def flat(record: Mapping[str, Any], prefix: str = "") -> Record:
@@ -167,7 +159,7 @@ def save_arrays(path: Path, arrays: Mapping[str, ndarray]) -> None:
 
 
 def load_arrays(path: Path) -> Statistics:
-    """Reads arrays of numbers.
+    """Reads arrays of numbers; nothing is unpickled.
 
     Raises:
         RunError: The file is missing or damaged.
@@ -175,21 +167,8 @@ def load_arrays(path: Path) -> Statistics:
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise RunError(f"{path} is missing: run the study again to write it anew") from None
-    except ValueError as error:
-        # numpy's advice is to allow pickles, which is dangerous.
-        raise RunError(f"{path} is damaged: run the study again to write it anew") from error
-    except Exception as error:  # zipfile and zlib raise what they like about damaged files
-        raise damaged(path, error) from error
-    for name, rows in arrays.items():
-        if rows.dtype != np.float64 or rows.ndim != 2:
-            raise damaged(path, f"{name!r} is no table of numbers")
+    except Exception as error:  # zipfile and zlib raise errors of many types; numpy's advice is dangerous
+        raise RunError(f"{path} is damaged or missing") from error
+    if not all(array.dtype == np.float64 and array.ndim == 2 for array in arrays.values()):
+        raise RunError(f"{path} is damaged: expected tables of numbers")
     return arrays
-
-
-def damaged(path: Path, why: object) -> RunError:
-    """Returns the error for a damaged file of a study."""
-    text = str(why) or type(why).__name__
-    reason = "; ".join(line.strip() for line in text.splitlines() if "errors.pydantic.dev" not in line)
-    return RunError(f"{path} is damaged: {reason[:500]}; run the study again to write it anew")

@@ -1,9 +1,11 @@
-"""A whole study: arms made comparable, settings chosen, and cells run wherever they are not finished."""
+"""Running a study: arms are made comparable, settings are chosen, and cells without a result are trained."""
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,135 +20,174 @@ from plugformer.runs import read_json, remove_leftovers, write_json
 from plugformer.training import Interruption
 from plugformer_ablation.arms import Arm, primary_metric, resolve_arms
 from plugformer_ablation.cells import CELLS, Cell, ingredients, make_cells, report_invalidated_cells
-from plugformer_ablation.executor import Executor
+from plugformer_ablation.executors import Executor, InlineExecutor, LocalExecutor
+from plugformer_ablation.findings import Findings, find
 from plugformer_ablation.matching import deciding_split, matched, with_differences
 from plugformer_ablation.progress import StudyProgress
-from plugformer_ablation.results import CellResult, StudyResults
+from plugformer_ablation.report import write_report
+from plugformer_ablation.results import RESULT, CellResult, StudyResults
 from plugformer_ablation.speed import with_equal_time
-from plugformer_ablation.study import TUNING_SEED, Study
+from plugformer_ablation.study import TUNING_SEED, Study, read_study
 
 
-@dataclass(frozen=True)
-class StudyRunner:
-    """Runs studies.
+def ablate(
+    study: str | Path | Mapping[str, Any],
+    *,
+    data: Any = None,
+    components: Mapping[str, Mapping[str, type]] | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+) -> Findings:
+    """Runs a study like `plugformer ablate`, and writes its report; the same call resumes it.
 
-    Attributes:
-        executor: Runs cells.
-        registry: What is installed.
-        console: Where progress is shown.
+    The arms may be given by name, the first is the baseline::
+
+        ablate({"task": "dates", "arms": {"mha": {}, "mqa": {"model": {"attention": "mqa"}}}, "seeds": 3})
+
+    Args:
+        study: A study file, or a dict with the same keys.
+        data: Rows in memory in place of the task's data; see `plugformer.train`.
+        components: Classes of this session by kind and name, which the study's arms can name. With classes or
+            rows, cells run one after the other in this process.
+        out: The study's folder; `studies/TITLE` if None.
+        workers: Largest number of cells at a time; one for each GPU, or else core, if None.
+
+    Returns:
+        The findings, which print as sentences and display as tables in a notebook.
+
+    Raises:
+        ConfigurationError: The study or the configuration of an arm is wrong; nothing has been run.
+        DataError: The data cannot be read; nothing has been run.
+        RunError: The folder cannot be written or belongs to another study.
+        InterruptedRunError: The user or the system asked to stop; everything so far is saved.
+    """
+    registry, console = Registry.discover(), Console(stderr=True)
+    declared = read_study(study if isinstance(study, Mapping) else str(study))
+    options: dict[str, Any] = {} if data is None else {"data": data}
+    executor: Executor
+    if components or options:
+        registry = registry.with_components(components or {})
+        console.print("cells run one after the other: classes and rows of this session stay in this process")
+        executor = InlineExecutor(registry=registry, **options)
+    else:
+        executor = LocalExecutor(workers)
+    folder = Path(out or Path("studies", re.sub(r"[^\w.-]+", "-", declared.title)))
+    findings = find(run_study(declared, folder, registry, executor, console))
+    write_report(findings, folder, partial(console.print, markup=False, highlight=False))
+    return findings
+
+
+def run_study(
+    study: Study, out: Path, registry: Registry, executor: Executor, console: Console
+) -> StudyResults:
+    """Runs a study to its end, or resumes it; finished cells are not run again.
+
+    Args:
+        study: The study.
+        out: Its folder.
+        registry: The installed components.
+        executor: Runs the cells.
+        console: Shows progress and notices.
+
+    Raises:
+        ConfigurationError: The configuration of an arm is wrong; nothing has been run.
+        DataError: The data cannot be read; nothing has been run.
+        RunError: The folder cannot be written, belongs to another study, or a study is running there already.
+        InterruptedRunError: The user or the system asked to stop; everything so far is saved.
     """
 
-    executor: Executor
-    registry: Registry
-    console: Console
+    def notify(text: str) -> None:
+        console.print(text, markup=False, highlight=False)
 
-    def run(self, study: Study, out: Path) -> StudyResults:
-        """Runs a study to its end, or goes on with it; finished cells are not run again.
+    arms = resolve_arms(study, registry)
+    for notice in dict.fromkeys(notice for arm in arms for notice in arm.resolved.notices):
+        notify(notice)
+    with study_lock(out):
+        _claim(study, out)
+        arms = matched(arms, study, notify)
+        if study.match == "time":
+            arms = with_equal_time(arms, out, executor.threads, notify)
+        results = _new_results(study, arms[0])
+        if arms[0].tuned:
+            trials = [make_cells(arm, [TUNING_SEED], out, "validation", tried=arm.tried)[0] for arm in arms]
+            outcomes = zip(arms, _finished(trials, out, executor, console), strict=True)
+            groups = groupby(outcomes, key=lambda trial: trial[0].name)
+            arms = [_best(list(outcome), results) for _, outcome in groups]
+        arms = with_differences(arms, study)
+        cells: list[Cell] = []
+        untuned: list[CellResult] = []
+        for arm in arms:
+            if arm.failure is None:
+                cells += make_cells(arm, study.seed_list, out, results.study["split"])
+            else:
+                untuned += (CellResult(arm.name, seed, failure=arm.failure) for seed in study.seed_list)
+        return replace(
+            results,
+            arms=tuple(arm.record() for arm in arms),
+            cells=(*_finished(cells, out, executor, console), *untuned),
+            made_of=_made_of(arms),
+        )
 
-        Args:
-            study: The study.
-            out: Its folder.
 
-        Raises:
-            ConfigurationError: An arm cannot be; nothing has been run.
-            DataError: The data cannot be read; nothing has been run.
-            RunError: The folder cannot be written, is another study's, or a study is running there already.
-            InterruptedRunError: Somebody asked to stop; everything so far is saved.
-        """
-        arms = resolve_arms(study, self.registry)
-        for notice in dict.fromkeys(notice for arm in arms for notice in arm.resolved.notices):
-            self._say(notice)
-        with study_lock(out):
-            _claim(study, out)
-            arms = matched(arms, study, self._say)
-            if study.match == "time":
-                arms = with_equal_time(arms, out, self.executor.threads, self._say)
-            results = _begun(study, arms[0])
-            arms = with_differences(self._tuned(arms, results, out), study)
-            cells: list[Cell] = []
-            untuned: list[CellResult] = []
-            for arm in arms:
-                if arm.failure is None:
-                    cells += make_cells(arm, study.seed_list, out, results.study["split"])
-                else:
-                    untuned += (CellResult(arm.name, seed, failure=arm.failure) for seed in study.seed_list)
-            return replace(
-                results,
-                arms=tuple(arm.record() for arm in arms),
-                cells=(*self._finished(cells, out).values(), *untuned),
-                made_of=_made_of(arms),
-            )
+def _finished(cells: Sequence[Cell], out: Path, executor: Executor, console: Console) -> list[CellResult]:
+    """Returns the result of each cell, after those without one have been run."""
 
-    def _tuned(self, arms: Sequence[Arm], results: StudyResults, out: Path) -> list[Arm]:
-        """Returns each arm with the settings that were best; where all trials failed, it says so."""
-        if not arms[0].tuned:
-            return list(arms)
-        cells = [make_cells(arm, [TUNING_SEED], out, "validation", tried=arm.tried)[0] for arm in arms]
-        found = self._finished(cells, out)
-        trials = [(arm, found[cell.name]) for arm, cell in zip(arms, cells, strict=True)]
-        return [_best(list(each), results) for _, each in groupby(trials, key=lambda trial: trial[0].name)]
+    def notify(text: str) -> None:
+        console.print(text, markup=False, highlight=False)
 
-    def _finished(self, cells: Sequence[Cell], out: Path) -> dict[str, CellResult]:
-        """Returns the result of each cell by its name, once those that have none have been run."""
-        found = {cell.name: result for cell in cells if (result := self._kept(cell)) is not None}
-        report_invalidated_cells(cells, out, self._say)
-        waiting = [cell for cell in cells if cell.name not in found]
-        if waiting and found:
-            self._say(f"{len(found)} of {len(cells)} cells are finished already")
-        failures = self._run(waiting, len(cells), out) if waiting else {}
-        for cell in waiting:
-            failure = failures.get(cell.name)
-            failed = CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failure)
-            found[cell.name] = failed if failure is not None else cell.result()
-        return {cell.name: found[cell.name] for cell in cells}
+    results: dict[str, CellResult] = {}
+    for cell in cells:
+        if cell.finished:
+            try:
+                results[cell.name] = cell.result()
+            except RunError as error:
+                notify(f"{cell} runs again: {error}")
+                (cell.folder / RESULT).unlink()
+    report_invalidated_cells(cells, out, notify)
+    waiting = [cell for cell in cells if cell.name not in results]
+    if waiting and results:
+        notify(f"{len(results)} of {len(cells)} cells are finished already")
+    failures = _run(waiting, len(cells), out, executor, console) if waiting else {}
+    for cell in waiting:
+        failure = failures.get(cell.name)
+        failed = CellResult(cell.arm, cell.seed, directory=str(cell.folder), failure=failure)
+        results[cell.name] = cell.result() if failure is None else failed
+    return [results[cell.name] for cell in cells]
 
-    def _kept(self, cell: Cell) -> CellResult | None:
-        """Returns the result of a cell; None if it has none, or one that cannot be read."""
-        if not cell.finished:
-            return None
-        try:
-            return cell.result()
-        except RunError as error:
-            self._say(f"{cell} is run again: {error}")
-            cell.discard()
-            return None
 
-    def _run(self, cells: Sequence[Cell], total: int, out: Path) -> dict[str, str]:
-        """Runs cells; returns why some failed, by their names."""
-        failures: dict[str, str] = {}
-        interruption, progress = Interruption(), StudyProgress(self.console, total, total - len(cells))
-        with interruption.watched(), progress:
-            for event in self.executor.events(cells):
-                progress.show(event)
-                if event is not None and event[1].failure is not None:
-                    failures[event[0].name] = event[1].failure
-                if interruption.requested is not None:
-                    self.executor.stop()
-        left = [cell for cell in cells if not cell.finished and cell.name not in failures]
-        if left:
-            raise InterruptedRunError(
-                f"stopped by {interruption.requested}: {total - len(left)} of {total} cells are done, what "
-                f"the others had is saved in {out / CELLS}; go on with the same command"
-            )
-        return failures
-
-    def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False)
+def _run(
+    cells: Sequence[Cell], total: int, out: Path, executor: Executor, console: Console
+) -> dict[str, str]:
+    """Runs cells; returns why some failed, by their names."""
+    failures: dict[str, str] = {}
+    interruption, progress = Interruption(), StudyProgress(console, total, total - len(cells))
+    with interruption.watched(), progress:
+        for event in executor.events(cells):
+            progress.show(event)
+            if event is not None and event[1].failure is not None:
+                failures[event[0].name] = event[1].failure
+            if interruption.requested is not None:
+                executor.stop()
+    remaining = [cell for cell in cells if not cell.finished and cell.name not in failures]
+    if remaining:
+        raise InterruptedRunError(
+            f"stopped by {interruption.requested}: {total - len(remaining)} of {total} cells are done, and "
+            f"checkpoints of the others are in {out / CELLS}; run the same command again to continue"
+        )
+    return failures
 
 
 @contextmanager
 def study_lock(out: Path) -> Iterator[None]:
-    """Makes the folder of a study, and keeps everybody else from running one there.
-
-    What killed processes left in it under temporary names is removed.
+    """Makes the folder of a study and locks it; temporary files of killed processes are removed.
 
     Raises:
-        RunError: Somebody else does, or it cannot be written.
+        RunError: A study is running there, or it cannot be written.
     """
     lock = FileLock(out / ".study.lock", timeout=0)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with suppress(NotImplementedError):  # a file system without locks, such as some network ones
+        with suppress(NotImplementedError):  # some network file systems have no locks
             lock.acquire()
     except Timeout:
         raise RunError(f"{out}: a study is running there; wait for its end, or give another --out") from None
@@ -161,36 +202,38 @@ def study_lock(out: Path) -> Iterator[None]:
 
 
 def _claim(study: Study, out: Path) -> None:
-    """Notes which study a folder is of; the same one may have changed meanwhile.
+    """Records the study of a folder; it may have changed since it was recorded.
 
     Raises:
-        RunError: It is another's, whose results would be overwritten, or the note is damaged.
+        RunError: The folder has the results of another study, or the record is damaged.
     """
     path = out / "study.json"
     if path.exists():
         try:
             before = Study.model_validate(read_json(path))
         except ValueError as error:
-            raise RunError(f"{path} is damaged; remove it if {out} is of this study") from error
+            raise RunError(f"{path} is damaged; remove it if {out} belongs to this study") from error
         if not _same(before, study):
             raise RunError(f"{out} has the results of another study, {before.title!r}: give another --out")
     write_json(path, study.model_dump(mode="json", by_alias=True))
 
 
 def _same(before: Study, now: Study) -> bool:
-    """Whether both are of one study: of the same task, with the same title or else a factor in common."""
+    """Whether two studies have the same task, and the same title or else a factor in common."""
     if short_name(before.task) != short_name(now.task):
         return False
     if before.study and now.study:
         return before.study == now.study
-    paths = [{factor.path for factor in each.factors.values()} for each in (before, now)]
-    return bool(set.intersection(*paths))
+    names = [{factor.path for factor in study.factors.values()} or set(study.arms) for study in (before, now)]
+    return bool(set.intersection(*names))
 
 
-def _begun(study: Study, baseline: Arm) -> StudyResults:
-    """Returns results that say what the study is decided by, before anything is run; all arms share it."""
-    registry, chosen = baseline.resolved.registry, baseline.resolved.task.evaluation.metrics
-    metrics = {each.score_name: registry.create(Kind.METRIC, each.name, **each.options) for each in chosen}
+def _new_results(study: Study, baseline: Arm) -> StudyResults:
+    """Returns results without arms and cells: the study with all defaults, and its metrics."""
+    registry, blocks = baseline.resolved.registry, baseline.resolved.task.evaluation.metrics
+    metrics = {
+        block.score_name: registry.create(Kind.METRIC, block.name, **block.options) for block in blocks
+    }
     record = {
         **study.model_dump(mode="json", by_alias=True),
         "study": study.title,
@@ -202,9 +245,9 @@ def _begun(study: Study, baseline: Arm) -> StudyResults:
 
 
 def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Arm:
-    """Returns the trial of an arm that was best; of equals the one of lower loss, then the first.
+    """Returns the best trial of an arm; of equals the one of lower loss, then the first.
 
-    If all failed, it is the first, which then says so.
+    If all trials failed, it is the first, with the failure.
     """
     metric = results.study["metric"]
     sign = -1.0 if results.metrics[metric].higher_is_better else 1.0
@@ -220,8 +263,8 @@ def _best(trials: Sequence[tuple[Arm, CellResult]], results: StudyResults) -> Ar
 
 
 def _made_of(arms: Sequence[Arm]) -> dict[str, Any]:
-    """Returns the components, versions and data of the arms; of data that differ, the baseline's."""
+    """Returns the components of all arms, and the versions, code and data of the baseline."""
     parts = [ingredients(arm.resolved, arm.hashes) for arm in arms]
-    used = {name: lock for each in parts for name, lock in each["components"].items()}
+    components = {name: lock for part in parts for name, lock in part["components"].items()}
     first = {key: parts[0][key] for key in ("versions", "code", "data")}
-    return {**first, "components": dict(sorted(used.items()))}
+    return {**first, "components": dict(sorted(components.items()))}

@@ -1,4 +1,4 @@
-"""Measuring how fast arms train, for studies that give each the same time; no such figure is exact."""
+"""`match: time`: measuring how fast arms train, and giving each as many updates as take the same time."""
 
 import json
 import statistics
@@ -8,38 +8,27 @@ from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Any
 
 import torch
-from pydantic import Field, FiniteFloat, TypeAdapter
 
 from plugformer import train
 from plugformer.configuration import Task, dump
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.hooks import Update, hookimpl, must_not_fail
 from plugformer.runs import read_json, write_json, write_text
-from plugformer_ablation.arms import Arm
+from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.cells import identity, ingredients
 from plugformer_ablation.training import discover
 
-WARM_UP = 5
-"""Updates that are not counted: the first ones allocate memory."""
-
-COUNTED = 20
-ROUNDS = 2
-"""Of all arms in turn, so that a slow moment of the machine does not fall on one alone; the faster counts."""
+WARM_UP, COUNTED = 5, 20
+"""Numbers of updates; the first ones allocate memory and do not count."""
 
 
 def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callable[[str], None]) -> list[Arm]:
     """Returns arms whose numbers of updates take as long as those of the baseline, the first.
 
-    What was measured is kept in `speeds.json`, so that a study that goes on has the same numbers.
-
-    Args:
-        arms: With `training.steps`.
-        out: The study's folder.
-        threads: As many as each cell will have.
-        notify: Receives what is being done.
+    Measurements are kept in `speeds.json`, so that a study that is resumed has the same numbers.
 
     Raises:
         ConfigurationError: The task counts epochs, not updates.
@@ -49,27 +38,33 @@ def with_equal_time(arms: Sequence[Arm], out: Path, threads: int, notify: Callab
             "`match: time` changes the number of updates, and the task has none\n"
             "  add `training.steps: NUMBER` to `set`"
         )
-    firsts: dict[str, Arm] = {}
+    computations: dict[str, Arm] = {}
     for arm in arms:
-        firsts.setdefault(_computation(arm), arm)
-    seconds = _speeds([*firsts.values()], out / "speeds.json", threads, notify)
-    speeds = dict(zip(firsts, seconds, strict=True))
-    return [_scaled(arm, seconds[0] / speeds[_computation(arm)]) for arm in arms]
+        computations.setdefault(_computation(arm), arm)
+    keys = {
+        name: identity({**ingredients(arm.resolved, arm.hashes), "threads": threads})
+        for name, arm in computations.items()
+    }
+    file, seconds = out / "speeds.json", {}
+    with suppress(RunError):  # not there yet, or damaged
+        seconds = read_json(file)
+    if not all(key in seconds for key in keys.values()):  # measured together, or not comparable
+        notify(f"measuring the speed of {len(keys)} arms, one after the other")
+        rounds = [
+            {keys[name]: _measured(arm, threads) for name, arm in computations.items()} for _ in range(2)
+        ]
+        seconds = {key: min(times[key] for times in rounds) for key in keys.values()}
+        write_json(file, seconds)
+    baseline = seconds[keys[_computation(arms[0])]]
+    return [_scaled(arm, baseline / seconds[keys[_computation(arm)]]) for arm in arms]
 
 
 def _computation(arm: Arm) -> str:
-    """Returns a name for what an update of an arm computes.
-
-    The learning rates and schedules that tuning tries change its numbers alone: an arm has as many updates
-    with each of them, and the baseline as many as the task says.
-    """
-    costly = {path: value for path, value in arm.tuned.items() if not _costs_nothing(path, value)}
-    return json.dumps([arm.name, costly])
-
-
-def _costs_nothing(path: str, value: object) -> bool:
-    is_number = path.startswith("training.optimizer.") and isinstance(value, float)
-    return is_number or path.startswith("training.schedule")
+    """Returns a key for what an update computes: all settings but the learning rate and its schedule."""
+    task: dict[str, Any] = written(arm.resolved.task)
+    training = {key: value for key, value in task["training"].items() if key != "schedule"}
+    training["optimizer"] = arm.resolved.task.training.optimizer.name
+    return json.dumps([arm.name, {**task, "training": training}])
 
 
 def _scaled(arm: Arm, factor: float) -> Arm:
@@ -77,49 +72,26 @@ def _scaled(arm: Arm, factor: float) -> Arm:
     steps, every = training.steps or 0, training.evaluate_every
     if factor == 1:
         return arm
-    changed = training.model_copy(
-        update={
-            "steps": max(1, round(steps * factor)),
-            "evaluate_every": None if every is None else max(1, round(every * factor)),
-        }
-    )
-    task = arm.resolved.task.model_copy(update={"training": changed})
-    note = f"{changed.steps} updates for {steps}, by measured speed: not bit-reproducible elsewhere"
+    update = {
+        "steps": max(1, round(steps * factor)),
+        "evaluate_every": None if every is None else max(1, round(every * factor)),
+    }
+    task = arm.resolved.task.model_copy(update={"training": training.model_copy(update=update)})
+    note = f"{update['steps']} updates for {steps}, by measured speed: not bit-reproducible elsewhere"
     return arm.with_task(task, note)
 
 
-def _speeds(arms: Sequence[Arm], file: Path, threads: int, notify: Callable[[str], None]) -> list[float]:
-    """Returns the seconds of an update of each arm."""
-    keys = [identity({**ingredients(arm.resolved, arm.hashes), "threads": threads}) for arm in arms]
-    known = _known(file)
-    if not all(key in known for key in keys):  # together, or not comparable
-        notify(f"measuring the speed of {len(arms)} arms, one after the other")
-        rounds = [[_measured(arm, threads) for arm in arms] for _ in range(ROUNDS)]
-        known = dict(zip(keys, map(min, *rounds), strict=True))
-        write_json(file, known)
-    return [known[key] for key in keys]
-
-
-def _known(file: Path) -> dict[str, float]:
-    """Returns earlier measurements; none if they cannot be read, since they can be repeated."""
-    try:
-        found: dict[str, float] = read_json(file, TypeAdapter(dict[str, Annotated[FiniteFloat, Field(gt=0)]]))
-    except RunError:
-        return {}
-    return found
-
-
 def _measured(arm: Arm, threads: int) -> float:
+    """Returns the seconds of an update, measured in a new process."""
     with TemporaryDirectory(prefix="plugformer-") as folder:
         file = Path(folder, "task.yaml")
         write_text(file, dump(_short(arm.resolved.task)))
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            manifests = arm.resolved.registry.local
-            return pool.submit(seconds_per_update, file, manifests, threads).result()
+            return pool.submit(seconds_per_update, file, arm.resolved.registry.local, threads).result()
 
 
 def _short(task: Task) -> Task:
-    """Returns a task without what takes time beside updates."""
+    """Returns a task without evaluations."""
     evaluation = task.evaluation.model_copy(update={"samples": 0, "limit": 1})
     more = WARM_UP + COUNTED + 1
     training = task.training.model_copy(update={"steps": more, "evaluate_every": more, "log_every": more})
@@ -127,7 +99,7 @@ def _short(task: Task) -> Task:
 
 
 def seconds_per_update(file: Path, manifests: Sequence[Path], threads: int) -> float:
-    """Trains a task for a few updates; returns the median of their seconds. It is what a process does."""
+    """Trains a task for a few updates; returns the median of their seconds."""
     torch.set_num_threads(threads)
     watch = _Stopwatch()
     with suppress(_EnoughError):
@@ -142,7 +114,7 @@ def seconds_per_update(file: Path, manifests: Sequence[Path], threads: int) -> f
 
 
 class _EnoughError(Exception):
-    """All updates that are to be measured are made."""
+    """All updates have been measured."""
 
 
 class _Stopwatch:

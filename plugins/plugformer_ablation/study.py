@@ -1,6 +1,7 @@
-"""What a study says, in a file, in a command's options or in both; what in it contradicts itself."""
+"""What a study says, in a file, in a dict, in a command's options or in several of them."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,31 +28,31 @@ from plugformer.configuration import (
 from plugformer.errors import ConfigurationError
 
 TUNING_SEED = 2**20
-"""The seed of all trainings that settings are chosen by: above those of a study, which must not see it."""
+"""The seed of all trials of tuning; it is above those of a study, which must not see it."""
 
 Seed = Annotated[int, Field(ge=0, lt=TUNING_SEED)]
 
 MOST = 10_000
-"""Trainings of a study: more are a mistake, and would fill the memory before they are trained."""
+"""Largest number of trainings of a study; a grid with more is a mistake."""
 
 _SOLVED = {
     "parameters": ("model.ffn_width",),
     "flops": ("model.ffn_width",),
     "time": ("training.steps", "training.epochs"),
 }
-"""What each way of matching sets."""
+"""The settings that each way of matching changes."""
 
-_Place = tuple[Key, ...]
+_Path = tuple[Key, ...]
 
 
 class Factor(Settings):
-    """Something that arms differ in."""
+    """A setting in which arms differ."""
 
-    path: str = Field(description="The key of a task, such as model.attention.")
+    path: str = Field(description="The key of a task, for example model.attention.")
     values: list[Any] | dict[str, Any] = Field(
         min_length=2,
-        description="What stands there: names, blocks or numbers, or such by what reports call them; "
-        "the first belongs to the baseline.",
+        description="Names, blocks or numbers, or a mapping from names that reports use to values; the first "
+        "belongs to the baseline.",
     )
 
     @property
@@ -61,15 +62,18 @@ class Factor(Settings):
 
 
 class Study(Settings):
-    """A whole study; one that was read from a tree knows where everything in it was written."""
+    """A whole study; one that was read from a tree can locate everything in it."""
 
     study: str = Field(default="", description="Its title.")
     task: str = Field(description="A task's name, or a file, relative to this one.")
     changes: dict[str, Any] = Field(
         default={}, alias="set", description="Settings of all arms on top of the task, by dotted keys."
     )
-    factors: Annotated[dict[str, Factor], Field(min_length=1)] = Field(
-        description="What is compared, by a name for each."
+    factors: dict[str, Factor] = Field(default={}, description="What is compared, by a name for each.")
+    arms: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="In place of factors: the settings of each arm, as in a task file; the first is the "
+        "baseline.",
     )
     design: Literal["one-factor", "grid"] = Field(
         default="one-factor",
@@ -80,15 +84,16 @@ class Study(Settings):
     )
     match: Literal["none", "parameters", "flops", "time"] = Field(
         default="none",
-        description="What arms have in common: feed-forward widths are solved for equal parameters or "
+        description="Quantity that all arms share: feed-forward widths are solved for equal parameters or "
         "forward FLOPs per token, numbers of updates for equal training time.",
     )
     metric: str | None = Field(
-        default=None, description="What decides, declared beforehand; the task's first metric if not given."
+        default=None, description="Primary metric, declared beforehand; by default the task's first metric."
     )
     split: str | None = Field(
         default=None,
-        description="What it is measured on; the first test split, or validation if there is none.",
+        description="Split of the final comparison; by default the first test split, or validation if there "
+        "is none.",
     )
     tune: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default={},
@@ -97,7 +102,7 @@ class Study(Settings):
 
     @field_validator("seeds")
     @classmethod
-    def _each_once(cls, seeds: int | list[int]) -> int | list[int]:
+    def _unique(cls, seeds: int | list[int]) -> int | list[int]:
         if isinstance(seeds, list) and (not seeds or len(set(seeds)) < len(seeds)):
             raise ValueError(f"expected at least one seed, and each once, found {seeds}")
         return seeds
@@ -114,7 +119,7 @@ class Study(Settings):
         """Returns the study that a tree describes.
 
         Raises:
-            ConfigurationError: Something in it is wrong or contradicts something else; all with places.
+            ConfigurationError: A setting is wrong or contradicts another; all problems with their places.
         """
         study = check_settings(tree, cls)
         study._tree = tree
@@ -124,8 +129,8 @@ class Study(Settings):
 
     @property
     def title(self) -> str:
-        """What reports call it."""
-        return self.study or f"{self.task}: {', '.join(self.factors)}"
+        """The title, or the task and what is compared."""
+        return self.study or f"{self.task}: {', '.join(self.factors or self.arms)}"
 
     @property
     def task_path(self) -> str:
@@ -133,7 +138,7 @@ class Study(Settings):
         return str(expand(self.task, self.node("task").origin)) if is_file(self.task) else self.task
 
     def node(self, *path: Key) -> Node:
-        """Returns the node at a path, which must be there."""
+        """Returns the node at a path, which must exist."""
         node: Node = self._tree
         for key in path:
             node = node.items[key]  # type: ignore[index,union-attr]  # a list takes numbers, a mapping keys
@@ -144,119 +149,134 @@ class Study(Settings):
         mapping = self.node(*path[:-1])
         return mapping.keys[path[-1]] if isinstance(mapping, MappingNode) else mapping.origin
 
-    def problem(self, path: _Place, message: str, hint: str = "") -> Problem:
-        """Returns a problem with the value at a path, located where it was written."""
+    def problem(self, path: _Path, message: str, hint: str = "") -> Problem:
+        """Returns a problem with the value at a path, with its place."""
         return Problem(origin_of(self._tree, path), path, message, hint)
 
 
 def read_study(
-    name_or_file: str,
+    study: str | Mapping[str, Any],
     *,
     swaps: Sequence[str] = (),
     settings: Sequence[str] = (),
     tune: Sequence[str] = (),
     **keys: str | int | None,
 ) -> Study:
-    """Reads a study file, or makes a study about a task of a command's options.
-
-    Options go above what a file says.
+    """Reads a study, or makes one about a task from a command's options, which override the file.
 
     Args:
-        name_or_file: A study file, a task file, or the name of a task.
+        study: A study file, a task file, the name of a task, or a dict like a study file.
         swaps: Factors, as `PATH=[VALUE, ...]`.
         settings: `KEY=VALUE` for all arms.
         tune: `KEY=[VALUE, ...]`.
-        keys: Further keys of a study, such as `seeds`; those that are None are not given.
+        keys: Further keys of a study, for example `seeds`; None has no effect.
 
     Raises:
         ConfigurationError: The file cannot be read, or the study is wrong; all problems with their places.
     """
-    tree = read_file(Path(name_or_file), name_or_file) if is_file(name_or_file) else None
-    if tree is None or not {"factors", "task"} & tree.items.keys():
+    if isinstance(study, str):
+        tree = read_file(Path(study), study) if is_file(study) else None
+    else:
+        tree = _tree_of(study)
+    if tree is None or not {"factors", "arms", "task"} & tree.items.keys():
         if not swaps:
             raise ConfigurationError(
-                f"{name_or_file} is a task, and nothing is compared\n  write `plugformer ablate "
-                f"{name_or_file} --swap 'model.attention=[mha, gqa]'`, or give a study file"
+                f"{study} is a task, and nothing is compared\n  write `plugformer ablate "
+                f"{study} --swap 'model.attention=[mha, gqa]'`, or give a study file"
             )
-        origin = Origin(name_or_file, folder=Path.cwd())
-        tree = MappingNode({"task": ScalarNode(name_or_file, origin)}, {"task": origin}, origin)
+        origin = Origin(str(study), folder=Path.cwd())
+        tree = MappingNode({"task": ScalarNode(str(study), origin)}, {"task": origin}, origin)
     _add_options(tree, {"--swap": swaps, "--set": settings, "--tune": tune}, keys)
     return Study.of(tree)
 
 
-def _contradictions(study: Study) -> Iterator[tuple[_Place, str]]:
+def _tree_of(study: Mapping[str, Any]) -> MappingNode:
+    try:
+        text = json.dumps({**study, "task": str(study["task"])} if "task" in study else dict(study))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the study holds a value that YAML cannot write: {error}\n  name classes of the session in "
+            "`components`, and write their names in the study"
+        ) from error
+    tree = read_setting(f"study={text}", Origin("study", folder=Path.cwd()))[1]
+    assert isinstance(tree, MappingNode)  # noqa: S101 (for mypy)
+    return tree
+
+
+def _contradictions(study: Study) -> Iterator[tuple[_Path, str]]:
     """Yields contradictions: too many trainings, settings given twice, or set by the study itself."""
-    if too_many := list(_too_many(study)):
-        yield from too_many  # looking further would take long
+    if bool(study.factors) == bool(study.arms):
+        yield (("factors",) if study.factors else ()), "expected either `factors` or `arms`"
         return
-    factors: dict[_Place, str] = {("factors", name): each.path for name, each in study.factors.items()}
-    tuned: dict[_Place, str] = {("tune", path): path for path in study.tune}
-    fixed: dict[_Place, str] = {("set", path): path for path in study.changes}
-    for place, path in {**factors, **tuned, **fixed}.items():
-        if not all(path.split(".")):
-            message = f"expected keys with dots between them, such as model.attention, found {path!r}"
-            yield (*place, "path") if place in factors else place, message
-    varied: dict[str, _Place] = {}
-    for place, path in {**factors, **tuned}.items():
-        for other, there in varied.items():
+    values = [len(factor.values) for factor in study.factors.values()] or [len(study.arms)]
+    if values == [1]:
+        yield ("arms",), "expected at least two arms"
+    arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
+    trials = prod(map(len, study.tune.values())) if study.tune else 0
+    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    if (trainings := arms * (seeds + trials)) > MOST:
+        advice = "use fewer values, seeds or settings to try"
+        if study.design == "grid":
+            advice += ", or write `design: one-factor`"
+        yield ("factors",), f"{trainings:,} trainings, expected at most {MOST:,}: {advice}"
+        return  # looking further would take long
+    varied: dict[_Path, str] = {("factors", name): factor.path for name, factor in study.factors.items()}
+    varied |= {("tune", path): path for path in study.tune}
+    known: dict[str, _Path] = {}
+    for place, path in varied.items():
+        key = (*place, "path") if place[0] == "factors" else place
+        for other, there in known.items():
             if _within(path, other) or _within(other, path):
-                message = f"{path!r} is changed by {_named(there)}, too: let one of them have whole blocks"
-                yield (*place, "path") if place in factors else place, message
-        varied[path] = place
-    for path, place in varied.items():
-        yield from _reserved(place, path, study)
+                yield key, f"{path!r} is also changed by {_named(there)}: let one of them have whole blocks"
+        known[path] = place
+        yield from _reserved(key, path, study)
+    for name, settings in study.arms.items():
+        for path in _leaves(settings):
+            yield from _reserved(("arms", name), path, study)
+            for other in study.tune:
+                if _within(path, other) or _within(other, path):
+                    yield ("tune", other), f"{other!r} is also changed by the arm {name!r}"
     for path in study.changes:
-        for other, place in varied.items():
+        for other, place in known.items():
             if _within(path, other):
-                yield ("set", path), f"has no effect: {_named(place)} puts another value there"
+                yield ("set", path), f"has no effect: {_named(place)} gives another value"
         if path == "training.seed":
             yield ("set", path), "is given by the study: write the seeds under `seeds`"
 
 
-def _too_many(study: Study) -> Iterator[tuple[_Place, str]]:
-    """Counts trainings without making a list of them."""
-    values = [len(factor.values) for factor in study.factors.values()]
-    arms = prod(values) if study.design == "grid" else 1 + sum(number - 1 for number in values)
-    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
-    tried = prod(map(len, study.tune.values())) if study.tune else 0
-    if (trainings := arms * (seeds + tried)) > MOST:
-        yield (
-            ("factors",),
-            f"{_short(arms)} arms with {seeds:,} seeds and {_short(tried)} settings to try are "
-            f"{_short(trainings)} trainings, expected at most {MOST:,}: leave values, seeds or settings out"
-            f"{', or write `design: one-factor`' if study.design == 'grid' else ''}",
-        )
-
-
-def _short(number: int) -> str:
-    return f"{number:,}" if number < 10**12 else "more than 10^12"
-
-
-def _reserved(place: _Place, path: str, study: Study) -> Iterator[tuple[_Place, str]]:
+def _reserved(place: _Path, path: str, study: Study) -> Iterator[tuple[_Path, str]]:
     if _within(path, "evaluation") or _within(path, "training.monitor"):
-        yield place, f"{path!r} says how arms are measured, which must be the same for all: use `set`"
+        yield place, f"{path!r} decides how arms are measured, which must be the same for all: use `set`"
     if _within("training.seed", path):
         yield place, f"{path!r} is given by the study: write the seeds under `seeds`"
     for solved in _SOLVED.get(study.match, ()):
         if _within(solved, path) or _within(path, solved):
-            yield place, f"{path!r} is what `match: {study.match}` sets: write `match: none`"
+            yield place, f"{path!r} is changed by `match: {study.match}`: write `match: none`"
+
+
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in settings.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
 
 
 def _within(path: str, outer: str) -> bool:
     return f"{path}.".startswith(f"{outer}.")
 
 
-def _named(place: _Place) -> str:
+def _named(place: _Path) -> str:
     return f"the factor {place[1]!r}" if place[0] == "factors" else f"tune {place[1]!r}"
 
 
 def _add_options(
-    tree: MappingNode, settings: dict[str, Sequence[str]], keys: dict[str, str | int | None]
+    tree: MappingNode, options: dict[str, Sequence[str]], keys: dict[str, str | int | None]
 ) -> None:
-    """Puts what options say above what a study's tree says; every value knows which option it is of."""
+    """Adds options to a study's tree, which they override; every value knows its option."""
     messages, factors = [], set()
     given: dict[tuple[str, tuple[Key, ...]], Origin] = {}
-    for option, argument in ((option, each) for option, several in settings.items() for each in several):
+    for option, argument in ((option, value) for option, values in options.items() for value in values):
         origin = Origin.of_argument(option, argument)
         try:
             path, node = read_setting(argument, origin)
@@ -269,7 +289,8 @@ def _add_options(
         given[option, path] = origin
         key, name = option.removeprefix("--"), dotted(path)
         if option == "--swap":
-            key, node = "factors", _factor(path, node, origin)
+            items: dict[Key, Node] = {"path": ScalarNode(name, origin), "values": node}
+            key, node = "factors", MappingNode(items, dict.fromkeys(items, origin), origin)
             name = name if str(path[-1]) in factors else str(path[-1])
             factors.add(name)
         inner = tree.items.setdefault(key, MappingNode({}, {}, origin))
@@ -282,8 +303,3 @@ def _add_options(
         if value is not None:
             origin = Origin(f"--{key} {value}", folder=Path.cwd())
             tree.items[key], tree.keys[key] = ScalarNode(value, origin), origin
-
-
-def _factor(path: tuple[Key, ...], values: Node, origin: Origin) -> MappingNode:
-    items: dict[Key, Node] = {"path": ScalarNode(dotted(path), origin), "values": values}
-    return MappingNode(items, dict.fromkeys(items, origin), origin)

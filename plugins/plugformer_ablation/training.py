@@ -1,4 +1,4 @@
-"""Training one cell to its end, wherever it stands, and keeping its result; runs in a process of its own."""
+"""Training one cell to its end, and saving its result; usually in a separate process."""
 
 import os
 import statistics
@@ -7,7 +7,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +25,22 @@ from plugformer.validation import validate
 from plugformer_ablation.cells import Cell, changes, ingredients
 from plugformer_ablation.results import CellResult
 
-Tell = Callable[[int, int], None]
-"""Receives the updates made, and those there are."""
+Progress = Callable[[int, int], None]
+"""Receives the number of updates made, and the number of all updates."""
 
 PATIENCE = 300.0
-"""Seconds in which a worker of a killed study notices that and stops."""
+"""Seconds within which a worker of a killed study stops."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What is told of a cell: how far it is, or how it ended.
+    """The progress of a cell, or its end.
 
     Attributes:
-        step: Updates made; None at the end.
-        steps: Updates in all.
+        step: Number of updates made; None at the end.
+        steps: Number of all updates.
         failure: Why it failed, or None.
-        stopped: Whether it was interrupted, and has saved what it had.
+        stopped: Whether it was interrupted, after saving a checkpoint.
     """
 
     step: int | None = None
@@ -50,17 +50,17 @@ class Message:
 
     @property
     def ended(self) -> bool:
-        """Whether the cell is done with: finished or failed."""
+        """Whether the cell has finished or failed."""
         return self.step is None and not self.stopped
 
 
-def work_on(cell: Cell, threads: int, tell: Tell) -> Message:
-    """Trains a cell in this process, and returns how that ended; all it prints goes to the cell's log.
+def work_on(cell: Cell, threads: int, progress: Progress) -> Message:
+    """Trains a cell in this process and returns how it ended; all output goes to the cell's log.
 
     Args:
-        cell: What to train.
-        threads: How many it may use.
-        tell: Receives the updates made, and those there are.
+        cell: The cell.
+        threads: Number of threads that it may use.
+        progress: Receives the number of updates made, and the number of all updates.
     """
     cell.log.parent.mkdir(parents=True, exist_ok=True)
     log = os.open(cell.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -68,42 +68,48 @@ def work_on(cell: Cell, threads: int, tell: Tell) -> Message:
         os.dup2(log, stream)
     torch.set_num_threads(threads)
     try:
-        train_cell(cell, tell, _say)
+        train_cell(cell, progress, partial(print, flush=True))
     except InterruptedRunError as error:
-        _say(str(error))
+        print(error, flush=True)  # noqa: T201 (to the cell's log)
         return Message(stopped=True)
     except PlugformerError as error:
-        _say(str(error))
+        print(error, flush=True)  # noqa: T201 (to the cell's log)
         return Message(failure=str(error))
-    except (Exception, SystemExit) as error:  # of a component, which is a stranger
+    except (Exception, SystemExit) as error:  # raised by a component
         traceback.print_exc()
         failure = cause_of(error) or described(error)
         return Message(failure=f"{failure}; {cell.log} has the traceback")
     return Message()
 
 
-def train_cell(cell: Cell, tell: Tell, notify: Callable[[str], None]) -> None:
-    """Trains a cell from its last checkpoint, or from the beginning, measures it and keeps the result.
+def train_cell(
+    cell: Cell,
+    progress: Progress,
+    notify: Callable[[str], None],
+    registry: Registry | None = None,
+    **further: Any,
+) -> None:
+    """Trains a cell from its last checkpoint or from the beginning, evaluates it and saves the result.
 
     Raises:
         PlugformerError: The training fails.
-        InterruptedRunError: Somebody asked to stop; everything so far is saved.
+        InterruptedRunError: The user or the system asked to stop; everything so far is saved.
     """
-    registry = discover(cell.manifests)
+    registry = registry or discover(cell.manifests)
     options: dict[str, Any] = {
+        **further,
         "registry": registry,
-        "observers": [_Teller(tell)],
+        "observers": [_ProgressObserver(progress)],
         "notify": notify,
-        # Who is measured on validation has no use for the test splits.
         "final": "validation" if cell.ingredients["split"] == "validation" else "test",
     }
     if cell.folder.exists():
-        _wait_for_the_dying(cell.folder, notify)
-        report = resume(cell.folder, **options)
+        _wait_for_worker(cell.folder, notify)
+        report = resume(cell.folder, **options).report
     else:
-        report = train(str(cell.task), out=cell.folder, **options)
+        report = train(str(cell.task), out=cell.folder, **options).report
     _refuse_changes(cell, registry)
-    _result(cell, report).save(cell.folder)  # from here on it is finished
+    _result(cell, report).save(cell.folder)
 
 
 def discover(manifests: Iterable[Path]) -> Registry:
@@ -111,47 +117,42 @@ def discover(manifests: Iterable[Path]) -> Registry:
     return reduce(Registry.with_local, manifests, Registry.discover())
 
 
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 (to the cell's log)
-
-
-class _Teller:
+class _ProgressObserver:
     """Reports the progress of a training, at most five times a second."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._last = 0.0
 
     @hookimpl
     def step_ended(self, run: Run, update: Update) -> None:
         if time.monotonic() - self._last > 0.2:
             self._last = time.monotonic()
-            self._tell(update.step, run.steps)
+            self._progress(update.step, run.steps)
 
 
-def _wait_for_the_dying(run: Path, notify: Callable[[str], None]) -> None:
-    """Waits until a worker of a killed study has noticed that; who goes on for longer is somebody else."""
+def _wait_for_worker(run: Path, notify: Callable[[str], None]) -> None:
+    """Waits until a worker of a killed study has saved and ended."""
     deadline = time.monotonic() + PATIENCE
     while is_trained(run) and time.monotonic() < deadline:
-        notify(f"{run} is still being trained by a worker of a killed study: waiting for its end")
+        notify(f"waiting for a worker of a killed study, which still trains {run}")
         time.sleep(1)
 
 
 def _refuse_changes(cell: Cell, registry: Registry) -> None:
-    """Makes sure that code did not change while the cell was trained: the result would have a wrong name."""
+    """Raises RunError if code changed during the training: the hash in the folder's name would be wrong."""
     resolved = validate(resolve(str(cell.task), registry=registry))
     now = {**ingredients(resolved, cell.ingredients["data"]), "split": cell.ingredients["split"]}
-    if found := changes(cell.ingredients, now):
-        raise RunError(
-            "\n  ".join(["the code changed while this cell was trained:", *found, "run the study again"])
-        )
+    if differences := changes(cell.ingredients, now):
+        lines = ["the code changed while this cell was trained:", *differences, "run the study again"]
+        raise RunError("\n  ".join(lines))
 
 
 def _result(cell: Cell, report: Report) -> CellResult:
     directory = RunDirectory(cell.folder)
     split = cell.ingredients["split"]
-    decisive = next(each for each in (report, *report.others) if each.split == split)
-    metrics = {name: score["value"] for name, score in decisive.metrics.items()}
+    final = next(part for part in (report, *report.others) if part.split == split)
+    metrics = {name: score["value"] for name, score in final.metrics.items()}
     lines = directory.logged()
     speeds = [line["tokens_per_second"] for line in lines if line.get("event") == "training"]
     saved = [line["loss"] for line in lines if line.get("event") == "average" or line.get("best")]
@@ -160,7 +161,7 @@ def _result(cell: Cell, report: Report) -> CellResult:
         seed=cell.seed,
         loss=float(saved[-1]),  # of the parameters that the run has saved
         metrics=metrics,
-        statistics=decisive.statistics,
+        statistics=final.statistics,
         curve=[
             {"step": line["step"], "loss": line["loss"], "metrics": {name: line[name] for name in metrics}}
             for line in lines
@@ -176,11 +177,11 @@ def _result(cell: Cell, report: Report) -> CellResult:
 
 
 def peak_memory() -> float:
-    """Returns the largest memory that this process, or its GPU, has had, in MB."""
+    """Returns the peak memory of this process, or of its GPU, in MB."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 1e6
     if sys.platform == "win32":
-        return 0.0  # nothing there counts it without another library
+        return 0.0  # counting it needs another library
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024

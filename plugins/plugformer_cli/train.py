@@ -76,9 +76,9 @@ def command(
     }
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         if run is not None:
-            report = plugformer.resume(run, allow_changes=allow_changes, **shared)
+            report = plugformer.resume(run, allow_changes=allow_changes, **shared).report
         else:
-            report = plugformer.train(str(task), out=out, **shared)
+            report = plugformer.train(str(task), out=out, **shared).report
     if not Processes.join().main:
         return
     print_report(report, as_json=as_json)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from typing import Any, Literal, NamedTuple, cast
 
@@ -18,7 +19,6 @@ from plugformer.interfaces import (
     AttentionContext,
     Level,
     Model,
-    Observer,
     Tokenizer,
     evaluating,
 )
@@ -78,53 +78,53 @@ def observing(model: Model) -> Iterator[list[AttentionRecord]]:
         model: Any model, in any mode; it is not changed.
     """
     records: list[AttentionRecord] = []
-    observers: dict[nn.Module, dict[int, list[_Observer]]] = {}
+    places: dict[nn.Module, dict[int, list[AttentionLocation]]] = {}
     for place in attentions(model):
         layer = getattr(model, place.stack).layers[place.layer]
-        observers.setdefault(layer, {}).setdefault(place.layer, []).append(_Observer(place, records))
+        places.setdefault(layer, {}).setdefault(place.layer, []).append(place)
     with ExitStack() as hooks:
-        for layer, calls in observers.items():
-            hooks.callback(layer.register_forward_pre_hook(_pre_hook(list(calls.values()))).remove)
+        for layer, calls in places.items():
+            hooks.callback(layer.register_forward_pre_hook(_pre_hook(records, list(calls.values()))).remove)
         yield records
 
 
-@dataclass(frozen=True)
-class _Observer:
-    """Collects the records of one attention, and passes them to an observer that was there before."""
-
-    place: AttentionLocation
-    records: list[AttentionRecord]
-    outer: Observer | None = None
-
-    def record(self, name: str, value: Tensor) -> None:
-        self.records.append(AttentionRecord(self.place, name, value))
-        if self.outer is not None:
-            self.outer.record(name, value)
-
-
 def _pre_hook(
-    calls: Sequence[Sequence[_Observer]],
+    records: list[AttentionRecord], calls: Sequence[Sequence[AttentionLocation]]
 ) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
-    """Returns a hook that gives each context of a layer's call its observer.
+    """Returns a hook that gives each context of a layer's call an observer.
 
     The layers of a stack share one context, which does not know the layer, so each gets its own copy. A
     decoder layer takes two contexts: of self-attention, then of cross-attention.
 
     Args:
-        calls: The observers of each call in a pass: several calls where layers share their parameters.
+        records: Receives the records.
+        calls: The attentions of each call in a pass: several calls where layers share their parameters.
     """
     turns = cycle(calls)
 
     def hook(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001 (torch's signature)
-        observers = iter(next(turns))
+        places = iter(next(turns))
         return tuple(
-            value.observed_by(replace(next(observers), outer=value.observer))
+            value.observed_by(partial(_record, records, next(places), value.observer))
             if isinstance(value, AttentionContext)
             else value
             for value in inputs
         )
 
     return hook
+
+
+def _record(
+    records: list[AttentionRecord],
+    place: AttentionLocation,
+    outer: Callable[[str, Tensor], None] | None,
+    name: str,
+    value: Tensor,
+) -> None:
+    """Adds a tensor to the records, and passes it to an observer that was there before."""
+    records.append(AttentionRecord(place, name, value))
+    if outer is not None:
+        outer(name, value)
 
 
 @dataclass(frozen=True)

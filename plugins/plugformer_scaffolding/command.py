@@ -1,4 +1,4 @@
-"""`plugformer new`: a plugin or a task to start from, complete and working."""
+"""`plugformer new`: write a working plugin or task to start from."""
 
 import shlex
 from pathlib import Path
@@ -23,26 +23,25 @@ EXAMPLES = (
 KINDS: tuple[Kind | EntryKind, ...] = (*Kind, EntryKind.COMMAND)
 
 Out: TypeAlias = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="The folder to make; else one called NAME.")
+    Path | None, typer.Option("--out", metavar="DIR", help="The folder to create; by default NAME.")
 ]
 
 
 def plugin(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the distribution, as pip will know it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the distribution, for pip.")],
     kind: Annotated[str | None, typer.Option(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")] = None,
     out: Out = None,
     registry: LocalManifest = None,
 ) -> None:
     """Write a plugin with one component, or one command.
 
-    It is a distribution that installs, passes its own tests and, with a component, the contract tests, and
-    works as it stands. Nothing is overwritten.
+    The plugin is a distribution that installs, works, and passes its tests. No file is overwritten.
     """
-    chosen = next((each for each in KINDS if each == kind), None)
+    chosen = next((known for known in KINDS if known == kind), None)
     if chosen is None:
-        wrong = "no --kind given" if kind is None else f"--kind {kind!r} is unknown{nearest(kind, KINDS)}"
-        raise ConfigurationError(f"{wrong}\n  known: {', '.join(KINDS)}")
+        problem = "no --kind given" if kind is None else f"unknown --kind {kind!r}{nearest(kind, KINDS)}"
+        raise ConfigurationError(f"{problem}\n  known: {', '.join(KINDS)}")
     folder, known = out or Path(name), installed(ctx, registry)
     core: Any = ctx.find_root().command
     if chosen is EntryKind.COMMAND:
@@ -51,16 +50,16 @@ def plugin(
         taken = [entry.name for entry in known.entries(chosen)]
     names, texts = plugin_files(name, chosen, taken)
     write(folder, texts)
-    here = str(folder) if folder.is_absolute() else f"./{folder}"  # else pip takes it for a name
+    path = str(folder) if folder.is_absolute() else f"./{folder}"  # without ./ pip would look for a name
     check = [f"plugformer check {chosen}/{names['new_component']}"] * (chosen is not EntryKind.COMMAND)
-    install = f"pip install -e {shlex.quote(f'{here}[test]')}"
+    install = f"pip install -e {shlex.quote(f'{path}[test]')}"
     tests = f"pytest {shlex.quote(str(folder))}"
     _print_next(folder, texts, install, *check, names["NEW_COMMAND"], tests)
 
 
 def task(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the task.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the task.")],
     task_type: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +73,7 @@ def task(
 ) -> None:
     """Write a task with some examples.
 
-    It trains as it stands; comments in its file say what to change. Nothing is overwritten.
+    The task trains without changes; comments in its file say what to change. No file is overwritten.
     """
     known = installed(ctx, registry)
     if task_type is None:
@@ -93,11 +92,7 @@ def task(
 
 
 def _block(option: str, written: str) -> "Component":
-    """Returns a component as an option names it.
-
-    Raises:
-        ConfigurationError: It is no name, and no mapping with one.
-    """
+    """Returns a component given as a name, or as a mapping with a name and options."""
     from plugformer.configuration import Component, Origin, plain, read_setting
 
     _, node = read_setting(f"type={written}", Origin.of_argument(option, written))

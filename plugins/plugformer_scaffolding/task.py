@@ -2,8 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -21,73 +20,45 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DECODING = re.compile(r"^decoding:.*\n", re.MULTILINE)
 
 
-class Offer(NamedTuple):
-    """A column of a file of examples.
-
-    Attributes:
-        name: Its name there, or its number; empty in plain text.
-        holds: As of a task's columns.
-        role: As of a task's columns; None for either.
-    """
+class SampleColumn(NamedTuple):
+    """A column of a sample file: its name or number, what it holds, and its role, None for either."""
 
     name: str | int
     holds: str
     role: Literal["input", "output"] | None
 
-    def serves(self, column: Column) -> bool:
-        """Returns whether it has what a task's column holds."""
-        return self.holds == column.holds and self.role in (None, column.role)
 
+class SampleFile(NamedTuple):
+    """A file of examples, its columns, and metrics of answers, the best known first.
 
-@dataclass(frozen=True)
-class Sample:
-    """A file of examples; the task file for it has the same name, with .yaml.
-
-    Attributes:
-        file: Name of its template.
-        offers: Its columns.
-        metrics: What measures answers to them, the best known first.
+    The template of its task file has the same name, with .yaml.
     """
 
     file: str
-    offers: tuple[Offer, ...]
+    columns: tuple[SampleColumn, ...]
     metrics: tuple[str, ...]
 
-    def columns(self, wanted: Sequence[Column]) -> Mapping[str, str | int] | None:
-        """Returns the data's column for each of a task's: the one of the same name, or the next that fits.
 
-        Args:
-            wanted: The columns that the task's examples must have.
-
-        Returns:
-            Its columns by those of the task; None if it lacks one.
-        """
-        left = list(self.offers)
-        found: dict[str, str | int] = {}
-        for column in sorted(wanted, key=lambda each: all(offer.name != each.name for offer in left)):
-            fitting = [offer for offer in left if offer.serves(column)]
-            if not fitting:
-                return None
-            chosen = next((offer for offer in fitting if offer.name == column.name), fitting[0])
-            left.remove(chosen)
-            found[column.name] = chosen.name
-        return {column.name: found[column.name] for column in wanted}
-
-
-SAMPLES: tuple[Sample, ...] = (
-    Sample("story.txt", (Offer("", "text", None),), ("perplexity",)),
-    Sample(
-        "pairs.tsv", (Offer("words", "text", "input"), Offer("digits", "text", "output")), ("exact_match",)
+SAMPLES = (
+    SampleFile("story.txt", (SampleColumn("", "text", None),), ("perplexity",)),
+    SampleFile(
+        "pairs.tsv",
+        (SampleColumn("words", "text", "input"), SampleColumn("digits", "text", "output")),
+        ("exact_match",),
     ),
-    Sample("sentences.conll", (Offer(1, "words", "input"), Offer(2, "tags", "output")), ("tag_accuracy",)),
-    Sample(
+    SampleFile(
+        "sentences.conll",
+        (SampleColumn(1, "words", "input"), SampleColumn(2, "tags", "output")),
+        ("tag_accuracy",),
+    ),
+    SampleFile(
         "reviews.csv",
         (
-            Offer("text", "text", "input"),
-            Offer("title", "text", "input"),
-            Offer("label", "label", "output"),
-            Offer("topics", "labels", "output"),
-            Offer("stars", "number", "output"),
+            SampleColumn("text", "text", "input"),
+            SampleColumn("title", "text", "input"),
+            SampleColumn("label", "label", "output"),
+            SampleColumn("topics", "labels", "output"),
+            SampleColumn("stars", "number", "output"),
         ),
         ("accuracy", "micro_f1", "mean_squared_error"),
     ),
@@ -97,90 +68,100 @@ SAMPLES: tuple[Sample, ...] = (
 def task_files(name: str, block: Component, folder: Path, registry: Registry) -> Files:
     """Returns the files of a new task.
 
-    The examples are the first of `SAMPLES` that have the columns of the task's type; architecture, head and
+    The examples are the first of `SAMPLES` that have the columns of the task type; architecture, head and
     metric are installed ones that fit it.
 
     Args:
-        name: Of the task.
-        block: Its type, with options.
+        name: Name of the task.
+        block: The task type, with options.
         folder: Where the files will be, for the commands in them.
         registry: What is installed.
 
     Raises:
-        ConfigurationError: The name is none, an option of the type is wrong, or no sample or nothing that is
-            installed fits the type.
+        ConfigurationError: The name or an option of the type is wrong, or no sample or no installed component
+            fits the type.
         RegistryError: The type is unknown, or cannot be used.
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r} is not the name of a task; expected letters, digits, -, _ and ., a letter or digit "
-            "first; --out says where the folder goes"
+            f"{name!r} is not the name of a task; expected letters, digits, -, _ and ., starting with a "
+            "letter or digit; --out chooses the folder"
         )
     task_type: TaskType = registry.create(Kind.TASK_TYPE, block.name, **block.options)
-    sample, columns = _sample(block.name, task_type)
+    wanted = [column for column in task_type.columns if not column.optional]
+    matches = ((sample, _matched(sample.columns, wanted)) for sample in SAMPLES)
+    sample, columns = next(((sample, match) for sample, match in matches if match is not None), (None, None))
+    if sample is None:
+        listed = ", ".join(f"{column.name} ({column.holds}, {column.role})" for column in wanted)
+        raise ConfigurationError(
+            f"there are no examples for a {block.name} task, whose columns are {listed}\n"
+            "  expected one text, a text for a text, tags for words, or a label, labels or a number for one "
+            "or two texts\n"
+            "  write the task file by hand, with data that have these columns"
+        )
+    metrics = [metric for metric in sample.metrics if measures(registry.load(Kind.METRIC, metric), task_type)]
     names = {
         "new-task": name,
         "NEW_FILE": shlex.quote(str(folder / "task.yaml")),
         "NEW_DATA": sample.file,
         "NEW_TYPE": _yaml({"name": block.name, **block.options} if block.options else block.name),
-        "NEW_COLUMNS": _yaml(dict(columns)),
+        "NEW_COLUMNS": _yaml(columns),
         "NEW_ARCHITECTURE": _architecture(block.name, task_type, registry),
         "NEW_HEAD": _head(block.name, task_type, registry),
-        "NEW_METRICS": _yaml(_metrics(sample, task_type, registry)),
+        "NEW_METRICS": _yaml(metrics[:1]),
     }
     task = filled(template(f"task/{Path(sample.file).stem}.yaml"), names)
-    if task_type.level is not Level.NEXT_TOKEN:
-        task = _DECODING.sub("", task)
     return {
-        "task.yaml": task,
+        "task.yaml": task if task_type.level is Level.NEXT_TOKEN else _DECODING.sub("", task),
         sample.file: template(f"task/{sample.file}"),
         "README.md": filled(template("task/README.md"), names),
     }
 
 
-def _sample(name: str, task_type: TaskType) -> tuple[Sample, Mapping[str, str | int]]:
-    """Returns the examples for a task's type, and their column for each of its own."""
-    wanted = [column for column in task_type.columns if not column.optional]
-    for sample in SAMPLES:
-        if (columns := sample.columns(wanted)) is not None:
-            return sample, columns
-    shown = ", ".join(f"{column.name} ({column.holds}, {column.role})" for column in wanted)
-    raise ConfigurationError(
-        f"there are no examples for a {name} task, whose columns are {shown}\n"
-        "  expected a text alone, a text for a text, tags for words, or a label, labels or a number for one "
-        "or two texts\n"
-        "  write its task file by hand, with data that have these columns"
-    )
+def _matched(given: Sequence[SampleColumn], wanted: Sequence[Column]) -> dict[str, str | int] | None:
+    """Returns a sample's column for each column of a task; None if one is missing."""
+    unused = list(given)
+    chosen: dict[str, str | int] = {}
+    for column in sorted(wanted, key=lambda column: column.name not in {sample.name for sample in given}):
+        fits = [
+            sample for sample in unused if sample.holds == column.holds and sample.role in (None, column.role)
+        ]
+        if not fits:
+            return None
+        match = next((sample for sample in fits if sample.name == column.name), fits[0])
+        unused.remove(match)
+        chosen[column.name] = match.name
+    return {column.name: chosen[column.name] for column in wanted}
 
 
 def _architecture(name: str, task_type: TaskType, registry: Registry) -> str:
-    """Returns the architecture with a stack that reads, one that continues, or both, as is of use."""
+    """Returns the architecture whose stacks are the fewest that read the input and continue the output."""
     stacks = {False} if any(column.role == "input" for column in task_type.columns) else set()
     stacks |= {True} if task_type.level is Level.NEXT_TOKEN else set()
-    found = fitting(
+    candidates = fitting(
         registry,
         Kind.ARCHITECTURE,
-        lambda each: task_type.level in each.levels and reads(task_type, each),
+        lambda architecture: task_type.level in architecture.levels and reads(task_type, architecture),
     )
-    ranked = sorted(found, key=lambda each: len(stacks ^ {stack.causal for stack in found[each].stacks}))
-    return _first(ranked, f"architecture for a {name} task")
+    distance = {
+        candidate: len(stacks ^ {stack.causal for stack in architecture.stacks})
+        for candidate, architecture in candidates.items()
+    }
+    return _first(sorted(distance, key=lambda candidate: distance[candidate]), "architecture", name)
 
 
 def _head(name: str, task_type: TaskType, registry: Registry) -> str:
-    """Returns the head for the fewest kinds of answer."""
-    found = fitting(registry, Kind.HEAD, lambda each: serves(each, task_type))
-    return _first(sorted(found, key=lambda each: len(found[each].output_types)), f"head for a {name} task")
+    """Returns the head for the fewest types of output."""
+    candidates = fitting(registry, Kind.HEAD, lambda head: serves(head, task_type))
+    ranked = sorted(candidates, key=lambda candidate: len(candidates[candidate].output_types))
+    return _first(ranked, "head", name)
 
 
-def _metrics(sample: Sample, task_type: TaskType, registry: Registry) -> list[str]:
-    """Returns the first metric of a sample that measures the answers; none if none does."""
-    found = [each for each in sample.metrics if measures(registry.load(Kind.METRIC, each), task_type)]
-    return found[:1]
-
-
-def _first(names: list[str], what: str) -> str:
+def _first(names: list[str], kind: str, task_type: str) -> str:
     if not names:
-        raise ConfigurationError(f"no {what} is installed; install a plugin that has one")
+        raise ConfigurationError(
+            f"no {kind} for a {task_type} task is installed; install a plugin that has one"
+        )
     return names[0]
 
 

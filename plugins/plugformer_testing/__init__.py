@@ -1,6 +1,12 @@
-"""`plugformer check`: what every component of a kind must keep, checked and counted.
+"""The contract tests: what every component of a kind must do.
 
-`plugformer check` runs it; a plugin's own tests run it in one line::
+In a notebook, a script or a test::
+
+    from plugformer_testing import check
+
+    assert check(MyAttention)
+
+In the tests of a plugin, with one pytest case for each check::
 
     from plugformer_testing import contract_tests
 
@@ -12,10 +18,10 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
-    from plugformer_testing.result import Outcome, Report, Status
-    from plugformer_testing.runner import contract_tests, run
+    from plugformer_testing.report import CheckReport, Outcome, Status
+    from plugformer_testing.runner import check, contract_tests
 
-__all__ = ["Outcome", "Report", "Status", "contract_tests", "run"]
+__all__ = ["CheckReport", "Outcome", "Status", "check", "contract_tests"]
 
 if not TYPE_CHECKING:  # a type checker then still sees a misspelt name
     __getattr__ = lazily(__name__)

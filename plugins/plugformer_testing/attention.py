@@ -1,34 +1,36 @@
-"""The contract of attentions: see plugformer.interfaces.attention.
+"""The contract of attentions, see plugformer.interfaces.attention; caching has a module of its own."""
 
-Masks, caching and observation have modules of their own beside this one.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from plugformer.errors import ConfigurationError
 from plugformer.interfaces import (
     Attention,
     AttentionContext,
     LayerContext,
     NoPositions,
-    Observer,
     Padding,
     Positions,
 )
-from plugformer_testing.check import check, fail, require_close, require_finite
-from plugformer_testing.layout import LAYOUTS, Layout, full
-from plugformer_testing.probes import Sloping, Turning
+from plugformer_testing.contract import (
+    NotApplicable,
+    contract_check,
+    fail,
+    require,
+    require_close,
+    require_finite,
+)
+from plugformer_testing.probes import BATCHES, FULL, PADDED, Collector, PaddedBatch, Sloping, Turning, full
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, Subject
 
 
 @dataclass(frozen=True)
-class Reader:
-    """An attention in a place of a model, and where the tokens stand that it reads.
+class PlacedAttention:
+    """An attention in a place of a model, and the positions of the tokens that it reads.
 
     Attributes:
         attention: In double precision and evaluation mode, its parameters perturbed.
@@ -42,109 +44,262 @@ class Reader:
 
     def __str__(self) -> str:
         kinds = {Turning: "an encoding that rotates", Sloping: "an encoding that adds to scores"}
-        return f"{self.place} under {kinds.get(type(self.positions.encoding), 'no encoding')}"
+        return f"{self.place} with {kinds.get(type(self.positions.encoding), 'no encoding')}"
 
-    def at(self, positions: Positions) -> "Reader":
-        """Returns the same attention, which reads tokens elsewhere."""
+    def at(self, positions: Positions) -> "PlacedAttention":
+        """Returns the same attention for tokens at other positions."""
         return replace(self, positions=positions)
 
     def attend(
         self,
         x: Float[Tensor, "batch key width"],
         query: Float[Tensor, "batch query width"] | None = None,
-        observer: Observer | None = None,
+        observer: Callable[[str, Tensor], None] | None = None,
     ) -> Float[Tensor, "batch query width"]:
-        """Reads a whole sequence.
-
-        Args:
-            x: The sequence.
-            query: Who reads it in cross-attention; everywhere else, and if None, `x` itself.
-            observer: Who receives what is recorded.
-        """
-        asking, keys = self.positions, self.positions
+        """Reads a whole sequence `x`, in cross-attention with `query`, elsewhere with `x` itself."""
+        query_positions, keys = self.positions, self.positions
         if not self.place.cross or query is None:
             query = x
         if self.place.cross:
-            asking = Positions.of(torch.ones(query.shape[:2], dtype=torch.bool), keys.encoding, Padding.NONE)
-        context = AttentionContext(asking, keys, causal=self.place.causal, observer=observer)
-        return self.attention.attend(query, self.attention.project(x, keys), context)
+            real = torch.ones(query.shape[:2], dtype=torch.bool)
+            query_positions = Positions.of(real, keys.encoding, Padding.NONE)
+        scope = AttentionContext(query_positions, keys, causal=self.place.causal, observer=observer)
+        return self.attention.attend(query, self.attention.project(x, keys), scope)
 
     def read(
         self,
         x: Float[Tensor, "batch key width"],
         query: Float[Tensor, "batch query width"] | None = None,
-        observer: Observer | None = None,
+        observer: Callable[[str, Tensor], None] | None = None,
     ) -> Float[Tensor, "batch query width"]:
-        """Returns the same with zeros at padding, which may be anything."""
+        """Returns the same with zeros at padding, where any output is allowed."""
         output = self.attend(x, query, observer)
         return output if self.place.cross else output.masked_fill(~self.positions.mask[..., None], 0.0)
 
 
-def readers(subject: Subject, layout: Layout, *places: LayerContext) -> Iterator[Reader]:
-    """Yields the attention in those of the places that it serves, under encodings of every sort.
+def attentions(subject: Subject, batch: PaddedBatch, *places: LayerContext) -> Iterator[PlacedAttention]:
+    """Yields the attention in those of the places that it does not refuse, with encodings of every sort.
 
-    They leave it alone, rotate its heads, and add to its scores.
+    They do nothing, rotate its heads, and add to its scores.
 
     Raises:
         ConfigurationError: It refuses all the places.
     """
     for there in subject.serving(*places):
+        attention = there.once(("perturbed", there.place), there.perturbed)
         for encoding in (NoPositions(), Turning(), Sloping(subject.model.heads)):
-            yield Reader(there.perturbed(), there.place, layout.at(encoding))
+            yield PlacedAttention(attention, there.place, batch.at(encoding))
 
 
-class Sizes(NamedTuple):
-    """Sizes of a model and lengths of query and memory."""
-
-    width: int
-    heads: int
-    queries: int
-    keys: int
-
-
-@check(
-    (
-        *(Sizes(24, 4, *lengths) for lengths in ((1, 1), (1, 5), (5, 1), (7, 40))),
-        *(Sizes(2, 1, 3, 3), Sizes(15, 3, 3, 3), Sizes(35, 5, 3, 4)),
-    )
+_SIZES = (
+    *((24, 4, 1, 1), (24, 4, 1, 5), (24, 4, 5, 1), (24, 4, 7, 40)),
+    *((2, 1, 3, 3), (15, 3, 3, 3), (35, 5, 3, 4)),
 )
-def shapes(subject: Subject, sizes: Sizes) -> None:
+"""Width, number of heads, number of queries and number of keys."""
+
+
+@contract_check(_SIZES)
+def shapes(subject: Subject, sizes: tuple[int, int, int, int]) -> None:
     """The output has the query's shape: for length 1, odd sizes, and beyond the model's longest sequence."""
-    memory = torch.randn(3, sizes.keys, sizes.width, dtype=torch.float64)
-    query = torch.randn(3, sizes.queries, sizes.width, dtype=torch.float64)
+    width, heads, queries, keys = sizes
+    memory = torch.randn(3, keys, width, dtype=torch.float64)
+    query = torch.randn(3, queries, width, dtype=torch.float64)
     for there in subject.serving(CROSS, DECODER, ENCODER):
-        attention = there.perturbed(width=sizes.width, heads=sizes.heads)
-        output = Reader(attention, there.place, full(3, sizes.keys).at(Turning())).attend(memory, query)
-        expected = (query if there.place.cross else memory).shape
-        if output.shape != expected:
-            fail(f"the output has shape {tuple(output.shape)}, the query {tuple(expected)}")
+        attention = there.perturbed(width=width, heads=heads)
+        output = PlacedAttention(attention, there.place, full(3, keys).at(Turning())).attend(memory, query)
+        expected = tuple((query if there.place.cross else memory).shape)
+        what = f"the output has shape {tuple(output.shape)}, the query {expected}"
+        require(output.shape == expected, what)
         require_finite(output, "the output is not finite")
 
 
-@check()
+@contract_check()
 def every_real_token_is_read(subject: Subject) -> None:
     """Every output depends on every token that its query may see: in a causal place, on those before it."""
-    for reader in readers(subject, full(1, 5), CROSS, DECODER, ENCODER):
+    for placed in attentions(subject, full(1, 5), CROSS, DECODER, ENCODER):
         memory = subject.tokens(1, 5).requires_grad_()
-        output = reader.read(memory, subject.tokens(1, 3))
+        output = placed.read(memory, subject.tokens(1, 3))
         for number in range(output.shape[1]):
             (gradient,) = torch.autograd.grad(output[0, number].sum(), memory, retain_graph=True)
-            seen = gradient[0, : number + 1] if reader.place.causal else gradient[0]
-            if not (seen.abs().amax(dim=1) > 0).all():
-                fail(f"query {number} does not read every token of the memory that it may see")
+            seen = gradient[0, : number + 1] if placed.place.causal else gradient[0]
+            what = f"query {number} does not read every token of the memory that it may see"
+            require((seen.abs().amax(dim=1) > 0).all(), what)
 
 
-@check(LAYOUTS)
-def dropout_ends_with_training(subject: Subject, layout: Layout) -> None:
+@contract_check(BATCHES)
+def dropout_ends_with_training(subject: Subject, batch: PaddedBatch) -> None:
     """Attention dropout ends with training mode; without dropout, training mode changes nothing."""
-    x, query = subject.tokens(*layout.mask.shape), subject.tokens(len(layout.rows), 3)
+    x, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 3)
     for there in subject.serving(CROSS, DECODER, ENCODER):
-        attention: Attention = there.perturbed(attention_dropout=0.5)
-        same: Attention = there.perturbed()
-        same.load_state_dict(attention.state_dict())
-        readers = [Reader(each, there.place, layout.at(Turning())) for each in (same, attention)]
-        expected, dropped = (reader.read(x, query) for reader in readers)
-        require_close(dropped, expected, "attention dropout goes on in evaluation mode")
-        same.train()
+        dropping: Attention = there.perturbed(attention_dropout=0.5)
+        plain: Attention = there.perturbed()
+        plain.load_state_dict(dropping.state_dict())
+        one, other = (PlacedAttention(part, there.place, batch.at(Turning())) for part in (plain, dropping))
+        expected = one.read(x, query)
+        require_close(other.read(x, query), expected, "attention dropout goes on in evaluation mode")
+        plain.train()
         message = "training mode gives other outputs than evaluation mode, although no dropout is set"
-        require_close(readers[0].read(x, query), expected, f"{message}, in {there.place}")
+        require_close(one.read(x, query), expected, f"{message}, in {there.place}")
+
+
+@contract_check(BATCHES[1:])
+def the_future_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
+    """In a causal scope no output changes with a later token, or has a gradient there."""
+    x = subject.tokens(*batch.mask.shape).requires_grad_()
+    for placed in attentions(subject, batch, DECODER):
+        before = placed.read(x)
+        for first in range(1, x.shape[1]):
+            now = placed.read(torch.cat([x[:, :first], torch.randn_like(x[:, first:])], dim=1))
+            what = f"the outputs before token {first} change with the tokens from there on"
+            require_close(now[:, :first], before[:, :first], f"{what}: attention sees the future")
+            (gradient,) = torch.autograd.grad(before[:, first - 1].sum(), x, retain_graph=True)
+            what = f"output {first - 1} has a gradient at later tokens: attention sees the future"
+            require(gradient[:, first:].abs().max() < 1e-9, what)
+
+
+@contract_check(PADDED)
+def padding_is_not_seen(subject: Subject, batch: PaddedBatch) -> None:
+    """No output of a real token changes with the values at padding, or has a gradient there."""
+    real, x = batch.mask, subject.tokens(*batch.mask.shape).requires_grad_()
+    changed = torch.where(real[..., None], x, 3 * subject.tokens(*real.shape))
+    query = subject.tokens(len(real), 3)
+    for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
+        output, other = (placed.read(memory, query) for memory in (x, changed))
+        what = f"outputs change with the values at padding, in {placed}"
+        require_close(other, output, f"{what}: attention sees padding")
+        (gradient,) = torch.autograd.grad(output.square().sum(), x)
+        what = "outputs of real tokens have a gradient at padding: attention sees padding"
+        require((gradient[~real].abs() < 1e-9).all(), what)
+
+
+@contract_check(PADDED)
+def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
+    """A padded row gives the same as its tokens without padding, wherever the padding is."""
+    x = subject.tokens(*batch.mask.shape)
+    for placed in attentions(subject, batch, ENCODER, DECODER):
+        padded = placed.read(x)
+        for row, real in enumerate(batch.mask):
+            unpadded = full(1, int(real.sum())).at(placed.positions.encoding)
+            alone = placed.at(unpadded).read(x[None, row, real])[0]
+            require_close(padded[row, real], alone, f"row {row} differs from the same tokens without padding")
+
+
+@contract_check(BATCHES[2:])
+def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
+    """A sequence gives the same alone and in a batch, in any order of the batch."""
+    x, rows = subject.tokens(*batch.mask.shape), torch.arange(len(batch.rows))
+    for placed in attentions(subject, batch, ENCODER, DECODER):
+        whole = placed.read(x)
+        for part in (*rows[:, None], rows.flip(0)):
+            alone = placed.at(placed.positions.select(part)).read(x[part])
+            require_close(alone, whole[part], f"rows {part.tolist()} differ by themselves: rows mix")
+
+
+@contract_check((PaddedBatch(("..",), Padding.ANYWHERE), PaddedBatch(("xxx", "..."), Padding.ANYWHERE)))
+def rows_without_real_tokens_are_harmless(subject: Subject, batch: PaddedBatch) -> None:
+    """A row that is all padding gives no NaN, forward or backward, and does not affect other rows."""
+    for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
+        x, query = subject.tokens(*batch.mask.shape).requires_grad_(), subject.tokens(len(batch.rows), 2)
+        output = placed.attend(x, query)
+        require_finite(output, "a row that is all padding gives NaN or infinity")
+        leaves = [x, *placed.attention.parameters()]
+        for gradient in torch.autograd.grad(output.sum(), leaves, allow_unused=True):
+            if gradient is not None:
+                require_finite(gradient, "a row that is all padding gives a gradient of NaN or infinity")
+
+
+@contract_check(FULL[1:])
+def distances_alone_matter(subject: Subject, batch: PaddedBatch) -> None:
+    """With a relative encoding a sequence gives the same wherever it begins."""
+    x = subject.tokens(*batch.mask.shape)
+    for placed in attentions(subject, batch, DECODER, ENCODER):
+        moved = Positions.of(batch.mask, placed.positions.encoding, Padding.NONE, start=9)
+        what = f"outputs change if all positions move by 9, in {placed}"
+        fault = "queries or keys are not at the positions that they are given"
+        require_close(placed.at(moved).read(x), placed.read(x), f"{what}: {fault}")
+
+
+@contract_check(BATCHES)
+def looking_changes_nothing(subject: Subject, batch: PaddedBatch) -> None:
+    """With an observer the output and its gradient are those without one."""
+    x = subject.tokens(*batch.mask.shape).requires_grad_()
+    query = subject.tokens(len(batch.rows), 3)
+    for placed in attentions(subject, batch, ENCODER, DECODER, CROSS):
+        outputs = [placed.read(x, query, observer) for observer in (None, Collector())]
+        require_close(outputs[1], outputs[0], "the output changes with an observer")
+        plain, observed = (torch.autograd.grad(output.square().sum(), x)[0] for output in outputs)
+        require_close(observed, plain, "gradients change with an observer")
+
+
+@contract_check(BATCHES)
+def shown_weights_respect_the_mask(subject: Subject, batch: PaddedBatch) -> None:
+    """Recorded weights are (batch, maps, query, key), zero at padding and at the future, and finite."""
+    real, (rows, length) = batch.mask, batch.mask.shape
+    allowed = real[:, None, None, :] & torch.ones(length, length, dtype=torch.bool).tril()
+    for placed in attentions(subject, batch, DECODER):
+        collector = Collector()
+        placed.read(subject.tokens(rows, length), observer=collector)
+        for weights in _weights(collector):
+            fits = weights.dim() == 4 and len(weights) == rows and weights.shape[2:] == (length, length)
+            what = f"recorded weights have shape {tuple(weights.shape)}"
+            require(fits, f"{what}, expected ({rows}, maps, {length}, {length})")
+            at_real = weights.masked_fill(~real[:, None, :, None], 0.0)
+            require_finite(at_real, "recorded weights are not finite")
+            hidden = at_real.masked_fill(allowed, 0.0)
+            require((hidden.abs() < 1e-9).all(), "recorded weights are not zero at keys that the mask hides")
+
+
+@contract_check(BATCHES[:4])
+def shown_weights_are_those_used(subject: Subject, batch: PaddedBatch) -> None:
+    """The recorded weights are the ones by which the output is computed.
+
+    Shown in one of two ways. By recomputing: with one head, what a query reads from several keys is the sum
+    of what it reads from each alone, each times its weight. Or by erasing: if the recorded weights are set to
+    zero before they are used, the output no longer depends on the memory.
+    """
+    memory, query = subject.tokens(*batch.mask.shape), subject.tokens(len(batch.rows), 2)
+    there, keys = subject.at(CROSS), batch.at(NoPositions())
+    with torch.no_grad():
+        try:
+            used = _recomputes(PlacedAttention(there.perturbed(heads=1), CROSS, keys), memory, query)
+        except ConfigurationError:  # it needs more heads
+            used = False
+        if not used and not _erases(PlacedAttention(there.perturbed(), CROSS, keys), memory, query):
+            fail(
+                "the weights shown are not those used: the output is not the sum over keys that they give, "
+                "and overwriting them changes nothing"
+            )
+
+
+def _recomputes(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
+    """Returns whether weighted single reads add up to the output of an attention with one head."""
+    collector, expected = Collector(), torch.zeros_like(query)
+    output = placed.read(memory, query, collector)
+    (weights, *more) = _weights(collector)
+    if more or weights.shape[1] != 1:
+        return False
+    alone = placed.at(full(len(memory), 1).at(NoPositions()))
+    for key in range(memory.shape[1]):
+        expected += weights[:, 0, :, key, None] * alone.read(memory[:, key, None], query)
+    return torch.allclose(output, expected, atol=1e-5, rtol=1e-5)
+
+
+def _erases(placed: PlacedAttention, memory: Tensor, query: Tensor) -> bool:
+    """Returns whether nothing is read from the memory if the recorded weights are zero."""
+
+    def depends(observer: Callable[[str, Tensor], None] | None) -> bool:
+        output, other = (placed.read(values, query, observer) for values in (memory, memory + 1.0))
+        return not torch.allclose(output, other, atol=1e-5, rtol=1e-5)
+
+    return depends(None) and not depends(Collector(erase=True))
+
+
+def _weights(collector: Collector) -> list[Tensor]:
+    """Returns the recorded weights.
+
+    Raises:
+        NotApplicable: There are none: not every attention has weights.
+    """
+    if "weights" not in collector.taken:
+        raise NotApplicable('it records no "weights": nothing is shown that could be wrong')
+    return collector.taken["weights"]

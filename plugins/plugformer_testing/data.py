@@ -1,4 +1,4 @@
-"""The contract of data: see plugformer.interfaces.data."""
+"""The contract of data, see plugformer.interfaces.data."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
-from plugformer_testing.check import NotApplicable, check, fail, is_list_of_text, require
+from plugformer_testing.contract import NotApplicable, contract_check, is_list_of_text, require
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Columns(tuple[Column, ...]):
-    """Columns that a type of task may ask for."""
+    """Columns that a task type may need."""
 
     def __str__(self) -> str:
         return ", ".join(column.name for column in self if not column.optional)
@@ -45,111 +45,105 @@ TYPES = (
 )
 
 _STREAMED = 200
-"""Examples of each split that are compared with those of its stream."""
+"""The most examples of each split that are compared with those of its stream."""
 
 
-@check()
+@contract_check()
 def serves_a_type_of_task(subject: Subject) -> None:
-    """It loads for one type of task at least, and refuses the other with an error of Plugformer's."""
+    """It loads for one task type at least, and refuses the others with an error of Plugformer's."""
     refusals = []
-    for asked in TYPES:
+    for columns in TYPES:
         try:
-            _loaded(subject, asked)
+            _loaded(subject, columns)
         except NotApplicable as refusal:
             refusals.append(str(refusal))
-    require(len(refusals) < len(TYPES), f"it serves no type of task: {'; '.join(refusals)}")
+    require(len(refusals) < len(TYPES), f"it serves no task type: {'; '.join(refusals)}")
 
 
-@check(TYPES)
-def splits_have_their_names(subject: Subject, asked: Columns) -> None:
-    """Splits are train, and any of validation and names that begin with test; none is empty."""
-    splits = _loaded(subject, asked)
-    require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
-    for name, split in splits.items():
-        if re.fullmatch(r"train|validation|test\w*", str(name)) is None:
-            fail(f"split {name!r} is none of train, validation and names that begin with test")
-        require(len(split) > 0, f"split {name!r} is empty")
-
-
-@check(TYPES)
-def examples_fit_the_task(subject: Subject, asked: Columns) -> None:
+@contract_check(TYPES)
+def examples_fit_the_task(subject: Subject, columns: Columns) -> None:
     """Every example has what its columns hold: text that is not blank, classes, numbers, lists of text.
 
-    Labels are classes (datasets.ClassLabel), the same in all splits; there are as many tags as words.
+    Splits are train, and any of validation and names that begin with test; none is empty. Labels are classes
+    (datasets.ClassLabel), the same in all splits; there are as many tags as words.
     """
-    classes = set()
-    for name, split in ((str(each), split) for each, split in _loaded(subject, asked).items()):
-        present = [column for column in asked if column.name in split.column_names]
-        missing = [column.name for column in asked if not column.optional and column not in present]
+    splits, classes = _loaded(subject, columns), set()
+    require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
+    for name, split in ((str(key), split) for key, split in splits.items()):
+        known = re.fullmatch(r"train|validation|test\w*", name)
+        require(known, f"split {name!r} is none of train, validation and names that begin with test")
+        require(len(split) > 0, f"split {name!r} is empty")
+        present = [column for column in columns if column.name in split.column_names]
+        missing = [column.name for column in columns if not column.optional and column not in present]
         require(not missing, f"split {name!r} has no column {', '.join(missing)}, only {split.column_names}")
         for column in present:
             if column.holds == "label":
                 classes.add(_classes(name, column.name, split))
             expected, holds = _HOLDS[column.holds]
-            values, beside = split[column.name], split[column.along or column.name]
-            for number, (value, others) in enumerate(zip(values, beside, strict=True)):
+            values, along = split[column.name], split[column.along or column.name]
+            for number, (value, words) in enumerate(zip(values, along, strict=True)):
                 what = f"the {column.name} of example {number} of split {name!r} is {value!r}"
                 require(holds(value), f"{what}, expected {expected}")
-                if column.along is not None and len(value) != len(others):
-                    fail(f"{what}, expected as many as it has {column.along}")
-    require(len(classes) <= 1, f"splits name different classes: {sorted(classes)}")
+                fits = column.along is None or len(value) == len(words)
+                require(fits, f"{what}, expected one for each of its {column.along}")
+    require(len(classes) <= 1, f"splits have different classes: {sorted(classes)}")
 
 
-@check(TYPES)
-def what_loads_has_no_problems(subject: Subject, asked: Columns) -> None:
-    """Before it reads, it finds nothing wrong with options with which it loads."""
-    _loaded(subject, asked)
+@contract_check(TYPES)
+def what_loads_has_no_problems(subject: Subject, columns: Columns) -> None:
+    """Before it reads, it finds no problems in options with which it loads."""
+    _loaded(subject, columns)
     data = subject.create()
-    data.check_columns(asked)
-    found = list(data.problems(asked))
+    data.check_columns(columns)
+    found = list(data.problems(columns))
     require(not found, f"problems finds {found[:1]}, but load reads the examples")
 
 
-@check(TYPES)
-def loading_is_repeatable(subject: Subject, asked: Columns) -> None:
-    """Loaded again, by another object, every split holds the same examples in the same order."""
-    first = _loaded(subject, asked)
-    second = subject.create().load(asked)
+@contract_check(TYPES)
+def loading_is_repeatable(subject: Subject, columns: Columns) -> None:
+    """Loaded again, by another object, every split has the same examples in the same order."""
+    first = _loaded(subject, columns)
+    second = subject.create().load(columns)
     require(list(first) == list(second), "loaded again, there are other splits")
     for name, split in first.items():
         for column in split.column_names:
             same = list(split[column]) == list(second[name][column])
-            what = f"loaded again, the {column} column of split {name!r} holds something else"
+            what = f"loaded again, the {column} column of split {name!r} is different"
             require(same, f"{what}: examples depend on something that is not an option")
 
 
-@check(TYPES)
-def a_stream_has_the_same_examples(subject: Subject, asked: Columns) -> None:
-    """Streamed, every split has the examples that load gives, and goes on exactly from a saved state.
+@contract_check(TYPES)
+def a_stream_has_the_same_examples(subject: Subject, columns: Columns) -> None:
+    """Streamed, every split has the examples that load gives, and continues exactly from a saved state.
 
     Data may refuse to stream what they load, such as classes that nobody has named.
     """
-    splits = _loaded(subject, asked)
-    streams, again = (subject.create().stream(asked) for _ in range(2))
+    splits = _loaded(subject, columns)
+    streams, again = (subject.create().stream(columns) for _ in range(2))
     require(list(streams) == list(splits), f"streamed, the splits are {list(streams)}, not {list(splits)}")
     for name, split in splits.items():
-        columns = [column.name for column in asked if column.name in split.column_names]
-        expected = [{column: row[column] for column in columns} for row in islice(split, _STREAMED)]
-        rows, half = _sound(streams[name], columns), len(expected) // 2
+        names = [column.name for column in columns if column.name in split.column_names]
+        expected = [{name: row[name] for name in names} for row in islice(split, _STREAMED)]
+        rows, half = _without_faults(streams[name], names), len(expected) // 2
         found = list(islice(rows, half))
         again[name].load_state_dict(json.loads(json.dumps(streams[name].state_dict())))
         rest = list(islice(rows, len(expected) - half))
-        resumed = list(islice(_sound(again[name], columns), len(rest)))
-        require(found + rest == expected, f"streamed, split {name!r} holds other examples than loaded")
-        require(resumed == rest, f"split {name!r} goes on with other examples from its saved state")
+        resumed = list(islice(_without_faults(again[name], names), len(rest)))
+        require(found + rest == expected, f"streamed, split {name!r} has other examples than loaded")
+        require(resumed == rest, f"split {name!r} continues with other examples from its saved state")
 
 
-@check()
+@contract_check()
 def version_is_repeatable(subject: Subject) -> None:
     """The version is a text, and the same in another object, after loading, and in another process."""
     version = subject.create().version()
     require(isinstance(version, str), f"the version is {version!r}, expected a text")
     data: Data = subject.create()
-    for asked in TYPES:
+    for columns in TYPES:
         with suppress(ConfigurationError, DataError):
-            data.load(asked)
-    if data.version() != version:
-        fail(f"after loading, the version is {data.version()!r} instead of {version!r}")
+            data.load(columns)
+    now = data.version()
+    require(now == version, f"after loading, the version is {now!r} instead of {version!r}")
     with TemporaryDirectory() as folder:
         file = Path(folder, "version")
         in_another_process(subject, file)
@@ -157,8 +151,8 @@ def version_is_repeatable(subject: Subject) -> None:
     require(other == version, f"in another process, the version is {other!r} instead of {version!r}")
 
 
-def _loaded(subject: Subject, asked: Columns) -> "DatasetDict":
-    """Returns the splits for a type of task, loaded once for all checks.
+def _loaded(subject: Subject, columns: Columns) -> "DatasetDict":
+    """Returns the splits for a task type, loaded once for all checks.
 
     Raises:
         NotApplicable: The component does not serve this type.
@@ -167,18 +161,18 @@ def _loaded(subject: Subject, asked: Columns) -> "DatasetDict":
     def load() -> "DatasetDict | str":
         data: Data = subject.create()
         try:
-            return data.load(asked)
+            return data.load(columns)
         except (ConfigurationError, DataError) as refusal:
             return str(refusal) or described(refusal)
 
-    splits = subject.once(asked, load)
+    splits = subject.once(columns, load)
     if isinstance(splits, str):
         raise NotApplicable(splits)
     return splits
 
 
-def _sound(stream: "IterableDataset", columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    return ({column: row[column] for column in columns} for row in stream if not row.get("fault"))
+def _without_faults(stream: "IterableDataset", names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    return ({name: row[name] for name in names} for row in stream if not row.get("fault"))
 
 
 def _classes(name: str, column: str, split: Any) -> tuple[str, ...]:
@@ -186,10 +180,10 @@ def _classes(name: str, column: str, split: Any) -> tuple[str, ...]:
     from datasets import ClassLabel
 
     feature: Any = split.features[column]
-    if not isinstance(feature, ClassLabel):
-        fail(f"the {column} of split {name!r} is {feature}, expected a ClassLabel")
+    what = f"the {column} of split {name!r}"
+    require(isinstance(feature, ClassLabel), f"{what} is {feature}, expected a ClassLabel")
     outside = set(split[column]) - set(range(len(feature.names)))
-    require(not outside, f"the {column} of split {name!r} has no class {outside}, only {feature.names}")
+    require(not outside, f"{what} has no class {outside}, only {feature.names}")
     return tuple(feature.names)
 
 
@@ -199,4 +193,4 @@ _HOLDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "label": ("the number of a class", lambda value: isinstance(value, int)),
     **dict.fromkeys(("texts", "words", "tags", "labels"), ("a list of text", is_list_of_text)),
 }
-"""What a column of each sort has for an example."""
+"""The values of a column of each sort: in words, and as a condition."""

@@ -1,7 +1,6 @@
-"""The contract of decoding components: see plugformer.interfaces.decoding."""
+"""The contract of decoding components, see plugformer.interfaces.decoding."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -9,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from plugformer.interfaces import BEGIN, END, PADDING, Decoding, Hypothesis, Session
-from plugformer_testing.check import check, fail, require
+from plugformer_testing.contract import contract_check, require
 from plugformer_testing.subject import Subject
 
 VOCABULARY = 9
@@ -22,7 +21,7 @@ class Script:
     """Made-up probabilities of next tokens, for a batch of sentences.
 
     Attributes:
-        sentence_ids: Each sentence's number; different sentences have different probabilities.
+        sentence_ids: The number of each sentence; different sentences have different probabilities.
         limits: Longest output of each.
         eager: Added to the score of END: how soon outputs end.
         exact: Whether outputs have their longest length, and even and odd tokens take turns: a constraint.
@@ -38,7 +37,7 @@ class Script:
         return f"{len(self.sentence_ids)} sentences of {bound} {', '.join(map(str, self.limits))} tokens"
 
     def log_probabilities(self, sentence: int, prefix: Prefix) -> Float[Tensor, " vocabulary"]:
-        """Returns the next token's, which the sentence's number and the prefix decide."""
+        """Returns those of the next token, which depend on the sentence's number and the prefix."""
         digest = hashlib.sha256(f"{self.sentence_ids[sentence]}/{prefix}".encode()).digest()
         scores = torch.tensor([byte / 40 for byte in digest[:VOCABULARY]])
         scores[END] += self.eager
@@ -62,7 +61,7 @@ class Script:
 
 @dataclass
 class ScriptedSession(Session):
-    """A session that follows a script instead of a model, and notes what is done to it."""
+    """A session with a script in place of a model; it counts the tokens that are computed."""
 
     script: Script
     rows: list[tuple[int, Prefix]] = field(init=False)
@@ -80,38 +79,35 @@ class ScriptedSession(Session):
 
     @property
     def sentence_ids(self) -> list[int]:
-        """Each sentence's number in the whole input."""
+        """The number of each sentence in the whole input."""
         return list(self.script.sentence_ids)
 
     @property
     def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
-        """Natural logarithms of the next token's probabilities: as of a model, one tensor for each step."""
+        """Natural logarithms of the next token's probabilities, one tensor for each step."""
         return self._log_probabilities
 
     def _next(self) -> Float[Tensor, "rows vocabulary"]:
         if not self.rows:
             return torch.zeros(0, VOCABULARY)
-        return torch.stack(
-            [self.script.log_probabilities(sentence, prefix) for sentence, prefix in self.rows]
-        )
+        return torch.stack([self.script.log_probabilities(*row) for row in self.rows])
 
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row."""
         require(len(tokens) == len(self.rows), f"extends {len(self.rows)} rows by {len(tokens)} tokens")
+        extended = []
         for token, (sentence, prefix) in zip(tokens.tolist(), self.rows, strict=True):
-            if token == END:
-                fail("a row that has ended is extended: finished rows do not leave, and cost for nothing")
-            if not self.script.log_probabilities(sentence, prefix)[token].isfinite():
-                fail(f"a row is extended by token {token}, whose probability is zero: limits do not hold")
+            what = "a row that has ended is extended: finished rows do not leave, and cost time"
+            require(token != END, what)
+            what = f"a row is extended by token {token}, whose probability is zero: limits do not hold"
+            require(self.script.log_probabilities(sentence, prefix)[token].isfinite(), what)
+            extended.append((sentence, (*prefix, token)))
         self.computed += len(tokens)
-        self.rows = [
-            (sentence, (*prefix, token))
-            for token, (sentence, prefix) in zip(tokens.tolist(), self.rows, strict=True)
-        ]
+        self.rows = extended
         self._log_probabilities = self._next()
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Goes on with these rows only."""
+        """Keeps only these rows."""
         self.rows = [self.rows[row] for row in rows.tolist()]
         self._log_probabilities = self._log_probabilities.index_select(0, rows)
 
@@ -126,7 +122,7 @@ SCRIPTS = (
     Script((0,), (1,), exact=True),
     Script((3, 0, 1), (4, 6, 3), eager=3.0, exact=True),
 )
-"""Batches: limits of zero, outputs that end at once or at different times, and outputs under a constraint."""
+"""Batches: limits of zero, outputs that end at once or at different times, and outputs with a constraint."""
 
 
 def _search(subject: Subject, script: Script) -> list[list[Hypothesis]]:
@@ -134,90 +130,59 @@ def _search(subject: Subject, script: Script) -> list[list[Hypothesis]]:
     return decoding.search(ScriptedSession(script))
 
 
-def _outputs(subject: Subject, script: Script) -> Iterator[tuple[int, Hypothesis]]:
-    """Yields all hypotheses, each with the number of its sentence."""
-    for sentence, hypotheses in enumerate(_search(subject, script)):
-        for hypothesis in hypotheses:
-            yield sentence, hypothesis
+def _tokens(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
+    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
 
 
-@check(SCRIPTS)
-def every_sentence_has_hypotheses(subject: Subject, script: Script) -> None:
-    """The result has a list of hypotheses for each sentence of the batch, in order, none empty."""
-    found = _search(subject, script)
-    number = len(script.sentence_ids)
+@contract_check(SCRIPTS)
+def outputs_are_possible(subject: Subject, script: Script) -> None:
+    """Each sentence has hypotheses, in the order of the batch, that could be generated.
+
+    None is longer than its limit or has a special token, or a token or END where its probability is zero. The
+    session itself refuses to extend a row that has ended.
+    """
+    found, number = _search(subject, script), len(script.sentence_ids)
     require(len(found) == number, f"{number} sentences give {len(found)} results")
     for sentence, hypotheses in enumerate(found):
-        require(len(hypotheses) > 0, f"sentence {sentence} has no hypothesis")
+        require(hypotheses, f"sentence {sentence} has no hypothesis")
+        for tokens in (hypothesis.tokens for hypothesis in hypotheses):
+            what, limit = f"an output of sentence {sentence}", script.limits[sentence]
+            require(len(tokens) <= limit, f"{what} has {len(tokens)} tokens, its limit is {limit}")
+            special = sorted({PADDING, BEGIN, END} & set(tokens))
+            require(not special, f"{what} has the special tokens {special}")
+            fault = "but its probability is zero: constraints do not hold"
+            require(script.score(sentence, tokens) > -torch.inf, f"{tokens} is {what}, {fault}")
 
 
-@check(SCRIPTS)
-def limits_hold(subject: Subject, script: Script) -> None:
-    """No output is longer than its limit, and none holds a special token."""
-    for sentence, output in _outputs(subject, script):
-        length, limit = len(output.tokens), script.limits[sentence]
-        if length > limit:
-            fail(f"an output of sentence {sentence} has {length} tokens, its limit is {limit}")
-        if special := {PADDING, BEGIN, END} & set(output.tokens):
-            fail(f"an output of sentence {sentence} holds the special token {min(special)}")
-
-
-@check(SCRIPTS)
-def finished_rows_leave(subject: Subject, script: Script) -> None:
-    """Rows that have ended are dropped from the session, and nothing is computed for them."""
-    _search(subject, script)  # the session itself refuses to extend a row that has ended
-
-
-@check(SCRIPTS)
-def outputs_are_possible(subject: Subject, script: Script) -> None:
-    """Every hypothesis could be generated: no token of it, and no END, where its probability is zero."""
-    for sentence, output in _outputs(subject, script):
-        what = f"{output.tokens} is an output of sentence {sentence}, but its probability is zero"
-        require(script.score(sentence, output.tokens) > -torch.inf, f"{what}: constraints do not hold")
-
-
-@check(SCRIPTS)
+@contract_check(SCRIPTS)
 def scores_are_log_probabilities(subject: Subject, script: Script) -> None:
     """A hypothesis' score is the sum of the logarithms of its tokens' probabilities, END included."""
-    for sentence, output in _outputs(subject, script):
-        expected = script.score(sentence, output.tokens)
-        number = isinstance(output.score, int | float)
-        require(
-            number, f"the score of an output of sentence {sentence} is {output.score!r}, expected a float"
-        )
-        what = f"an output of sentence {sentence} has score {output.score:.4g}"
-        close = abs(output.score - expected) < 1e-3
-        require(close, f"{what}, its tokens' probabilities give {expected:.4g}")
+    for sentence, hypotheses in enumerate(_search(subject, script)):
+        for output in hypotheses:
+            what = f"the score of an output of sentence {sentence} is {output.score!r}"
+            require(isinstance(output.score, int | float), f"{what}, expected a float")
+            expected = script.score(sentence, output.tokens)
+            close = abs(output.score - expected) < 1e-3
+            require(close, f"{what}, the probabilities of its tokens give {expected:.4g}")
 
 
-@check(SCRIPTS[2:])
+@contract_check(SCRIPTS[2:])
 def searching_is_repeatable(subject: Subject, script: Script) -> None:
     """The same batch gives the same outputs each time, from the same object and from a new one."""
     decoding: Decoding = subject.create()
     found = [_tokens(decoding.search(ScriptedSession(script))) for _ in range(2)]
-    found.append(_tokens(_search(subject, script)))
-    if not found[0] == found[1] == found[2]:
-        fail("the same batch gives other outputs each time: it depends on the past")
+    same = found[0] == found[1] == _tokens(_search(subject, script))
+    require(same, "the same batch gives other outputs each time: it depends on the past")
 
 
-@check(SCRIPTS[3:])
+@contract_check(SCRIPTS[3:])
 def sentences_are_independent(subject: Subject, script: Script) -> None:
-    """A sentence of a batch gets what it gets alone."""
+    """A sentence gets the same alone and in a batch, in any order of the batch."""
     together = _tokens(_search(subject, script))
+    turned = replace(script, sentence_ids=script.sentence_ids[::-1], limits=script.limits[::-1])
+    same = _tokens(_search(subject, turned))[::-1] == together
+    require(same, "outputs depend on the order of sentences in the batch")
     for sentence, key in enumerate(script.sentence_ids):
         single = replace(script, sentence_ids=(key,), limits=(script.limits[sentence],))
-        alone = _tokens(_search(subject, single))
-        if together[sentence] != alone[0]:
-            fail(f"sentence {sentence} gets {together[sentence][0]} in the batch and {alone[0][0]} alone")
-
-
-@check(SCRIPTS[3:])
-def the_order_of_sentences_does_not_matter(subject: Subject, script: Script) -> None:
-    """Another order of the sentences gives the same outputs in that order."""
-    turned = replace(script, sentence_ids=script.sentence_ids[::-1], limits=script.limits[::-1])
-    if _tokens(_search(subject, turned))[::-1] != _tokens(_search(subject, script)):
-        fail("outputs depend on the order of sentences in the batch")
-
-
-def _tokens(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
-    return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
+        alone, found = _tokens(_search(subject, single))[0], together[sentence]
+        require(found == alone, f"sentence {sentence} gets {found[0]} in the batch and {alone[0]} alone")

@@ -1,20 +1,18 @@
-"""The contract of initial values: see plugformer.interfaces.initialization."""
-
-from collections.abc import Iterable
+"""The contract of initial values, see plugformer.interfaces.initialization."""
 
 import torch
 from torch import Tensor, nn
 
 from plugformer.interfaces import Initialization, ParameterContext
 from plugformer.model import draw_own_values, random_stream
-from plugformer_testing.check import check, fail, require, require_finite
+from plugformer_testing.contract import contract_check, fail, require, require_finite
 from plugformer_testing.subject import Subject
 
 WIDTH, HIDDEN = 12, 20
 UPDATES = 100
 
 
-class Network(nn.Module):
+class SmallNetwork(nn.Module):
     """An embedding, two linear maps with a residual connection, a norm, matrices of experts, and a number."""
 
     def __init__(self) -> None:
@@ -38,28 +36,42 @@ class Network(nn.Module):
         output: Tensor = self.norm(x) @ self.experts.sum(dim=0) * self.number
         return output
 
+    def draw(self, scheme: Initialization, *, seed: int = 1, backwards: bool = False) -> "SmallNetwork":
+        """Draws all parameters by a scheme, in their order or backwards."""
+        modules, parameters = dict(self.named_modules()), list(self.named_parameters())
+        for path, parameter in reversed(parameters) if backwards else parameters:
+            parent, _, name = path.rpartition(".")
+            layers = 4 if path == "down.weight" else 0
+            context = ParameterContext(name=name, path=path, module=modules[parent], residual_layers=layers)
+            with random_stream(seed, path), torch.no_grad():
+                scheme.draw(parameter, context)
+        return self
 
-@check()
+
+@contract_check()
 def values_are_finite(subject: Subject) -> None:
     """Parameters of every shape have finite values: a number, vectors, matrices, several matrices in one."""
     for path, parameter in _drawn(subject.create()).named_parameters():
         require_finite(parameter, f"{path} of shape {tuple(parameter.shape)} is not finite")
 
 
-@check()
+@contract_check()
 def parameters_stay_what_they_are(subject: Subject) -> None:
     """Values change in place: a parameter keeps its shape, type and memory, and is trained as before."""
-    network = Network()
-    before = {path: _about(parameter) for path, parameter in network.named_parameters()}
-    _draw(subject.create(), network)
-    for path, parameter in network.named_parameters():
-        if _about(parameter) != before[path]:
-            fail(f"{path} is another tensor afterwards: set its values in place (`nn.init`, `copy_`)")
+    network = SmallNetwork()
+    before = {path: _identity(parameter) for path, parameter in network.named_parameters()}
+    for path, parameter in network.draw(subject.create()).named_parameters():
+        what = f"{path} is another tensor afterwards: set its values in place (`nn.init`, `copy_`)"
+        require(_identity(parameter) == before[path], what)
 
 
-@check()
+def _identity(parameter: nn.Parameter) -> tuple[object, ...]:
+    return parameter.shape, parameter.dtype, parameter.data_ptr(), parameter.requires_grad
+
+
+@contract_check()
 def values_follow_the_seed(subject: Subject) -> None:
-    """The same seed gives the same values, another one others: torch's generator alone is drawn from."""
+    """The same seed gives the same values, another one others: only torch's generator is used."""
     one, same, other = (_drawn(subject.create(), seed=seed) for seed in (1, 1, 2))
     _require_same(one, same, "drawn again from the same seed")
     pairs = zip(one.parameters(), other.parameters(), strict=True)
@@ -67,22 +79,22 @@ def values_follow_the_seed(subject: Subject) -> None:
         fail("another seed gives matrices the same values: replicates of a study would be one")
 
 
-@check()
+@contract_check()
 def each_parameter_is_drawn_alone(subject: Subject) -> None:
     """Values do not depend on which parameters were drawn before."""
     scheme: Initialization = subject.create()
     one = _drawn(scheme)
-    for each in (scheme, subject.create()):
-        _require_same(one, _drawn(each, backwards=True), "drawn in another order")
+    for again in (scheme, subject.create()):
+        _require_same(one, _drawn(again, backwards=True), "drawn in another order")
 
 
-@check()
+@contract_check()
 def a_small_network_learns(subject: Subject) -> None:
     """A small network that starts with these values learns."""
     network = _drawn(subject.create())
     ids = torch.arange(7)
     targets = torch.sin(torch.arange(7 * WIDTH, dtype=torch.float32) * 1.7).view(7, WIDTH)
-    targets -= targets.mean(dim=0)  # so that biases alone are of no use
+    targets -= targets.mean(dim=0)  # biases alone cannot fit them
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
     losses = []
     for _ in range(UPDATES):
@@ -91,32 +103,16 @@ def a_small_network_learns(subject: Subject) -> None:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    if not losses[-1] < 0.5 * min(losses[0], targets.square().mean().item()):
-        fail(f"after {UPDATES} updates the loss is {losses[-1]:.3g}, before them it was {losses[0]:.3g}")
+    what = f"after {UPDATES} updates the loss is {losses[-1]:.3g}, before them it was {losses[0]:.3g}"
+    require(losses[-1] < 0.5 * min(losses[0], targets.square().mean().item()), what)
 
 
-def _drawn(scheme: Initialization, *, backwards: bool = False, seed: int = 1) -> Network:
-    network = Network()
+def _drawn(scheme: Initialization, *, backwards: bool = False, seed: int = 1) -> SmallNetwork:
+    network = SmallNetwork()
     draw_own_values(network, seed)
-    _draw(scheme, network, backwards=backwards, seed=seed)
-    return network
+    return network.draw(scheme, seed=seed, backwards=backwards)
 
 
-def _draw(scheme: Initialization, network: Network, *, backwards: bool = False, seed: int = 1) -> None:
-    modules = dict(network.named_modules())
-    parameters: Iterable[tuple[str, nn.Parameter]] = network.named_parameters()
-    for path, parameter in reversed(list(parameters)) if backwards else parameters:
-        parent, _, name = path.rpartition(".")
-        count = 4 if path == "down.weight" else 0
-        about = ParameterContext(name=name, path=path, module=modules[parent], residual_layers=count)
-        with random_stream(seed, path), torch.no_grad():
-            scheme.draw(parameter, about)
-
-
-def _about(parameter: nn.Parameter) -> tuple[object, ...]:
-    return parameter.shape, parameter.dtype, parameter.data_ptr(), parameter.requires_grad
-
-
-def _require_same(one: Network, other: Network, how: str) -> None:
+def _require_same(one: SmallNetwork, other: SmallNetwork, how: str) -> None:
     for (path, value), (_, second) in zip(one.named_parameters(), other.named_parameters(), strict=True):
         require(torch.equal(value, second), f"{path} has other values when {how}")

@@ -1,4 +1,4 @@
-"""The contract of metrics: see plugformer.interfaces.metric."""
+"""The contract of metrics, see plugformer.interfaces.metric."""
 
 import copy
 import math
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.interfaces import Metric, OutputMetric, OutputType, SourceMetric, Value, as_text
-from plugformer_testing.check import check, fail, require
+from plugformer_testing.contract import contract_check, require
 from plugformer_testing.subject import Subject
 
 
@@ -20,21 +20,16 @@ from plugformer_testing.subject import Subject
 class Scored:
     """Predictions and the references of each, texts or other answers.
 
-    A metric that reads sources sees them as answers of a task whose first right answer is its source.
-    A metric of likelihoods sees them as a model that finds the words of a right answer probable (0.9 each)
-    and, where a prediction is wrong, none of them (0.1 each).
+    For a metric that reads sources, the source is the first right answer. For a metric of likelihoods, the
+    words of a right answer have the probability 0.9, and those of a wrong one 0.1.
     """
 
     name: str
     predictions: tuple[Value, ...]
     references: tuple[tuple[Value, ...], ...]
 
-    def part(self, number: int) -> "Scored":
-        """Returns one of the examples."""
-        return Scored(f"example {number}", (self.predictions[number],), (self.references[number],))
-
     def __str__(self) -> str:
-        return f"{self.name}: {list(self.predictions)} against {[list(each) for each in self.references]}"
+        return f"{self.name}: {list(self.predictions)} against {[list(texts) for texts in self.references]}"
 
 
 REFERENCES = (
@@ -49,8 +44,8 @@ OTHER = "another way to say it"
 
 ONE = Scored("one right", (REFERENCES[0][0],), REFERENCES[:1])
 EMPTY = Scored("one empty", ("",), REFERENCES[:1])
-HALF = Scored("half right", (*(each[0] for each in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
-SEVERAL = Scored("joint references", HALF.predictions, tuple((*each, OTHER) for each in REFERENCES))
+HALF = Scored("half right", (*(texts[0] for texts in REFERENCES[:2]), *WRONG[2:]), REFERENCES)
+SEVERAL = Scored("joint references", HALF.predictions, tuple((*texts, OTHER) for texts in REFERENCES))
 EXAMPLES = (ONE, EMPTY, HALF, SEVERAL)
 
 EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
@@ -61,36 +56,39 @@ EXAMPLES_OF: dict[str, Sequence[tuple[Value, Value]]] = {
 """Right answers that are no text, each with a wrong one."""
 
 
-@check(EXAMPLES)
+@contract_check(EXAMPLES)
 def statistics_are_numbers(subject: Subject, case: Scored) -> None:
-    """Statistics are (examples, statistics), finite, one row for each example, which stays as it is."""
+    """Statistics are (examples, statistics), finite, one row for each example, which is not changed."""
     metric: Any = subject.create()
-    given = _given(metric, case)
+    given = _arguments(metric, case)
     before = copy.deepcopy(given)
     found = metric.statistics(*given)
     for now, then in zip(given, before, strict=True):
-        same = list(now) == list(then)
-        require(same, f"it changes what it is given: {list(then)} becomes {list(now)}, for other metrics too")
-    expected = f"expected ({len(case.predictions)}, statistics)"
-    if not (isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == len(case.predictions)):
-        fail(f"statistics have shape {np.shape(found)}, {expected}")
-    require(bool(np.isfinite(found).all()), "statistics are not finite")
+        what = f"it changes its arguments: {list(then)} becomes {list(now)}, for other metrics too"
+        require(list(now) == list(then), what)
+    count = len(case.predictions)
+    fits = isinstance(found, np.ndarray) and found.ndim == 2 and len(found) == count
+    require(fits, f"statistics have shape {np.shape(found)}, expected ({count}, statistics)")
+    require(np.isfinite(found).all(), "statistics are not finite")
 
 
-@check((HALF, SEVERAL))
+@contract_check((HALF, SEVERAL))
 def an_example_counts_by_itself(subject: Subject, case: Scored) -> None:
-    """The score of an example's statistics does not depend on the examples beside it."""
+    """The score of an example does not depend on the other examples; the aggregate not on their order."""
     metric: Metric = subject.create()
     whole = _statistics(metric, case)
     for number, row in enumerate(whole):
-        alone, among = _score(metric, case.part(number)), metric.aggregate(row[None])
-        if not _same(alone, among):
-            fail(f"example {number} scores {among:g} among the others and {alone:g} alone")
+        single = Scored(f"example {number}", (case.predictions[number],), (case.references[number],))
+        alone, among = _score(metric, single), metric.aggregate(row[None])
+        what = f"example {number} scores {among} among the others and {alone} alone"
+        require(_same(alone, among), what)
+    score, other = metric.aggregate(whole), metric.aggregate(whole[[2, 0, 3, 1]])
+    require(_same(score, other), f"in another order {score} becomes {other}")
 
 
-@check(EXAMPLES)
+@contract_check(EXAMPLES)
 def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
-    """The aggregate is a finite number that statistics alone decide; these stay as they are."""
+    """The aggregate is a finite number that depends only on statistics, which it does not change."""
     metric: Metric = subject.create()
     scores = [_score(metric, case) for _ in range(2)]
     require(isinstance(scores[0], float) and math.isfinite(scores[0]), f"the aggregate is {scores[0]!r}")
@@ -102,16 +100,7 @@ def the_aggregate_is_one_number(subject: Subject, case: Scored) -> None:
     require(np.array_equal(statistics, before), "aggregate changes the statistics: intervals are of others")
 
 
-@check((HALF, SEVERAL))
-def the_order_of_examples_does_not_matter(subject: Subject, case: Scored) -> None:
-    """Another order of the examples has the same aggregate."""
-    metric: Metric = subject.create()
-    statistics = _statistics(metric, case)
-    score, other = metric.aggregate(statistics), metric.aggregate(statistics[[2, 0, 3, 1]])
-    require(_same(score, other), f"in another order {score} becomes {other}")
-
-
-@check(EXAMPLES)
+@contract_check(EXAMPLES)
 def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     """The interval is finite, contains the aggregate, is wider at a higher level, and repeatable."""
     metric: Metric = subject.create()
@@ -119,29 +108,28 @@ def the_interval_holds_the_value(subject: Subject, case: Scored) -> None:
     value = metric.aggregate(statistics)
     low, high = metric.interval(statistics)
     require(math.isfinite(low) and math.isfinite(high), f"the interval is {low} to {high}")
-    if not (low <= value + 1e-9 and value <= high + 1e-9):
-        fail(f"the interval {low:g} to {high:g} misses the value {value:g}")
-    if (low, high) != metric.interval(statistics):
-        fail("the interval of the same statistics differs each time")
+    holds = low <= value + 1e-9 and value <= high + 1e-9
+    require(holds, f"the interval {low:g} to {high:g} misses the value {value:g}")
+    repeatable = (low, high) == metric.interval(statistics)
+    require(repeatable, "the interval of the same statistics differs each time")
     narrow_low, narrow_high = metric.interval(statistics, level=0.5)
-    if not narrow_high - narrow_low <= high - low + 1e-9:
-        fail(f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95")
+    what = f"the interval at level 0.5 ({narrow_low:g} to {narrow_high:g}) is wider than at 0.95"
+    require(narrow_high - narrow_low <= high - low + 1e-9, what)
 
 
-@check()
+@contract_check()
 def right_predictions_score_best(subject: Subject) -> None:
     """Predictions that equal their references score best, wrong ones worst, as higher_is_better says."""
     metric: Metric = subject.create()
-    right = Scored("right", tuple(each[0] for each in REFERENCES), REFERENCES)
+    right = Scored("right", tuple(texts[0] for texts in REFERENCES), REFERENCES)
     wrong = Scored("wrong", WRONG, REFERENCES)
     scores = [_score(metric, case) for case in (right, HALF, wrong)]
-    direction = "higher" if metric.higher_is_better else "lower"
-    if scores != sorted(scores, reverse=metric.higher_is_better) or scores[0] == scores[2]:
-        said = "{:g}, {:g} and {:g}".format(*scores)
-        fail(f"all right, half right and all wrong score {said}, though {direction} is better")
+    ordered = scores == sorted(scores, reverse=metric.higher_is_better) and scores[0] != scores[2]
+    what = "all right, half right and all wrong score {:g}, {:g} and {:g}".format(*scores)
+    require(ordered, f"{what}, though {'higher' if metric.higher_is_better else 'lower'} is better")
 
 
-@check((0, 1))
+@contract_check((0, 1))
 def any_joint_reference_counts(subject: Subject, place: int) -> None:
     """A text that equals one of several references is as good as one that equals the only one."""
     metric: Metric = subject.create()
@@ -150,45 +138,45 @@ def any_joint_reference_counts(subject: Subject, place: int) -> None:
     prediction = REFERENCES[0][0]
     references = (prediction, OTHER) if place == 0 else (OTHER, prediction)
     several, one = (
-        _score(metric, Scored("", (prediction,), (each,))) for each in (references, (prediction,))
+        _score(metric, Scored("", (prediction,), (texts,))) for texts in (references, (prediction,))
     )
     what = f"a prediction that equals reference {place + 1} of 2 scores {several:g}"
     close = math.isclose(several, one, rel_tol=1e-6)
     require(close, f"{what}, one that equals the only reference {one:g}")
 
 
-@check(EXAMPLES)
+@contract_check(EXAMPLES)
 def reports_can_show_what_stands_beside_the_score(subject: Subject, case: Scored) -> None:
     """A signature is one line of text; a table has a whole number for each column in every row."""
     metric: Metric = subject.create()
-    given = _given(metric, case)
+    given = _arguments(metric, case)
     signature = metric.signature(given[1]) if isinstance(metric, OutputMetric) else ""
-    if not (isinstance(signature, str) and len(signature.splitlines()) <= 1):
-        fail(f"the signature {signature!r} is not one line of text")
+    one_line = isinstance(signature, str) and len(signature.splitlines()) <= 1
+    require(one_line, f"the signature {signature!r} is not one line of text")
     table = metric.table(*given) if isinstance(metric, OutputMetric | SourceMetric) else None
     for name, numbers in table.rows.items() if table else ():
-        fits = table is not None and len(numbers) == len(table.columns)
-        if not (fits and all(type(number) is int for number in numbers)):
-            fail(f"the table's row {name!r} is {numbers}, expected a whole number for each column")
+        fits = table is not None and [type(number) for number in numbers] == [int] * len(table.columns)
+        what = f"the table's row {name!r} is {numbers}, expected a whole number for each column"
+        require(fits, what)
 
 
-def _given(metric: Metric, case: Scored) -> tuple[Any, ...]:
-    """Returns a case as a metric of its family is given it."""
-    case = _own(metric, case)
+def _arguments(metric: Metric, case: Scored) -> tuple[Any, ...]:
+    """Returns a case as arguments for the `statistics` of a metric."""
+    case = _with_own_answers(metric, case)
     predictions = copy.deepcopy(list(case.predictions))
-    references = [copy.deepcopy(list(each)) for each in case.references]
-    firsts = [as_text(each[0]) for each in references]
+    references = [copy.deepcopy(list(texts)) for texts in case.references]
+    firsts = [as_text(texts[0]) for texts in references]
     if isinstance(metric, OutputMetric):
         return predictions, references
     if isinstance(metric, SourceMetric):
         return firsts, predictions, references
-    right = np.array([each in right for each, right in zip(predictions, references, strict=True)])
+    right = np.array([text in texts for text, texts in zip(predictions, references, strict=True)])
     targets = np.array([len(text.split()) for text in firsts])
     return targets * np.log(np.where(right, 0.9, 0.1)), targets, targets * right
 
 
 def _statistics(metric: Any, case: Scored) -> Float[ndarray, "examples statistics"]:
-    found: ndarray = metric.statistics(*_given(metric, case))
+    found: ndarray = metric.statistics(*_arguments(metric, case))
     return found
 
 
@@ -200,11 +188,11 @@ def _same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _own(metric: Metric, case: Scored) -> Scored:
-    """Returns a case with answers of the metric's kind in place of the sentences: its own, if it has some."""
+def _with_own_answers(metric: Metric, case: Scored) -> Scored:
+    """Returns a case with answers of the metric's type, or its own examples, in place of the sentences."""
     own = metric.check_examples
     if not own and not metric.accepts & {OutputType.TEXT, OutputType.LABEL}:
-        own = next((EXAMPLES_OF[each] for each in sorted(metric.accepts) if each in EXAMPLES_OF), ())
+        own = next((EXAMPLES_OF[kind] for kind in sorted(metric.accepts) if kind in EXAMPLES_OF), ())
     if not own:
         return case
     examples = list(islice(cycle(own), len(REFERENCES)))
@@ -213,5 +201,5 @@ def _own(metric: Metric, case: Scored) -> Scored:
     answers: dict[Value, Value] = {OTHER: wrong_one, "": nothing}
     for (right,), wrong, (own_right, own_wrong) in zip(REFERENCES, WRONG, examples, strict=True):
         answers |= {right: own_right, wrong: own_wrong}
-    references = tuple(tuple(answers[text] for text in each) for each in case.references)
-    return Scored(case.name, tuple(answers[each] for each in case.predictions), references)
+    references = tuple(tuple(answers[text] for text in texts) for texts in case.references)
+    return Scored(case.name, tuple(answers[text] for text in case.predictions), references)

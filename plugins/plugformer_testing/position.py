@@ -1,6 +1,6 @@
-"""The contract of positional encodings: see plugformer.interfaces.position.
+"""The contract of positional encodings, see plugformer.interfaces.position.
 
-What an encoding does is seen through all slots at once; one that it does not fill is the identity.
+The checks look at all slots of an encoding at once. A slot that it does not fill is the identity.
 """
 
 from typing import NamedTuple
@@ -11,21 +11,15 @@ from torch import Tensor
 
 from plugformer.errors import LengthError
 from plugformer.interfaces import Padding, PositionalEncoding, Positions
-from plugformer_testing.check import check, fail, require, require_close, require_finite
-from plugformer_testing.layout import FULL, PADDED, Layout, example, full
+from plugformer_testing.contract import contract_check, require, require_close, require_finite
+from plugformer_testing.probes import FULL, PADDED, PaddedBatch, example, full
 from plugformer_testing.subject import Subject
 
 HEAD_WIDTH = 6
 
 
 class Effect(NamedTuple):
-    """What an encoding makes of one example.
-
-    Attributes:
-        embedded: Embeddings, (batch, length, width).
-        rotated: Heads, (batch, heads, length, head width).
-        bias: Added to scores of these heads, (batch, heads, query, key); zero if the encoding adds nothing.
-    """
+    """What an encoding computes for one batch: embeddings, rotated heads, and everything added to scores."""
 
     embedded: Float[Tensor, "batch length width"]
     rotated: Float[Tensor, "batch heads length head_width"]
@@ -37,42 +31,36 @@ class Effect(NamedTuple):
         tokens: Bool[Tensor, " length"] | slice = slice(None),
         keys: Bool[Tensor, " key"] | None = None,
     ) -> "Effect":
-        """Returns the effect on some tokens of a row, as a batch of one; with some keys, or themselves."""
+        """Returns the effect on some tokens of a row as a batch of one, with the same or other keys."""
         bias = self.bias[row, :, tokens][..., tokens if keys is None else keys]
         return Effect(self.embedded[row, tokens][None], self.rotated[row, :, tokens][None], bias[None])
 
     def require_same(self, other: "Effect", message: str) -> None:
         """Requires another effect to be equal."""
-        for mine, yours in zip(self, other, strict=True):
-            require_close(mine, yours, message)
+        for one, two in zip(self, other, strict=True):
+            require_close(one, two, message)
 
 
-class Example(NamedTuple):
-    """Tokens that an encoding is tried on.
-
-    Attributes:
-        positions: Where they stand, and the encoding.
-        x: Their embeddings.
-        heads: Their heads, of queries and of keys.
-    """
+class EncodedTokens(NamedTuple):
+    """Tokens that an encoding is tried on: positions, embeddings, and heads of queries and keys."""
 
     positions: Positions
     x: Float[Tensor, "batch length width"]
     heads: Float[Tensor, "batch heads length head_width"]
 
     @classmethod
-    def of(cls, subject: Subject, positions: Positions) -> "Example":
+    def of(cls, subject: Subject, positions: Positions) -> "EncodedTokens":
         """Returns random embeddings and heads at some positions."""
         batch, length = positions.mask.shape
         heads = torch.randn(batch, subject.model.heads, length, HEAD_WIDTH, dtype=torch.float64)
         return cls(positions, subject.tokens(batch, length), heads)
 
-    def effect(self, keys: "Example | None" = None) -> Effect:
-        """Returns what the encoding does to them, and to their scores with some keys, their own if None."""
+    def effect(self, keys: "EncodedTokens | None" = None) -> Effect:
+        """Returns the effect of the encoding on them, and on their scores with some keys or their own."""
         encoding, added = self.positions.encoding, self.added(keys or self)
         return Effect(encoding.embed(self.x, self.positions), self.positions.rotate(self.heads), added)
 
-    def added(self, keys: "Example") -> Float[Tensor, "batch heads query key"]:
+    def added(self, keys: "EncodedTokens") -> Float[Tensor, "batch heads query key"]:
         """Returns all that the encoding adds to their scores with some keys, which are not scaled here."""
         encoding, (query, _, heads), (key, _, key_heads) = self.positions.encoding, self, keys
         parts = encoding.bias(query, key), encoding.content_bias(heads, key_heads, query, key)
@@ -82,11 +70,11 @@ class Example(NamedTuple):
         return total
 
 
-@check((*FULL, *PADDED))
-def shapes(subject: Subject, layout: Layout) -> None:
+@contract_check((*FULL, *PADDED))
+def shapes(subject: Subject, batch: PaddedBatch) -> None:
     """Embeddings and heads keep their shape; a bias has a map for each head, a row for each query."""
     encoding: PositionalEncoding = subject.perturbed()
-    positions, x, heads = Example.of(subject, layout.at(encoding))
+    positions, x, heads = EncodedTokens.of(subject, batch.at(encoding))
     maps, rows = (*heads.shape[1:3], positions.length), dict.fromkeys((1, len(heads)))
     for name, output, expected in (
         ("embed", encoding.embed(x, positions), [x.shape]),
@@ -96,13 +84,13 @@ def shapes(subject: Subject, layout: Layout) -> None:
     ):
         if output is None:
             continue
-        shapes = " or ".join(str(tuple(each)) for each in expected)
+        shapes = " or ".join(str(tuple(shape)) for shape in expected)
         fits = tuple(output.shape) in expected
         require(fits, f"{name} has shape {tuple(output.shape)}, expected {shapes}")
-        require_finite(output, f"{name} is not finite; masks are the context's")
+        require_finite(output, f"{name} is not finite; masks are the scope's")
 
 
-@check((1, 3, 8))
+@contract_check((1, 3, 8))
 def any_number_of_heads(subject: Subject, heads: int) -> None:
     """Rotation takes any number of heads and any even head width; a bias has the model's number of heads.
 
@@ -118,14 +106,14 @@ def any_number_of_heads(subject: Subject, heads: int) -> None:
     query_heads = torch.randn(2, heads, positions.length, HEAD_WIDTH, dtype=torch.float64)
     for groups in {1, heads}:
         content = encoding.content_bias(query_heads, query_heads[:, :groups], positions, positions)
-        if content is not None and content.shape[1] != heads:
-            fail(f"content_bias does not have one map for each of {heads} heads that share {groups} keys")
+        what = f"content_bias does not have one map for each of {heads} heads that share {groups} keys"
+        require(content is None or content.shape[1] == heads, what)
 
 
-@check((15, 16, 17, 40))
+@contract_check((15, 16, 17, 40))
 def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
     """Up to the model's longest sequence everything works; beyond it works too, or is a LengthError."""
-    given = Example.of(subject, full(1, length).at(subject.perturbed(max_length=16)))
+    given = EncodedTokens.of(subject, full(1, length).at(subject.perturbed(max_length=16)))
     try:
         found = given.effect()
     except LengthError as error:
@@ -135,100 +123,100 @@ def long_sequences_work_or_are_refused(subject: Subject, length: int) -> None:
         require_finite(output, f"a sequence of {length} tokens gives values that are not finite")
 
 
-@check(PADDED)
-def padding_moves_nothing(subject: Subject, layout: Layout) -> None:
-    """Tokens stand where they stand without padding: positions count real tokens only."""
+@contract_check(PADDED)
+def padding_moves_nothing(subject: Subject, batch: PaddedBatch) -> None:
+    """Tokens have the positions that they have without padding: positions count real tokens only."""
     encoding: PositionalEncoding = subject.perturbed()
-    given = Example.of(subject, layout.at(encoding))
+    given = EncodedTokens.of(subject, batch.at(encoding))
     whole = given.effect()
-    for row, real in enumerate(layout.mask):
+    for row, real in enumerate(batch.mask):
         unpadded = full(1, int(real.sum())).at(encoding)
-        alone = Example(unpadded, given.x[row, real][None], given.heads[row, :, real][None]).effect()
+        alone = EncodedTokens(unpadded, given.x[row, real][None], given.heads[row, :, real][None]).effect()
         whole.part(row, real).require_same(alone, "a token is encoded at another position because of padding")
 
 
-@check((*FULL[1:], *PADDED[2:]))
-def positions_go_on_after_a_cache(subject: Subject, layout: Layout) -> None:
-    """New tokens stand behind those kept before: a piece is encoded as that part of the whole."""
-    positions, x, heads = given = Example.of(subject, layout.at(subject.perturbed()))
+@contract_check((*FULL[1:], *PADDED[2:]))
+def positions_go_on_after_a_cache(subject: Subject, batch: PaddedBatch) -> None:
+    """New tokens come after those kept before: a piece is encoded as that part of the whole."""
+    positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
     whole = given.effect()
     for cut in range(1, positions.length):
-        head = Positions.of(positions.mask[:, :cut], positions.encoding, layout.padding)
-        tail = head.advance(positions.mask[:, cut:], layout.padding)
+        head = Positions.of(positions.mask[:, :cut], positions.encoding, batch.padding)
+        tail = head.advance(positions.mask[:, cut:], batch.padding)
         keys = given._replace(positions=head.concatenate(tail))
-        piece = Example(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
+        piece = EncodedTokens(tail, x[:, cut:], heads[:, :, cut:]).effect(keys)
         later = torch.arange(positions.length) >= cut
         message = f"after {cut} kept tokens the next ones are not encoded behind them: positions restart"
-        for row, real in enumerate(layout.mask):
+        for row, real in enumerate(batch.mask):
             found = piece.part(row, real[cut:], real)
             found.require_same(whole.part(row, real & later, real), message)
 
 
-@check((*FULL[2:], *PADDED[2:]))
-def rows_are_independent(subject: Subject, layout: Layout) -> None:
+@contract_check((*FULL[2:], *PADDED[2:]))
+def rows_are_independent(subject: Subject, batch: PaddedBatch) -> None:
     """A row of a batch is encoded as it is alone."""
-    positions, x, heads = given = Example.of(subject, layout.at(subject.perturbed()))
+    positions, x, heads = given = EncodedTokens.of(subject, batch.at(subject.perturbed()))
     whole = given.effect()
-    for row in range(len(layout.rows)):
+    for row in range(len(batch.rows)):
         one = torch.tensor([row])
-        alone = Example(positions.select(one), x[one], heads[one]).effect()
-        whole.part(row).require_same(alone, f"row {row} is encoded otherwise in the batch than alone")
+        alone = EncodedTokens(positions.select(one), x[one], heads[one]).effect()
+        whole.part(row).require_same(alone, f"row {row} is encoded differently in the batch than alone")
 
 
-@check((1, 5))
+@contract_check((1, 5))
 def scores_depend_on_distance(subject: Subject, shift: int) -> None:
     """With rotated heads and bias, the score of a query and a key depends on their distance alone."""
     encoding: PositionalEncoding = subject.perturbed()
     real = torch.ones(1, 6, dtype=torch.bool)
-    query, key = (Example.of(subject, full(1, 6).at(encoding)) for _ in range(2))
+    query, key = (EncodedTokens.of(subject, full(1, 6).at(encoding)) for _ in range(2))
 
     def scores(start: int) -> Tensor:
         at = Positions.of(real, encoding, Padding.NONE, start=start)
-        queries, keys = (Example(at, each.x, at.rotate(each.heads)) for each in (query, key))
+        queries, keys = (EncodedTokens(at, tokens.x, at.rotate(tokens.heads)) for tokens in (query, key))
         return queries.heads @ keys.heads.transpose(-2, -1) + queries.added(keys)
 
     what = f"scores change when query and key both move by {shift}"
     require_close(scores(shift), scores(0), f"{what}: they do not depend on distance alone", tolerance=1e-4)
 
 
-@check()
+@contract_check()
 def a_filled_slot_tells_positions_apart(subject: Subject) -> None:
     """Where an encoding does something, it does something else at each of the first positions."""
     encoding: PositionalEncoding = subject.perturbed()
-    positions, x, heads = Example.of(subject, FULL[2].at(encoding))
-    found = Example(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
+    positions, x, heads = EncodedTokens.of(subject, FULL[2].at(encoding))
+    found = EncodedTokens(positions, torch.ones_like(x), torch.ones_like(heads)).effect()
     for slot, rows in (("embed", found.embedded[0]), ("rotate", found.rotated[0].transpose(0, 1).flatten(1))):
         if _fills(encoding, slot):
             same = torch.cdist(rows, rows) + torch.eye(positions.length, dtype=rows.dtype)
-            require(bool((same > 1e-6).all()), f"{slot} gives two positions the same value")
+            require((same > 1e-6).all(), f"{slot} gives two positions the same value")
     for slot in ("bias", "content_bias"):
         if _fills(encoding, slot):
             first = found.bias[0, :, -1]  # what the last query sees, by distance
-            differ = bool((first.diff(dim=-1).abs() > 1e-9).any())
+            differ = (first.diff(dim=-1).abs() > 1e-9).any()
             require(differ, f"{slot} gives all distances the same value")
 
 
-@check(FULL[1:])
-def scores_change_between_two_tokens(subject: Subject, layout: Layout) -> None:
-    """What is added to the score of a query and a key depends on these two tokens alone."""
-    positions, last = layout.at(subject.perturbed()), layout.mask.shape[1] - 1
-    query, key = (Example.of(subject, positions) for _ in range(2))
+@contract_check(FULL[1:])
+def scores_change_between_two_tokens(subject: Subject, batch: PaddedBatch) -> None:
+    """A bias for a query and a key depends on these two tokens alone."""
+    positions, last = batch.at(subject.perturbed()), batch.mask.shape[1] - 1
+    query, key = (EncodedTokens.of(subject, positions) for _ in range(2))
     added = query.added(key)
     for number in range(positions.length):
-        other_query, other_key = (Example.of(subject, positions) for _ in range(2))
+        other_query, other_key = (EncodedTokens.of(subject, positions) for _ in range(2))
         other_query.heads[:, :, last] = query.heads[:, :, last]
         other_key.heads[:, :, number] = key.heads[:, :, number]
         message = "what is added to the score of a query and a key changes with the tokens around them"
         require_close(other_query.added(other_key)[..., last, number], added[..., last, number], message)
 
 
-@check()
+@contract_check()
 def rotation_keeps_lengths(subject: Subject) -> None:
     """A rotated head has the length that it had, or that length times one factor for all heads and positions.
 
     Such a factor is how YaRN scales attention (https://arxiv.org/abs/2309.00071, section 3.4).
     """
-    positions, _, heads = Example.of(subject, FULL[2].at(subject.perturbed()))
+    positions, _, heads = EncodedTokens.of(subject, FULL[2].at(subject.perturbed()))
     factors = positions.rotate(heads).norm(dim=-1) / heads.norm(dim=-1)
     require_close(factors, factors.mean().expand_as(factors), "rotate changes the lengths of heads unequally")
 
@@ -237,8 +225,8 @@ def _fills(encoding: PositionalEncoding, slot: str) -> bool:
     return getattr(type(encoding), slot) is not getattr(PositionalEncoding, slot)
 
 
-def everything(encoding: PositionalEncoding, x: Tensor, heads: int, layout: Layout) -> Tensor:
+def everything(encoding: PositionalEncoding, x: Tensor, heads: int, batch: PaddedBatch) -> Tensor:
     """Returns everything that an encoding does to a padded batch, end to end."""
-    batch, length, _ = x.shape
-    given = Example(layout.at(encoding), x, example(batch, heads, length, HEAD_WIDTH, dtype=x.dtype))
+    rows, length, _ = x.shape
+    given = EncodedTokens(batch.at(encoding), x, example(rows, heads, length, HEAD_WIDTH, dtype=x.dtype))
     return torch.cat([part.flatten() for part in given.effect()])

@@ -1,16 +1,19 @@
-"""Small encodings, observers, norms and sublayers by which the suite looks into components."""
+"""Padded batches, and small encodings, observers, norms and sublayers with which components are tried."""
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from plugformer.interfaces import (
     Attention,
     AttentionContext,
     Norm,
+    Padding,
     PositionalEncoding,
     Positions,
     State,
@@ -20,13 +23,60 @@ from plugformer.interfaces import (
 Module = TypeVar("Module", bound=nn.Module)
 
 
+@dataclass(frozen=True)
+class PaddedBatch:
+    """The rows of a batch, drawn with x for a real token and . for padding, all of the same length."""
+
+    rows: tuple[str, ...]
+    padding: Padding
+
+    def __str__(self) -> str:
+        return " / ".join(self.rows)
+
+    @property
+    def mask(self) -> Bool[Tensor, "batch length"]:
+        """True for real tokens, False for padding."""
+        return torch.tensor([[mark == "x" for mark in row] for row in self.rows])
+
+    def at(self, encoding: PositionalEncoding) -> Positions:
+        """Returns the positions of the tokens."""
+        return Positions.of(self.mask, encoding, self.padding)
+
+
+def full(batch: int, length: int) -> PaddedBatch:
+    """Returns a batch without padding."""
+    return PaddedBatch(("x" * length,) * batch, Padding.NONE)
+
+
+FULL = (full(1, 1), full(1, 2), full(2, 7))
+"""Without padding."""
+
+PADDED = (
+    PaddedBatch(("xx", "x."), Padding.RIGHT),
+    PaddedBatch(("xx", ".x"), Padding.ANYWHERE),
+    PaddedBatch(("xxxxx", "xxx..", "x...."), Padding.RIGHT),
+    PaddedBatch(("xxxxx", "..xxx", "....x"), Padding.ANYWHERE),
+    PaddedBatch((".xxx.", "xxxxx", "x.x.x"), Padding.ANYWHERE),
+)
+"""With padding on the right, on the left, and in other places."""
+
+BATCHES = (*FULL[:2], *PADDED[:2], FULL[2], *PADDED[2:])
+"""All, the smallest first."""
+
+
+def example(*shape: int, dtype: torch.dtype) -> Float[Tensor, "..."]:
+    """Returns the same irregular values each time, between -1.5 and 1.5."""
+    numbers = torch.arange(math.prod(shape), dtype=torch.float64)
+    return (1.5 * (1.7 * numbers + 0.1 * numbers.sqrt()).sin()).view(shape).to(dtype)
+
+
 class Turning(PositionalEncoding):
-    """Rotates pairs of coordinates by their positions, as RoFormer does (https://arxiv.org/abs/2104.09864)."""
+    """Rotates pairs of coordinates by their positions (RoFormer, https://arxiv.org/abs/2104.09864)."""
 
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Rotates the first and the second half of an even head width against each other; leaves odd ones."""
+        """Rotates the two halves of an even head width against each other; an odd one stays as it is."""
         if heads.shape[-1] % 2:
             return heads
         one, other = heads.chunk(2, dim=-1)
@@ -37,10 +87,9 @@ class Turning(PositionalEncoding):
 
 
 class Sloping(PositionalEncoding):
-    """Lowers scores with distance, as ALiBi does (https://arxiv.org/abs/2108.12409), more behind than ahead.
+    """Lowers scores with the distance (ALiBi, https://arxiv.org/abs/2108.12409), more behind than ahead.
 
-    It also adds what query and key heads say about the distance between them, as DeBERTa does
-    (https://arxiv.org/abs/2006.03654).
+    It also adds a product of the heads and the distance (DeBERTa, https://arxiv.org/abs/2006.03654).
 
     Args:
         heads: Number of softmax maps.
@@ -66,17 +115,12 @@ class Sloping(PositionalEncoding):
         """Returns waves of the distance, as strong as query and key are large."""
         ahead = (key.index[:, None, None, :] - query.index[:, None, :, None]).to(query_heads.dtype)
         keys = key_heads.repeat_interleave(query_heads.shape[1] // key_heads.shape[1], dim=1)
-        asked, told = query_heads.mean(dim=-1)[..., None], keys.mean(dim=-1)[:, :, None]
-        return 0.5 * (asked * (0.9 * ahead).sin() + told * (1.3 * ahead).sin())
+        by_query, by_key = query_heads.mean(dim=-1)[..., None], keys.mean(dim=-1)[:, :, None]
+        return 0.5 * (by_query * (0.9 * ahead).sin() + by_key * (1.3 * ahead).sin())
 
 
 class SharedState(Attention):
-    """An attention that reads the state of one in a layer below, which reads it, too.
-
-    Args:
-        owner: Projects the state.
-        reader: Reads it.
-    """
+    """An attention that reads the state of another (`owner`) in a layer below, which reads it, too."""
 
     def __init__(self, owner: Attention, reader: Attention) -> None:
         super().__init__()
@@ -88,35 +132,29 @@ class SharedState(Attention):
         return self.owner.project(memory, positions)
 
     def attend(
-        self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
+        self, query: Float[Tensor, "batch query width"], state: State, scope: AttentionContext
     ) -> Float[Tensor, "batch query width"]:
         """Returns the reader's output, after the owner has computed its own."""
-        self.owner.attend(query, state, AttentionContext(context.query, context.key, causal=context.causal))
-        return self.reader.attend(query, state, context)
+        self.owner.attend(query, state, AttentionContext(scope.query, scope.key, causal=scope.causal))
+        return self.reader.attend(query, state, scope)
 
 
 class Collector:
-    """Keeps what attention records.
+    """An observer that keeps everything that attention records (`taken`, lists by name).
 
-    Attributes:
-        taken: Everything recorded, by name; what is recorded twice is there twice.
+    Args:
+        erase: Whether it sets recorded tensors to zero before attention uses them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, erase: bool = False) -> None:
         self.taken: dict[str, list[Tensor]] = {}
+        self.erase = erase
 
-    def record(self, name: str, value: Tensor) -> None:
+    def __call__(self, name: str, value: Tensor) -> None:
         """Takes a tensor."""
         self.taken.setdefault(name, []).append(value)
-
-
-class Eraser(Collector):
-    """Sets everything that attention records to zero, before attention uses it."""
-
-    def record(self, name: str, value: Tensor) -> None:
-        """Overwrites a tensor in place."""
-        super().record(name, value)
-        value.detach().zero_()
+        if self.erase:
+            value.detach().zero_()
 
 
 class RootMeanSquare(nn.RMSNorm, Norm):
@@ -124,14 +162,7 @@ class RootMeanSquare(nn.RMSNorm, Norm):
 
 
 class Function(Sublayer):
-    """A sublayer without dropout that keeps what it is called with.
-
-    Attributes:
-        given: What it was called with, call by call.
-
-    Args:
-        compute: What it computes.
-    """
+    """A sublayer without dropout that keeps its inputs, call by call (`given`)."""
 
     def __init__(self, compute: Callable[[Tensor], Tensor]) -> None:
         self.compute = compute

@@ -1,6 +1,6 @@
-"""What a component does in another process, where hash tables differ and threads finish in another order.
+"""Runs a component in another process, where hash tables differ and threads finish in another order.
 
-Run as a module, it is that process: it reads which component, and what to do, as JSON from standard input.
+Run as a module, it is that process: it reads its order as JSON from standard input.
 """
 
 import importlib
@@ -16,32 +16,27 @@ from typing import Any
 
 from plugformer.interfaces import Data, Tokenizer
 from plugformer.registry import checked_options
-from plugformer_testing.check import NotApplicable, fail
+from plugformer_testing.contract import NotApplicable, require
 from plugformer_testing.subject import Subject
 
 _OTHER_PROCESS = {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def in_another_process(subject: Subject, file: Path, texts: Sequence[str] = ()) -> None:
-    """Makes a component in another process, which writes what becomes of it to a file.
-
-    Args:
-        subject: The component: a tokenizer, which is trained and saved, or data, which write their version.
-        file: Where to.
-        texts: What a tokenizer is trained on.
+    """Makes another process train a tokenizer on texts and save it, or write the version of data, to a file.
 
     Raises:
-        NotApplicable: No other process can import the component's class.
+        NotApplicable: Another process cannot import the class.
         Violation: The component raises something there.
     """
     component = subject.component
     name = component.__module__
     source = getattr(sys.modules.get(name), "__file__", None)
     if "<locals>" in component.__qualname__ or source is None:
-        what = f"{component.__qualname__} is defined inside a function or at a prompt"
-        raise NotApplicable(f"{what}: no other process finds it")
+        what = f"{component.__qualname__} is defined inside a function or in a notebook"
+        raise NotApplicable(f"{what}: another process cannot import it")
     order = {
-        "module": "__script__" if name == "__main__" else name,  # there it is not the program
+        "module": "__script__" if name == "__main__" else name,  # __main__ is another module there
         "file": source,
         "class": component.__qualname__,
         "options": dict(subject.options),
@@ -58,17 +53,16 @@ def in_another_process(subject: Subject, file: Path, texts: Sequence[str] = ()) 
         timeout=300,
         check=False,
     )
-    if other.returncode:
-        said = other.stderr.strip().splitlines() or ["no message"]
-        fail(f"in another process it fails: {said[-1]}")
+    lines = other.stderr.strip().splitlines() or ["no message"]
+    require(other.returncode == 0, f"in another process it fails: {lines[-1]}")
 
 
 def main() -> None:
-    """Imports the class and makes the component; trains and saves a tokenizer, writes the version of data."""
+    """Imports the class and makes the component; saves a trained tokenizer, or writes the version of data."""
     order: dict[str, Any] = json.load(sys.stdin)
     try:
         importlib.import_module(order["module"])
-    except ImportError:  # its name is known to the calling process alone
+    except ImportError:  # only the calling process knows this name
         spec = importlib.util.spec_from_file_location(order["module"], order["file"])
         if spec is None or spec.loader is None:
             raise

@@ -1,9 +1,10 @@
-"""Running contract checks against a component, also inside pytest: one test for each check."""
+"""Runs the checks of a component's kind, also inside pytest with one test for each check."""
 
+import pkgutil
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -11,75 +12,147 @@ from typing import Any
 
 import torch
 
-import plugformer
 from plugformer.errors import ConfigurationError, RegistryError, described, nearest, raised_in
 from plugformer.interfaces import ModelContext
 from plugformer.model import random_stream
-from plugformer.registry import Entry, Kind, checked_options, options_model, source_hash
-from plugformer_testing.check import Check, NotApplicable, Violation
-from plugformer_testing.result import Outcome, Report, Status
+from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, checked_options, options_model
+from plugformer_testing.contract import Check, NotApplicable, Violation
+from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject
-from plugformer_testing.texts import Text
 
 _SIMPLER = 300
-"""Simpler variants of a failing text that are tried at most."""
-
+"""The most simpler variants of a failing text that are tried."""
 
 _MODULES: dict[Kind, tuple[str, ...]] = {
     Kind.POSITION: ("module", "position"),
-    Kind.ATTENTION: ("module", "attention", "attention_masks", "attention_caching", "attention_weights"),
+    Kind.ATTENTION: ("module", "attention", "attention_caching"),
     Kind.HEAD: ("module", "head"),
     **dict.fromkeys((Kind.FEED_FORWARD, Kind.NORM, Kind.RESIDUAL), ("module", "tokenwise")),
 }
-"""Where the checks of a kind are, if not in one module of its name."""
+"""The modules with the checks of a kind, if not one module with its name."""
 
 
 def checks_of(kind: Kind) -> tuple[Check, ...]:
     """Returns the checks of a kind, in the order in which they run."""
-    found = (each for name in _MODULES.get(kind, (kind,)) for each in checks_in(name))
-    return tuple(each for each in found if not each.kinds or kind in each.kinds)
+    modules = (import_module(f"plugformer_testing.{name}") for name in _MODULES.get(kind, (kind,)))
+    checks = (value for module in modules for value in vars(module).values() if isinstance(value, Check))
+    return tuple(check for check in checks if not check.kinds or kind in check.kinds)
 
 
-def checks_in(module: str) -> list[Check]:
-    """Returns the checks that a module of this package defines, in order."""
-    found = vars(import_module(f"plugformer_testing.{module}")).values()
-    return [each for each in found if isinstance(each, Check)]
-
-
-def find_check(kind: Kind, name: str) -> Check:
-    """Returns a kind's check by name.
+def find_checks(kind: Kind, names: Iterable[str]) -> list[Check]:
+    """Returns checks of a kind by their names.
 
     Raises:
-        RegistryError: There is none.
+        RegistryError: There is no check of that name.
     """
     checks = {check.name: check for check in checks_of(kind)}
-    if name not in checks:
-        raise RegistryError(
-            f"{kind} has no check {name!r}{nearest(name, checks)}\nknown: {', '.join(checks)}"
-        )
-    return checks[name]
+    for name in (names := list(names)):
+        if name not in checks:
+            known = ", ".join(checks)
+            raise RegistryError(f"{kind} has no check {name!r}{nearest(name, checks)}\nknown: {known}")
+    return [checks[name] for name in names]
 
 
-def run(
+def check(
     component: str | type,
     *,
     options: Mapping[str, Any] | None = None,
+    only: str | Iterable[str] | None = None,
     model: ModelContext | None = None,
     expected_failures: Mapping[str, str] | None = None,
-) -> Report:
-    """Runs all checks of a component's kind.
+) -> CheckReport:
+    """Runs the contract tests of a component.
+
+    Example:
+        ::
+
+            from plugformer_testing import check
+
+            report = check(MyAttention, options={"window": 4})  # a class, also one that a notebook defines
+            assert report, report.summary()
+            check("attention/gqa", only="shapes")
 
     Args:
-        component: `kind/name` of an installed one, or a class that implements a kind's interface.
-        options: Its own options; needed if one has no default.
-        model: Sizes of the model, where the component cannot work with those that the suite chooses.
-        expected_failures: Names of checks that are known to fail, each with the reason.
+        component: A class that derives from an interface, which tells its kind; or `kind/name` of an
+            installed component; or a distribution for all that it offers.
+        options: The options of the component. Needed if an option has no default.
+        only: The checks to run, by name. All if None.
+        model: Sizes of the model, if the component does not work with those that the tests choose.
+        expected_failures: Names of checks that fail by design, each with the reason.
+
+    Returns:
+        A report that is true if no check failed; pytest and Jupyter display it.
 
     Raises:
         ConfigurationError: An option is unknown, of the wrong type or out of range.
-        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported.
+        RegistryError: The component, distribution or check is unknown, or the component cannot be imported.
     """
-    return report(Subject.of(component, options=options, model=model, expected_failures=expected_failures))
+    if isinstance(component, str) and "/" not in component:
+        reports = check_entries(registry := Registry.discover(), offered(registry, component), options)
+        return CheckReport.of_components(component, tuple(reports))
+    subject = Subject.of(component, options=options, model=model, expected_failures=expected_failures)
+    return report(subject, [only] if isinstance(only, str) else only)
+
+
+def offered(registry: Registry, distribution: str) -> list[Entry]:
+    """Returns the components, commands and hooks of a distribution, or the reason why it has none to check.
+
+    Raises:
+        RegistryError: There is no such distribution.
+    """
+    entries = [
+        entry
+        for entry in (registry.offered_by(distribution) if distribution else [])
+        if entry.state is EntryState.QUARANTINED or entry.kind not in (EntryKind.PLUGIN, EntryKind.TASK)
+    ]
+    if entries:
+        return entries
+    known = registry.entries()
+    names = (f"{entry.kind}/{entry.name}" for entry in known if distribution in (entry.name, entry.kind))
+    distributions = sorted({entry.distribution for entry in known})
+    component = next(names, None)  # perhaps only its name or its kind was given
+    meant = f" (did you mean {component!r}?)" if component else nearest(distribution, distributions)
+    raise RegistryError(
+        f"no distribution {distribution!r} offers components{meant}\n"
+        f"known: {', '.join(distributions)}; write a single component as KIND/NAME"
+    )
+
+
+def check_entries(
+    registry: Registry, entries: list[Entry], options: Mapping[str, Any] | None = None
+) -> Iterator[CheckReport]:
+    """Yields a report for each entry. One that cannot be imported does not stop the others.
+
+    Raises:
+        ConfigurationError: There are options, but several components; or an option is wrong.
+    """
+    if options and len(entries) > 1:
+        raise ConfigurationError("options are for one component: name it as KIND/NAME")
+    for entry in entries:
+        try:
+            if entry.state is EntryState.QUARANTINED:
+                raise RegistryError(f"the plugin cannot be used: {entry.cause}")
+            if entry.kind in list(Kind):
+                path = f"{entry.kind}/{entry.distribution}:{entry.name}"
+                yield report(Subject.of(path, registry, options=options))
+                continue
+            _import(entry)
+            outcome = Outcome(check="loads", status=Status.PASSED)
+        except RegistryError as error:
+            outcome = Outcome(check="loads", status=Status.FAILED, message=str(error))
+        yield _report(entry, [outcome])
+
+
+def _import(entry: Entry) -> None:
+    """Imports a command, or a module with hooks.
+
+    Raises:
+        RegistryError: It cannot be imported.
+    """
+    try:
+        pkgutil.resolve_name(entry.target)
+    except (Exception, SystemExit) as error:
+        raise RegistryError(f"importing {entry.target} failed: {described(error)}") from error
 
 
 def contract_tests(
@@ -91,108 +164,89 @@ def contract_tests(
 ) -> Callable[[str], None]:
     """Returns a pytest test with one case for each check of a component's kind.
 
-    A failing check fails with what is wrong and the smallest failing case; a skip and an expected failure
-    carry their reasons.
+    A failing check fails with what is wrong and the smallest failing case. A skip and an expected failure
+    give their reasons.
 
     Example:
         `test_contract = contract_tests("attention/gqa", options={"kv_heads": 2})`
 
     Args:
-        component: `kind/name` of an installed one, or a class that implements a kind's interface.
-        options: Its own options; needed if one has no default.
-        model: Sizes of the model, where the component cannot work with those that the suite chooses.
-        expected_failures: Names of checks that are known to fail, each with the reason.
+        component: `kind/name` of an installed component, or a class that derives from an interface.
+        options: The options of the component. Needed if an option has no default.
+        model: Sizes of the model, if the component does not work with those that the tests choose.
+        expected_failures: Names of checks that fail by design, each with the reason.
 
     Raises:
-        RegistryError: The component is unknown, in conflict or quarantined, or cannot be imported; or an
-            expected failure names no check.
+        RegistryError: The component is unknown or cannot be imported, or an expected failure names no check.
     """
     import pytest  # `plugformer check` does without it
 
     subject = Subject.of(component, options=options, model=model, expected_failures=expected_failures)
-    for name in subject.expected_failures:
-        find_check(subject.kind, name)
+    find_checks(subject.kind, subject.expected_failures)
 
     @pytest.mark.parametrize("check", [check.name for check in checks_of(subject.kind)])
     def test_contract(check: str) -> None:
-        ended = outcome(subject, find_check(subject.kind, check))
+        ended = run_check(subject, *find_checks(subject.kind, [check]))
         if ended.status is Status.SKIPPED:
             pytest.skip(ended.message)
         if ended.status is Status.EXPECTED_FAILURE:
             pytest.xfail(ended.message)
         if ended.status is Status.FAILED:
-            pytest.fail(f"{path_of(subject.entry)}: {ended}", pytrace=False)
+            pytest.fail(f"{subject.entry.kind}/{subject.entry.name}: {ended}\n{ended.traceback}".rstrip())
 
     return test_contract
 
 
-def report(subject: Subject) -> Report:
-    """Runs all checks of a subject's kind.
+def report(subject: Subject, only: Iterable[str] | None = None) -> CheckReport:
+    """Runs the checks of a subject's kind, or only those with these names.
 
     Raises:
         ConfigurationError: An option is unknown, of the wrong type or out of range.
+        RegistryError: There is no check of that name.
     """
     if not subject.missing_options:  # else checks are skipped
-        checked_options(subject.component, subject.options, path_of(subject.entry))
-    checks = {check.name: check for check in checks_of(subject.kind)}
-    outcomes = [outcome(subject, check) for check in checks.values()]
-    for name in (each for each in subject.expected_failures if each not in checks):
-        message = f"declared to fail, but there is no check of that name{nearest(name, checks)}"
-        outcomes.append(Outcome(check=name, status=Status.FAILED, message=message))
-    return _report(subject.entry, outcomes, subject.options)
+        checked_options(subject.component, subject.options, f"{subject.kind}/{subject.entry.name}")
+    find_checks(subject.kind, subject.expected_failures)
+    checks = checks_of(subject.kind) if only is None else find_checks(subject.kind, only)
+    return _report(subject.entry, [run_check(subject, check) for check in checks], subject.options)
 
 
-def unloadable(entry: Entry, error: RegistryError) -> Report:
-    """Returns the report of a component whose class cannot be imported: all checks but that are skipped."""
-    loading = Outcome(check="loads", status=Status.FAILED, message=str(error))
-    why = "the component cannot be imported"
-    names = (check.name for check in checks_of(Kind(entry.kind)))
-    return _report(
-        entry, [loading, *(Outcome(check=name, status=Status.SKIPPED, message=why) for name in names)], {}
-    )
-
-
-def _report(entry: Entry, outcomes: Iterable[Outcome], options: Mapping[str, Any]) -> Report:
-    return Report(
-        subject=path_of(entry),
+def _report(
+    entry: Entry, outcomes: Iterable[Outcome], options: Mapping[str, Any] | None = None
+) -> CheckReport:
+    return CheckReport(
+        component=f"{entry.kind}/{entry.name}",
         distribution=entry.distribution,
         version=entry.version,
-        source=source_hash(entry),
-        plugformer=plugformer.__version__,
-        options=options,
+        options=options or {},
         outcomes=tuple(outcomes),
     )
 
 
-def path_of(entry: Entry) -> str:
-    """Returns a component's `kind/name`."""
-    return f"{entry.kind}/{entry.name}"
-
-
-def outcome(subject: Subject, check: Check) -> Outcome:
-    """Runs one check; random numbers and warnings of the caller are left as they were."""
+def run_check(subject: Subject, check: Check) -> Outcome:
+    """Runs one check. The caller's random numbers and warnings are not affected."""
     started, threads = time.perf_counter(), torch.get_num_threads()
     torch.set_num_threads(1)  # the tensors are tiny, and waking threads takes longer than computing
     try:
         with random_stream(0, check.name), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ended = _as_declared(subject, _tried(subject, check))
+            ended = _as_declared(subject, _run_cases(subject, check))
     finally:
         torch.set_num_threads(threads)
     return replace(ended, seconds=round(time.perf_counter() - started, 3))
 
 
-def _tried(subject: Subject, check: Check) -> Outcome:
-    """Returns the outcome of a check, whatever its author has declared."""
+def _run_cases(subject: Subject, check: Check) -> Outcome:
+    """Returns the outcome of a check, whatever failures are expected."""
     if missing := subject.missing_options:
-        advice = f"`--set {missing[0]}=...` or `options=` in `contract_tests` gives it"
-        needed = f"needs a value for {', '.join(missing)}, which has no default: {advice}"
-        return Outcome(check=check.name, status=Status.SKIPPED, message=needed)
+        advice = f"give it with `--set {missing[0]}=...` or `options=`"
+        message = f"needs a value for {', '.join(missing)}, which has no default: {advice}"
+        return Outcome(check=check.name, status=Status.SKIPPED, message=message)
     reasons: list[str] = []
     note = ""
     for case in check.cases:
         try:
-            note = _try_on(subject, check, case) or note
+            note = _run_case(subject, check, case) or note
         except NotApplicable as reason:
             reasons.append(str(reason))
         except Violation as violation:
@@ -209,11 +263,11 @@ def _tried(subject: Subject, check: Check) -> Outcome:
     return Outcome(check=check.name, status=Status.PASSED, message=note)
 
 
-def _try_on(subject: Subject, check: Check, case: Any) -> str | None:
-    """Tries a check on a case and returns what it notes.
+def _run_case(subject: Subject, check: Check, case: Any) -> str | None:
+    """Tries a check on a case and returns its note.
 
     Raises:
-        NotApplicable: The case does not concern the component, or it refuses the case's sizes.
+        NotApplicable: The case does not apply to the component, or the component refuses its sizes.
         Violation: Something is wrong.
     """
     try:
@@ -222,38 +276,36 @@ def _try_on(subject: Subject, check: Check, case: Any) -> str | None:
         raise
     except ConfigurationError as error:
         raise NotApplicable(f"the component refuses it: {error}") from error
-    except BaseException as error:  # whatever a component's code raises, SystemExit included
+    except BaseException as error:  # a component may raise anything, also SystemExit
         place = raised_in(error, subject.component.__module__.partition(".")[0])
         raise Violation(f"raised {described(error)}" + (f", in {place}" if place else "")) from error
 
 
 def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
-    """Goes on to simpler texts as long as one fails too."""
-    candidates = case.simpler() if isinstance(case, Text) else iter(())
+    """Returns the smallest text found that fails too; any other case as it is."""
+    candidates = case.simpler() if hasattr(case, "simpler") else iter(())
     for _ in range(_SIMPLER):
         if (candidate := next(candidates, None)) is None:
             break
         try:
             with suppress(NotApplicable):
-                _try_on(subject, check, candidate)
+                _run_case(subject, check, candidate)
         except Violation as again:
             case, fault, candidates = candidate, again, candidate.simpler()
     return case, fault
 
 
 def _as_declared(subject: Subject, ended: Outcome) -> Outcome:
-    """Compares an outcome with what the author said to expect.
+    """Compares an outcome with the expected failures.
 
-    What passes although it is declared to fail is a mistake of the declaration, unless options may decide:
-    then the same check may fail with others.
+    A check that passes although a failure is declared is a mistake in the declaration, unless the component
+    has options: it may fail with others.
     """
     reason = subject.expected_failures.get(ended.check)
     if reason is None or ended.status is Status.SKIPPED:
         return ended
-    if ended.status is Status.FAILED and reason.strip():
-        return replace(ended, status=Status.EXPECTED_FAILURE, message=f"{reason} ({ended.message})")
     if ended.status is Status.FAILED:
-        return replace(ended, message=f"declared to fail without a reason; give one ({ended.message})")
+        return replace(ended, status=Status.EXPECTED_FAILURE, message=f"{reason} ({ended.message})")
     passes = f"declared to fail ({reason}), but it passes"
     if options_model(subject.component).model_fields:
         return replace(ended, message=f"{passes} with these options")

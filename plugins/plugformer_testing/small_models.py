@@ -1,4 +1,4 @@
-"""Small models of any architecture, made of built-in parts, and encoded examples for them to read."""
+"""Small models of any architecture, made of built-in parts, and encoded examples for them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ def small_model(
         head: Name of its component; one of `HEADS` if empty.
         position: Name of the positional encoding.
         max_length: Of the model.
-        registry: Has the parts; what is installed if None.
+        registry: Has the parts; the installed ones if None.
     """
     registry = registry or Registry.discover()
 
@@ -65,14 +65,13 @@ def small_model(
     for stack in architecture.stacks:
         crossing = {"cross_attention": attention} if stack.cross else {}
         sublayers = {"attention": attention, **crossing, "feed_forward": feed_forward}
-        readers = 0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks)
         stacks[stack.name] = StackSpec(
             name=stack.name,
             causal=stack.causal,
             layers=(LayerSpec(sublayers, norm, residual),) * LAYERS,
             position=part(Kind.POSITION, position),
             norm=norm,
-            read_by=readers,
+            read_by=0 if stack.cross else LAYERS * any(other.cross for other in architecture.stacks),
         )
     shared = {name: value for name, value in vars(MODEL).items() if name not in ("place", "max_length")}
     spec = ModelSpec(
@@ -88,14 +87,14 @@ def small_model(
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Examples by their lengths, and what they are read for.
+class EncodedCase:
+    """Examples by their lengths, and what is predicted from them.
 
     Attributes:
         level: What is predicted from.
         inputs: Tokens of each input; none if there are no inputs.
         outputs: Tokens of each output; none if there are no outputs.
-        packed: Whether outputs are pieces of a text, which no END follows.
+        packed: Whether outputs are pieces of a text, without END.
     """
 
     level: Level
@@ -104,9 +103,10 @@ class Reading:
     packed: bool = False
 
     def __str__(self) -> str:
-        said = [f"inputs of {_listed(self.inputs)} tokens"] * bool(self.inputs)
-        said += [f"{'pieces' if self.packed else 'outputs'} of {_listed(self.outputs)}"] * bool(self.outputs)
-        return f"{self.level}: {', '.join(said)}"
+        inputs, outputs = (", ".join(map(str, lengths)) for lengths in (self.inputs, self.outputs))
+        parts = [f"inputs of {inputs} tokens"] * bool(inputs)
+        parts += [f"{'pieces' if self.packed else 'outputs'} of {outputs}"] * bool(outputs)
+        return f"{self.level}: {', '.join(parts)}"
 
     def __len__(self) -> int:
         return len(self.inputs or self.outputs)
@@ -139,14 +139,24 @@ class Reading:
         return Ragged.of(values)
 
 
+CASES = (
+    EncodedCase(Level.NEXT_TOKEN, (3, 1, 5), (2, 4, 1)),
+    EncodedCase(Level.NEXT_TOKEN, (), (4, 2, 5)),
+    EncodedCase(Level.NEXT_TOKEN, (), (4, 4, 3), packed=True),
+    EncodedCase(Level.TOKEN, (3, 1, 5)),
+    EncodedCase(Level.SEQUENCE, (3, 1, 5)),
+)
+"""Examples of every level: with and without an input, whole texts and pieces of texts."""
+
+
 def ragged(lengths: Sequence[int], seed: int) -> Ragged:
     """Returns sequences of ordinary tokens."""
     draw = np.random.default_rng(seed)
     return Ragged(draw.integers(4, VOCABULARY, sum(lengths)), np.array(lengths, dtype=np.int64))
 
 
-def taken(encoded: Encoded, rows: Sequence[int]) -> Encoded:
-    """Returns some examples, in the order asked for."""
+def take(encoded: Encoded, rows: Sequence[int]) -> Encoded:
+    """Returns some examples, in the order of `rows`."""
 
     def chosen(part: Ragged | ndarray | None) -> Any:
         if isinstance(part, Ragged):
@@ -156,17 +166,3 @@ def taken(encoded: Encoded, rows: Sequence[int]) -> Encoded:
 
     parts = ("input", "output", "targets", "start")
     return replace(encoded, **{part: chosen(getattr(encoded, part)) for part in parts})
-
-
-READINGS = (
-    Reading(Level.NEXT_TOKEN, (3, 1, 5), (2, 4, 1)),
-    Reading(Level.NEXT_TOKEN, (), (4, 2, 5)),
-    Reading(Level.NEXT_TOKEN, (), (4, 4, 3), packed=True),
-    Reading(Level.TOKEN, (3, 1, 5)),
-    Reading(Level.SEQUENCE, (3, 1, 5)),
-)
-"""Examples of every level: with and without an input, whole texts and pieces of texts."""
-
-
-def _listed(lengths: Sequence[int]) -> str:
-    return ", ".join(map(str, lengths))

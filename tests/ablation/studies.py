@@ -1,10 +1,9 @@
 """Tiny studies, and an executor that runs their cells in this process, as it is told to."""
 
-from plugformer.errors import PlugformerError
-from plugformer_ablation.executor import Executor
-from plugformer_ablation.running import StudyRunner
+from plugformer_ablation.executors import InlineExecutor
+from plugformer_ablation.running import run_study
 from plugformer_ablation.study import read_study
-from plugformer_ablation.training import Message, train_cell
+from plugformer_ablation.training import Message
 
 SWAP = "model.attention=[mha, {name: gqa, kv_heads: 1}]"
 SETTINGS = (
@@ -32,46 +31,28 @@ def declared(*swaps, settings=(), tune=(), seeds=2, **others):
     return read_study("dates", swaps=swaps or (SWAP,), settings=changed, tune=tune, seeds=seeds, **others)
 
 
-class Inline(Executor):
+class Inline(InlineExecutor):
     """Trains cells one after the other; some are stopped or fail."""
 
-    def __init__(self, *, stop_after=None, break_in=()):
-        super().__init__(threads=1, workers=1)
+    def __init__(self, *, stop_after=None, break_in=(), **options):
+        super().__init__(**options)
         self.begun = []
-        self.told = []
         self.stop_after = stop_after
         self.break_in = break_in
-
-    @property
-    def running(self):
-        return len(self.told)
 
     def start(self, cell):
         if len(self.begun) == self.stop_after:
             self.stop()
-            self.told.append((cell, Message(stopped=True)))
+            self.running[cell.name] = cell, Message(stopped=True)
             return
         self.begun.append(str(cell))
-        try:
-            if str(cell) in self.break_in:
-                raise PlugformerError("it broke")
-            train_cell(cell, lambda step, steps: None, str)
-            self.told.append((cell, Message()))
-        except PlugformerError as error:
-            self.told.append((cell, Message(failure=str(error))))
-
-    def receive(self):
-        while self.told:
-            yield self.told.pop()
-
-    def interrupt(self):
-        pass
-
-    def end(self):
-        pass
+        if str(cell) in self.break_in:
+            self.running[cell.name] = cell, Message(failure="it broke")
+        else:
+            super().start(cell)
 
 
 def run(study, out, registry, console, **options):
     """Runs a study; returns its results and the cells that were begun."""
     executor = Inline(**options)
-    return StudyRunner(executor, registry, console).run(study, out), executor.begun
+    return run_study(study, out, registry, executor, console), executor.begun

@@ -1,4 +1,4 @@
-"""What a study keeps: formats that studies of earlier versions have on disk, and go on with."""
+"""The files of a cell, and the hash in its name."""
 
 import json
 from pathlib import Path
@@ -6,19 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from plugformer_ablation.cells import Cell, changes, identity
-from plugformer_ablation.study import Study
 
 KEPT = """{
   "arm": "baseline", "seed": 1, "loss": 2.5, "metrics": {"exact_match": 0.5},
   "curve": [{"step": 3, "loss": 3.5, "metrics": {"exact_match": 0.25}}],
   "parameters": 8960, "flops_per_token": 6976.0, "peak_memory_mb": 585.9, "tokens_per_second": 24865.2,
   "seconds": 0.5, "directory": "/elsewhere/cells/baseline-seed-1-41bb2d8372f5", "failure": null
-}"""
-STUDY = """{
-  "study": "", "task": "dates", "set": {"data.size": 60},
-  "factors": {"attention": {"path": "model.attention", "values": ["mha", {"name": "gqa", "kv_heads": 1}]}},
-  "design": "one-factor", "seeds": 2, "match": "parameters", "metric": null, "split": null,
-  "tune": {"training.optimizer.lr": [0.001, 0.01]}
 }"""
 PARTS = {
     "format": 1,
@@ -28,7 +21,7 @@ PARTS = {
 }
 
 
-def test_a_cell_that_an_earlier_version_finished_is_read(tmp_path: Path) -> None:
+def test_a_finished_cell_is_read(tmp_path: Path) -> None:
     cell = Cell("baseline", 1, "", tmp_path, {}, (), 8960, 6976.0)
     assert not cell.finished
     (tmp_path / "cell.json").write_text(KEPT)
@@ -42,14 +35,8 @@ def test_a_cell_that_an_earlier_version_finished_is_read(tmp_path: Path) -> None
     assert found.statistics["exact_match"].tolist() == [[1.0], [0.0]]
 
 
-def test_cells_are_called_as_earlier_versions_called_them() -> None:
+def test_the_name_of_a_cell_depends_on_its_ingredients_alone() -> None:
     assert identity(PARTS) == "f0fac43f6934"
-
-
-def test_the_note_of_an_earlier_version_says_whose_a_folder_is() -> None:
-    study = Study.model_validate(json.loads(STUDY))
-    assert study.model_dump(mode="json", by_alias=True) == json.loads(STUDY)
-    assert study.title == "dates: attention"
 
 
 def test_changes_are_told_leaf_by_leaf() -> None:

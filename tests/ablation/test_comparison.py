@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plugformer_ablation.comparison import Comparison, Scores, Verdict, compare, judge
+from plugformer_ablation.comparison import PairedComparison, Scores, Verdict, compare, judge
 from plugformer_ablation.statistics import StudentT, resampled
 
 SEEDS = range(1, 6)
@@ -182,7 +182,7 @@ def test_a_metric_without_a_number_on_some_resamples_leaves_no_verdict():
 def with_p(p, difference=0.1):
     """Returns a comparison that has a given p."""
     both = StudentT(difference, abs(difference) / float(stats.t.isf(p / 2, 9)), 9.0)
-    return Comparison(difference, 5, both, both, both)
+    return PairedComparison(difference, 5, both, both, both)
 
 
 def test_the_correction_by_hand():
@@ -216,7 +216,7 @@ def test_direction(difference, higher, verdict):
 
 def test_comparisons_that_cannot_be_tested_count_among_the_planned_ones():
     alone = judge([with_p(0.03)], higher_is_better=True)
-    beside = judge([with_p(0.03), Comparison(None, 0)], higher_is_better=True)
+    beside = judge([with_p(0.03), PairedComparison(None, 0)], higher_is_better=True)
     assert (alone[0]["verdict"], beside[0]["verdict"]) == (Verdict.BETTER, Verdict.NOT_DISTINGUISHABLE)
     assert (beside[1]["verdict"], beside[1]["p"]["corrected"]) == (Verdict.NONE, None)
 

@@ -12,12 +12,12 @@ from tests.ablation.studies import declared
 
 from plugformer.errors import InterruptedRunError
 from plugformer.runs.training_lock import is_trained
-from plugformer_ablation import local_executor
+from plugformer_ablation import executors
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.cells import make_cells
-from plugformer_ablation.local_executor import LocalExecutor
+from plugformer_ablation.executors import LocalExecutor
 from plugformer_ablation.matching import matched
-from plugformer_ablation.running import StudyRunner
+from plugformer_ablation.running import run_study
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX's")
 
@@ -43,7 +43,8 @@ def advanced(executor, waiting):
     ("gpus", "expected"), [((), [None] * 3), (("2", "5"), ["2", "5", "2"]), (("0",), ["0"] * 3)]
 )
 def test_cells_are_spread_over_the_gpus(gpus, expected, monkeypatch):
-    executor = LocalExecutor(3, 1, gpus)
+    monkeypatch.setattr(executors, "visible_gpus", lambda: list(gpus))
+    executor = LocalExecutor(3)
     given = Mock()
     monkeypatch.setattr(executor, "_context", Mock(Pipe=lambda: (object(), Mock()), Process=given))
     for number in range(3):
@@ -53,36 +54,36 @@ def test_cells_are_spread_over_the_gpus(gpus, expected, monkeypatch):
 
 def test_a_worker_sees_its_gpu_alone(monkeypatch):
     seen = []
-    monkeypatch.setattr(local_executor, "work_on", lambda *_: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
+    monkeypatch.setattr(executors, "work_on", lambda *_: seen.append(os.environ["CUDA_VISIBLE_DEVICES"]))
     monkeypatch.setattr(os, "setpgid", lambda *_: None)
-    monkeypatch.setattr(local_executor, "_end_with_parent", lambda connection: None)
+    monkeypatch.setattr(executors, "_end_with_parent", lambda connection: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
-    local_executor.work(None, 1, Mock(), "2")
+    executors.work(None, 1, Mock(), "2")
     assert seen == ["2"]
 
 
 def test_gpus_are_called_as_the_user_calls_them(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
-    assert local_executor.visible_gpus() == []
+    assert executors.visible_gpus() == []
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, GPU-1b")
-    assert local_executor.visible_gpus() == ["3", "GPU-1b"]
+    assert executors.visible_gpus() == ["3", "GPU-1b"]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert local_executor.visible_gpus() == ["0", "1"]
+    assert executors.visible_gpus() == ["0", "1"]
 
 
 def test_cells_run_side_by_side_and_as_alone(registry, tmp_path):
     waiting = cells(tmp_path, registry)
-    ended = [message for _, message in advanced(LocalExecutor(2, 1), waiting) if message.ended]
+    ended = [message for _, message in advanced(LocalExecutor(2), waiting) if message.ended]
     assert [message.failure for message in ended] == [None, None]
     alone = cells(tmp_path / "alone", registry, seeds=1)
-    list(advanced(LocalExecutor(1, 1), alone))
+    list(advanced(LocalExecutor(1), alone))
     assert waiting[0].result().loss == alone[0].result().loss
     assert waiting[0].result().peak_memory_mb > 50
 
 
 def test_asked_to_stop_cells_save_what_they_have(registry, tmp_path):
-    executor = LocalExecutor(2, 1)
+    executor = LocalExecutor(2)
     waiting = cells(tmp_path, registry, *LONG, seeds=3)
     seen, stopped = set(), []
     for cell, message in advanced(executor, waiting):
@@ -98,12 +99,14 @@ def test_asked_to_stop_cells_save_what_they_have(registry, tmp_path):
 
 
 def test_a_killed_worker_fails_its_cell_alone(registry, tmp_path):
-    executor = LocalExecutor(2, 1)
+    executor = LocalExecutor(2)
     waiting = cells(tmp_path, registry, "training.steps=300")
     killed, failures = False, {}
     for cell, message in advanced(executor, waiting):
         if message.step is not None and cell is waiting[0] and not killed:
-            process = next(each.process for each in executor._running.values() if each.cell is waiting[0])
+            process = next(
+                worker.process for worker in executor.running.values() if worker.cell is waiting[0]
+            )
             os.kill(process.pid, signal.SIGKILL)
             killed = True
         if message.ended:
@@ -112,16 +115,9 @@ def test_a_killed_worker_fails_its_cell_alone(registry, tmp_path):
     assert failures[waiting[1].name] is None
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGRTMIN"), reason="real-time signals are not everywhere")
-def test_a_signal_without_a_name_is_told_by_its_number():
-    executor, number = LocalExecutor(1, 1), signal.SIGRTMIN + 1
-    running = Mock(process=Mock(exitcode=-number))
-    assert f"was ended by signal {number};" in executor._unexplained(running).failure
-
-
 def test_who_leaves_early_leaves_no_process_behind(registry, tmp_path):
     waiting = cells(tmp_path, registry, *LONG, seeds=1)
-    events = LocalExecutor(1, 1).events(waiting)
+    events = LocalExecutor(1).events(waiting)
     while next(events) is None:
         pass
     assert is_trained(waiting[0].folder)
@@ -139,7 +135,6 @@ def test_ctrl_c_stops_a_study_and_the_same_command_goes_on(registry, tmp_path):
                     signal.raise_signal(signal.SIGINT)
                 yield event
 
-    runner = StudyRunner(Interrupting(2, 1), registry, Console(file=io.StringIO()))
-    with pytest.raises(InterruptedRunError, match=r"stopped by SIGINT: 0 of 4 cells .* go on with the same"):
-        runner.run(study, tmp_path)
+    with pytest.raises(InterruptedRunError, match=r"stopped by SIGINT: 0 of 4 cells"):
+        run_study(study, tmp_path, registry, Interrupting(2), Console(file=io.StringIO()))
     assert not any(is_trained(folder) for folder in (tmp_path / "cells").glob("*/"))

@@ -11,8 +11,8 @@ from tests.ablation.studies import declared, run
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer_ablation.arms import resolve_arms
-from plugformer_ablation.local_executor import LocalExecutor
-from plugformer_ablation.running import StudyRunner
+from plugformer_ablation.executors import LocalExecutor
+from plugformer_ablation.running import run_study
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAME = "plugformer-differential"
@@ -50,7 +50,7 @@ def made_of(results, component):
 def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(manifest, console, tmp_path):
     study = declared("model.feed_forward=[gelu, {name: squared_relu, bias: false}]", seeds=1)
     registry = Registry.discover().with_local(manifest)
-    results = StudyRunner(LocalExecutor(1, 1), registry, console).run(study, tmp_path / "s")
+    results = run_study(study, tmp_path / "s", registry, LocalExecutor(1), console)
     assert [cell.failure for cell in results.cells] == [None, None]
     assert made_of(results, "feed_forward/squared_relu")["distribution"] == "local"
     assert run(study, tmp_path / "s", registry, console)[1] == []

@@ -57,7 +57,7 @@ def sequence(*shape: int) -> torch.Tensor:
 
 
 class Collector:
-    def record(self, name, value):
+    def __call__(self, name, value):
         self.weights = value
 
 

@@ -96,7 +96,7 @@ def test_cross_attention(pattern):
 
 def test_observed_weights_are_torchs():
     class Collector:
-        def record(self, name, value):
+        def __call__(self, name, value):
             self.weights = value
 
     ours, theirs = pair(bias=True)

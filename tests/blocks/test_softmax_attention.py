@@ -47,7 +47,7 @@ class Relative(PositionalEncoding):
 
 
 class Collector:
-    def record(self, name, value):
+    def __call__(self, name, value):
         self.name, self.weights = name, value
 
 

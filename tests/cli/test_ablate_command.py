@@ -65,14 +65,14 @@ def test_workers_are_a_limit_on_a_cluster_too(monkeypatch):
 
 
 def test_each_gpu_has_a_worker_unless_told_otherwise(monkeypatch):
-    from plugformer_ablation import local_executor
+    from plugformer_ablation import executors
     from plugformer_ablation.command import _executor
 
-    monkeypatch.setattr(local_executor, "available_cores", lambda: 8)
+    monkeypatch.setattr(executors, "available_cores", lambda: 8)
     for gpus, workers, expected in (([], None, (8, 1)), (["4", "6"], None, (2, 4)), (["0"], 2, (2, 4))):
-        monkeypatch.setattr(local_executor, "visible_gpus", lambda gpus=gpus: gpus)
+        monkeypatch.setattr(executors, "visible_gpus", lambda gpus=gpus: gpus)
         executor = _executor("local", workers)
-        assert (executor.workers, executor.threads, executor._gpus) == (*expected, gpus)
+        assert (executor.workers, executor.threads, executor.gpus) == (*expected, gpus)
 
 
 def test_a_failed_training_shows_in_the_exit_status(run, inline):
@@ -87,7 +87,7 @@ def test_an_interrupted_study_says_how_to_go_on(run, inline):
     outcome = ablate(run)
     assert outcome.status == 130
     assert "1 of 2 cells are done" in outcome.err
-    assert "go on with the same command" in outcome.err
+    assert "run the same command again" in outcome.err
 
 
 def test_mistakes_end_before_anything_is_run(run, tmp_path):

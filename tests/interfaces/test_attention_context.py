@@ -90,7 +90,7 @@ def test_a_single_causal_query_without_padding_is_unmasked():
 def test_over_other_keys_the_queries_see_what_is_left():
     past = at(["xxx", ".xx"], Padding.ANYWHERE)
     step = past.advance(torch.ones(2, 1, dtype=torch.bool), Padding.NONE)
-    notes = type("Notes", (), {"record": print})()
+    notes = print
     context = AttentionContext(step, past.concatenate(step), causal=True, observer=notes)
     last = context.key.index[:, 2:]
     shorter = context.over(Positions(last, context.key.mask[:, 2:], Padding.ANYWHERE, NoPositions()))
@@ -139,7 +139,7 @@ def test_record_reaches_the_observer_and_nobody_else():
         def __init__(self):
             self.taken = []
 
-        def record(self, name, value):
+        def __call__(self, name, value):
             self.taken.append((name, value))
 
     positions, notes = at(["x"], Padding.NONE), Notes()

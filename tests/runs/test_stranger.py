@@ -65,7 +65,7 @@ def test_a_run_with_local_components_needs_their_manifest_again(tmp_path) -> Non
         "model: {width: 16, heads: 2, ffn_width: 16, layers: 1, feed_forward: copied}\n"
         "training: {steps: 1}\n"
     )
-    run = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).run
+    run = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).report.run
     with pytest.raises(RunError, match=r"feed_forward/copied of local(.|\n)*--registry FILE"):
         load(run)
     assert load(run, Registry.discover(manifest)).predict(["1 2"])

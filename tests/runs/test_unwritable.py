@@ -126,7 +126,7 @@ def test_a_training_whose_disk_fills_up(train_tiny, trained, tmp_path):
         assert not isinstance(caught.value, InterruptedRunError)
         (disk / "filler").unlink()
         notices = []
-        report = resume(out, notify=notices.append)
+        report = resume(out, notify=notices.append).report
         assert "resumed after update 4 of 10" in notices
         assert report.metrics == trained.report.metrics
     finally:

@@ -14,8 +14,8 @@ from plugformer.kinds import Kind
 from plugformer.runs.loading import load
 from plugformer.training.train import train
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
-from plugformer_testing.result import Status
-from plugformer_testing.runner import checks_of, outcome
+from plugformer_testing import Status
+from plugformer_testing.runner import checks_of, run_check
 from plugformer_testing.subject import Subject
 
 PARTS = """
@@ -131,7 +131,7 @@ def test_a_model_learns_fractions_and_answers_with_them(parts, tmp_path):
     lines = (f'{{"words": "{words}", "tags": "{numbers}"}}\n' for words, numbers in rows * 8)
     (tmp_path / "train.jsonl").write_text("".join(lines))
     (tmp_path / "task.yaml").write_text(TASK)
-    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", registry=parts)
+    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", registry=parts).report
     assert report.metrics["error"]["value"] < 0.1  # whole numbers err by 0.25 at least
     answer = load(report.run, registry=parts).predict("b aa")
     assert answer.output == pytest.approx([-0.75, 0.25], abs=0.2)
@@ -222,6 +222,6 @@ def test_what_is_drawn_stays_a_float():
 
 def test_the_contract_tests_follow_floats(parts):
     subject = Subject.of(parts.load(Kind.TASK_TYPE, "numbers"), parts)
-    found = {check.name: outcome(subject, check) for check in checks_of(Kind.TASK_TYPE)}
+    found = {check.name: run_check(subject, check) for check in checks_of(Kind.TASK_TYPE)}
     failed = [str(each) for each in found.values() if each.status is Status.FAILED]
     assert not failed

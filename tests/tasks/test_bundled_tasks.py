@@ -38,7 +38,7 @@ def test_a_task_runs_from_its_data_to_an_answer(
     name: str, sample_data: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
-    report = train(name, overrides=[*SMALL, *FEWER.get(name, [])], out=tmp_path / "run", notify=str)
+    report = train(name, overrides=[*SMALL, *FEWER.get(name, [])], out=tmp_path / "run", notify=str).report
     assert report.split == "validation" if name in WITHOUT_TEST else report.split.startswith("test")
     assert report.metrics
     question = "3 5\t5 3" if name in OF_TWO_TEXTS else "3 5"

@@ -47,7 +47,7 @@ def seeds(seed):
 
 
 def exact_match(out, *overrides, examples):
-    report = train("copying", overrides=[*overrides, *seeds(random_seed())], out=out, notify=str)
+    report = train("copying", overrides=[*overrides, *seeds(random_seed())], out=out, notify=str).report
     assert report.examples == examples
     return report.metrics["exact_match"]["value"]
 
@@ -67,7 +67,7 @@ FOUND = 0.97
 
 def test_people_and_places_of_the_same_names_are_told_apart(tmp_path):
     settings = ["data.held_out=200", "training.evaluate_every=200", *seeds(random_seed())]
-    report = train("names", overrides=settings, out=tmp_path / "run", notify=str)
+    report = train("names", overrides=settings, out=tmp_path / "run", notify=str).report
     assert report.metrics["entity_f1"]["value"] >= FOUND
     answer = load(tmp_path / "run").predict("Florence met Sydney in Paris .")
     assert answer.text == "B-PER O B-PER O B-LOC O"
@@ -93,7 +93,7 @@ def test_brackets_are_closed_by_their_own(tmp_path):
         "training.optimizer.lr=0.01",
         "model.max_length=64",
     ]
-    report = train("brackets", overrides=settings, out=tmp_path / "run", notify=str)
+    report = train("brackets", overrides=settings, out=tmp_path / "run", notify=str).report
     best = perplexity(Brackets(**options).load(LanguageModelling().columns)["test"]["text"])
     assert report.metrics["perplexity"]["value"] <= NEAR * best
     answers = load(tmp_path / "run").predict(["([", "[(", "()[("])

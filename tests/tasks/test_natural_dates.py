@@ -21,7 +21,7 @@ def test_the_list() -> None:
 
 @pytest.mark.long
 def test_dates_are_learned(tmp_path: Path) -> None:
-    report = train("dates", out=tmp_path / "run", notify=str)
+    report = train("dates", out=tmp_path / "run", notify=str).report
     assert report.metrics["exact_match"]["value"] >= 0.99  # of generated dates, which are odder than people's
     answers = load(tmp_path / "run").predict([source for source, _ in NATURAL])
     wrong = [

@@ -62,7 +62,7 @@ def evaluate_options(folder: Path) -> dict[str, object]:
 
 
 def pretrained_options(folder: Path) -> dict[str, object]:
-    from plugformer_testing.texts import TRAINING
+    from plugformer_testing.tokenizer import TRAINING
 
     tokenizer = BPE(size=400)
     tokenizer.train(TRAINING)
@@ -109,4 +109,4 @@ def test_keeps_its_contract(path, options, registry, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     found = report(Subject.of(path, registry, options=options))
     checks = found.counts["checks"]
-    assert found.summary() == f"{checks} of {checks} checks passed", [str(each) for each in found.outcomes]
+    assert found.summary() == f"{checks} of {checks} checks passed", str(found)

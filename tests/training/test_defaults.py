@@ -33,5 +33,5 @@ def test_an_encoder_learns_the_sense_of_rare_words(tmp_path):
     """With embeddings that start as large as they are used, and move little, it reaches 0.8."""
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *texts(1600)]))
     (tmp_path / "task.yaml").write_text(TASK)
-    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str)
+    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).report
     assert report.metrics["accuracy"]["value"] >= 0.88

@@ -98,7 +98,7 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     record.write_text(record.read_text().replace('"processes": 1', '"processes": 2'))
     (checkpoint / "checksums.json").unlink()
     write_checksums(checkpoint)
-    assert resume(out, notify=notices.append).metrics
+    assert resume(out, notify=notices.append).report.metrics
     assert any("2 processes" in notice for notice in notices)
     assert any("cuda" in notice and "cpu" in notice for notice in notices)
 
@@ -115,6 +115,6 @@ def test_one_process_then_two_then_one(train_tiny, tmp_path):
     assert (main.status, other.status) == (0, 0), main.messages
     assert "step-00000003 was written by one process and is continued by 2" in main.messages
     notices = []
-    report = resume(out, overrides=["training.steps=30"], notify=notices.append)
+    report = resume(out, overrides=["training.steps=30"], notify=notices.append).report
     assert any("2 processes" in notice and "continued by 1" in notice for notice in notices)
     assert report.metrics

@@ -69,7 +69,7 @@ def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, ste
         with pytest.raises(InterruptedRunError, match=f"Interrupted at step {step}/10"):
             resume(out, observers=observers, notify=str)
     notices = []
-    report = resume(out, notify=notices.append)
+    report = resume(out, notify=notices.append).report
     assert f"resumed after update {steps[-1]} of 10" in notices
     assert_same_end(out, trained.directory)
     assert report.metrics == trained.report.metrics
@@ -78,7 +78,7 @@ def test_resumed_equals_uninterrupted(train_tiny, trained, tmp_path, number, ste
 def test_a_run_directory_may_be_given_as_text(train_tiny, tmp_path, registry):
     out = str(tmp_path / "run")
     assert train_tiny(out, "training.steps=1").run == tmp_path / "run"
-    report = resume(out, overrides=["training.steps=2"], registry=registry, notify=str)
+    report = resume(out, overrides=["training.steps=2"], registry=registry, notify=str).report
     assert report.run == tmp_path / "run"
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_begins_again(train_ti
 
 def test_a_finished_run_is_evaluated_again(run_copy, trained):
     before = state(run_copy)[:1]
-    report = resume(run_copy, notify=str)
+    report = resume(run_copy, notify=str).report
     assert report.metrics == trained.report.metrics
     assert state(run_copy)[:1] == before
     assert_same_end(run_copy, trained.directory)
@@ -154,7 +154,7 @@ def test_the_newest_checkpoint_is_damaged(run_copy, trained):
     newest = max((run_copy / "checkpoints").iterdir())
     (newest / "optimizer.safetensors").write_bytes(b"\x80\x04K\x01.")  # a pickle
     notices = []
-    report = resume(run_copy, notify=notices.append)
+    report = resume(run_copy, notify=notices.append).report
     assert any("step-00000010/optimizer.safetensors is damaged: 5 bytes" in notice for notice in notices)
     assert "resumed after update 8 of 10" in notices
     shutil.rmtree(run_copy / "checkpoints" / "damaged-step-00000010")

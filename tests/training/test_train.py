@@ -56,14 +56,14 @@ def task(tmp_path):
 )
 def test_every_test_split_is_reported(task, tmp_path, splits, reported):
     overrides = [f"data.splits={splits}"]
-    report = train(str(task), overrides=overrides, out=tmp_path / "run", notify=str)
+    report = train(str(task), overrides=overrides, out=tmp_path / "run", notify=str).report
     assert [report.split, *(other.split for other in report.others)] == reported
     assert report.examples == 2
     assert report.arguments == f" --registry {task.parent / 'registry.yaml'}"
 
 
 def test_a_task_file_may_be_a_path(task, tmp_path):
-    report = train(task, out=tmp_path / "run", notify=str)
+    report = train(task, out=tmp_path / "run", notify=str).report
     assert report.run == tmp_path / "run"
 
 
@@ -93,7 +93,7 @@ def test_an_error_before_anything_is_saved_leaves_no_run(task, tmp_path):
 
 def test_a_run_has_a_name_of_its_own(task, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    report = train(str(task), notify=str)
+    report = train(str(task), notify=str).report
     assert report.run.parent.name == "runs"
     assert report.run.name.startswith(f"{tmp_path.name}-")  # files are often called task.yaml
     assert (report.run / "model.safetensors").exists()
@@ -120,10 +120,11 @@ def test_a_training_that_settings_are_chosen_by_never_measures_the_test_split(re
         registry=registry,
         notify=str,
         final="validation",
-    )
+    ).report
     assert (report.split, report.others) == ("validation", [])
     assert list(json.loads((tmp_path / "run/evaluation.json").read_text())) == ["validation"]
-    assert resume(tmp_path / "run", registry=registry, notify=str, final="validation").split == "validation"
+    resumed = resume(tmp_path / "run", registry=registry, notify=str, final="validation")
+    assert resumed.report.split == "validation"
 
 
 PAIRS = """
@@ -138,5 +139,5 @@ training: {steps: 1}
 def test_the_question_that_is_suggested_has_an_answer(tmp_path):
     (tmp_path / "pairs.tsv").write_text("a\tb\tlabel\nx\ty\tno\nx\tx\tyes\n")
     (tmp_path / "task.yaml").write_text(PAIRS)
-    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str)
+    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).report
     assert load(report.run).predict(report.question).text in ("yes", "no")

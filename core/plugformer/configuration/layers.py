@@ -50,6 +50,19 @@ def read_layers(name_or_file: str, registry: Registry) -> Layers:
     return _read(file, _display(file), registry, ())
 
 
+def dictionary_layers(tree: MappingNode, registry: Registry) -> Layers:
+    """Returns the layers of a task that is a dictionary, with the files that it extends.
+
+    Args:
+        tree: The content of the dictionary.
+        registry: Where names are looked up.
+
+    Raises:
+        ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
+    """
+    return _above(tree, registry, ())
+
+
 def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, Registry]:
     """Adds the local manifest that a layer names; in the returned layer its path is absolute.
 
@@ -90,8 +103,18 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
     if {"task", "factors"} <= written.items.keys():
         raise Problem(written.origin, (), f"this is a study: `plugformer ablate {shown}` runs it").error
     refuse_references(written, file)
+    return _above(written, registry, (*seen, file.resolve()))
+
+
+def _above(written: MappingNode, registry: Registry, seen: tuple[Path, ...]) -> Layers:
+    """Returns a layer with those that it extends below it.
+
+    Args:
+        written: The layer.
+        registry: Where names are looked up.
+        seen: The files that have been read, which it may not extend.
+    """
     tree, registry = with_manifest(written, registry)
-    seen = (*seen, file.resolve())
     node = tree.items.get("extends")
     if node is None:
         return Layers((tree,), registry)

@@ -1,24 +1,35 @@
 """From a task's name or file to settings that have been checked, in two passes."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
 
 from plugformer.configuration.blocks import Block, blocks, default_blocks
-from plugformer.configuration.layers import Layers, merge_layers, read_layers, with_manifest
-from plugformer.configuration.overrides import read_overrides
+from plugformer.configuration.layers import (
+    Layers,
+    dictionary_layers,
+    merge_layers,
+    read_layers,
+    with_manifest,
+)
+from plugformer.configuration.overrides import nested
 from plugformer.configuration.paths import resolve_paths, with_other_runs
+from plugformer.configuration.python import Settings, read_changes, read_dictionary
 from plugformer.configuration.structure import check_structure, located, origin_of
 from plugformer.configuration.task import Task
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.explanations import explain, keys_of
 from plugformer.kinds import Kind
-from plugformer.problems import Finding, KeyPath, Problem, report
+from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model, written_options
-from plugformer.yaml_tree import MappingNode, Node, plain
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain
+
+_DATA = Origin("data=")
+"""Where `data.name` comes from if the caller gives examples in memory."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +67,34 @@ class ResolvedTask:
 
 
 def resolve(
-    name_or_file: str,
-    overrides: Sequence[str] = (),
+    task: str | Path | Mapping[str, Any],
+    overrides: Settings = (),
     registry: Registry | None = None,
+    *,
+    in_memory: bool = False,
 ) -> ResolvedTask:
     """Reads a task with everything that it extends, and checks its structure and names; imports no component.
 
     Args:
-        name_or_file: A registered task, or a file: a value with a slash or ending in `.yaml`.
-        overrides: Settings as `KEY=VALUE`, applied last.
+        task: A registered task; or a file: a path, or text with a slash or ending in `.yaml`; or a dictionary
+            with what a file would say, in which a component may be a class.
+        overrides: Settings that are applied last: `KEY=VALUE`, or a nested dictionary.
         registry: What is installed; discovered if None.
+        in_memory: Whether examples are in memory: `data.name` is then `memory`.
 
     Raises:
         RegistryError: There is no such task.
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    return resolve_changed(name_or_file, [read_overrides(overrides)], registry)
+    known = registry or Registry.discover()
+    if isinstance(task, Mapping):
+        layers = dictionary_layers(*read_dictionary(task, "task", known))
+    else:
+        layers = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
+    changes, known = read_changes(overrides, layers.registry)
+    above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
+    return resolve_layers(replace(layers, registry=known), [*above, changes])
 
 
 def resolve_changed(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,10 +18,10 @@ class Inputs:
     """Texts as a model reads them.
 
     Attributes:
-        split: All of them; those with a fault are not to be answered.
-        faults: Why a text cannot be answered, by its row.
+        split: All of them, also those with a fault.
+        faults: By row, why a text cannot be answered.
         truncated: Rows of the texts that were cut.
-        unknown: The parts of a text that the vocabulary cannot spell, by its row.
+        unknown: By row, the parts of a text that the vocabulary cannot spell.
     """
 
     split: EncodedSplit
@@ -32,18 +31,8 @@ class Inputs:
 
     @classmethod
     def of(cls, texts: Sequence[str], experiment: Experiment, vocabularies: Vocabularies) -> "Inputs":
-        """Encodes texts.
-
-        Too long a text is cut if the task truncates long examples, and is a fault if it drops or refuses
-        them.
-
-        Args:
-            texts: Inputs.
-            experiment: Says how long a text may be, and what is done with longer ones.
-            vocabularies: Of the task.
-        """
-        task, architecture = experiment.task, experiment.architecture
-        task_type = vocabularies.task_type
+        """Encodes texts; one that is too long is cut if the task truncates examples, or else has a fault."""
+        task, task_type = experiment.task, vocabularies.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):
@@ -54,34 +43,34 @@ class Inputs:
                 faults[row] = error
                 questions.append({})
         sound = next(filter(None, questions), {})
-        columns = {  # what cannot be asked stands there as an empty text, or an empty list
+        columns = {  # a text with a fault is replaced by an empty text, or an empty list
             name: [question.get(name, type(value)()) for question in questions]
             for name, value in sound.items()
         }
         encoded = task_type.encode(columns, vocabularies.tokenizers) if columns else {}
-        room = architecture.limits(task.model.max_length, task_type.level)
         examples = [{name: values[row] for name, values in columns.items()} for row in range(len(texts))]
-        numbers = {name: TokenColumn.of(rows) for name, rows in encoded.items() if name in SIDES}
-        labeled = encoded.get("targets") if task_type.level is Level.TOKEN else None
-        data = EncodedExamples(examples, numbers, None if labeled is None else TokenColumn.of(labeled))
-        tokens = {name: column.lengths for name, column in numbers.items()}
-        truncating = task.data.length.over == "truncate"
+        tokens = {name: TokenColumn.of(rows) for name, rows in encoded.items() if name in SIDES}
+        targets = encoded.get("targets") if task_type.level is Level.TOKEN else None
+        data = EncodedExamples(examples, tokens, None if targets is None else TokenColumn.of(targets))
+        room = experiment.architecture.limits(task.model.max_length, task_type.level)
         limits = {name: getattr(room, name) for name in tokens}
+        truncating = task.data.length.over == "truncate"
         if truncating:
             limits = {name: min(limit, task.data.length.max or limit) for name, limit in limits.items()}
-        long = {
-            row: (int(each), limits[name])
-            for name, lengths in tokens.items()
-            for row, each in enumerate(lengths)
-            if each > limits[name]
+        too_long = {
+            row: LengthError(
+                f"{texts[row][:40]!r}... has {length} tokens, the model takes at most {limits[name]}; "
+                "shorten the text, or train with a larger model.max_length or with data.length.over=truncate"
+            )
+            for name, column in tokens.items()
+            for row, length in enumerate(column.lengths)
+            if length > limits[name]
         }
-        if not truncating:
-            faults |= {row: _too_long(texts[row], *found) for row, found in long.items() if row not in faults}
-        split = EncodedSplit(data, task_type, architecture, limits=limits, asking=True)
+        split = EncodedSplit(data, task_type, experiment.architecture, limits=limits, asking=True)
         return cls(
             split,
-            faults,
-            frozenset(long if truncating else ()),
+            faults if truncating else {**too_long, **faults},
+            frozenset(too_long if truncating else ()),
             _unknown(columns, data, limits, vocabularies),
         )
 
@@ -94,30 +83,22 @@ class Inputs:
 def _unknown(
     columns: Examples, data: EncodedExamples, limits: Mapping[str, int], vocabularies: Vocabularies
 ) -> dict[int, tuple[str, ...]]:
-    """Returns the parts of each text that the vocabulary cannot spell, of texts with any."""
-    found: dict[int, tuple[str, ...]] = {}
+    """Returns the parts of each text that the vocabulary cannot spell, for texts with such parts."""
+    unknown: dict[int, tuple[str, ...]] = {}
     for name, uncut in data.tokens.items():
-        tokens = uncut.cut(limits[name])
-        lengths = tokens.lengths
-        every = tokens.take(np.arange(len(lengths)))
-        rows = np.repeat(np.arange(len(lengths)), every.lengths)
-        for row in np.unique(rows[every.values == UNKNOWN]).tolist():
-            said = [value for values in columns.values() for value in _strings(values[row])]
-            words = (_without(text, vocabularies.task_type.mask_tokens) for text in said)
-            parts = (part for text in words for part in vocabularies.source.unknown(text))
-            found[row] = tuple(dict.fromkeys(parts))
-    return {row: parts for row, parts in found.items() if parts}
-
-
-def _without(text: str, mask_tokens: Sequence[str]) -> str:
-    """Returns a text with a space in place of each mask token."""
-    for token in mask_tokens:
-        text = text.replace(token, " ")
-    return text
-
-
-def _strings(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
+        lengths = uncut.cut(limits[name]).lengths
+        tokens = uncut.cut(limits[name]).take(np.arange(len(lengths)))
+        rows = np.repeat(np.arange(len(lengths)), tokens.lengths)
+        for row in np.unique(rows[tokens.values == UNKNOWN]).tolist():
+            parts: dict[str, None] = {}
+            for values in columns.values():
+                for text in [values[row]] if isinstance(values[row], str) else values[row]:
+                    for mask_token in vocabularies.task_type.mask_tokens:
+                        text = text.replace(mask_token, " ")
+                    parts |= dict.fromkeys(vocabularies.source.unknown(text))
+            if parts:
+                unknown[row] = tuple(parts)
+    return unknown
 
 
 def _require_unicode(text: str) -> None:
@@ -125,18 +106,10 @@ def _require_unicode(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        found = text[error.start]
-        byte = ord(found) - 0xDC00
-        shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(found)
+        byte = ord(text[error.start]) - 0xDC00
+        shown = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else repr(text[error.start])
         beginning = text[:40].encode(errors="replace").decode()
         raise DataError(
             f"{beginning!r} is not UTF-8: {shown} at character {error.start + 1}; convert it, for example "
             "with `iconv -f latin1 -t utf-8`"
         ) from None
-
-
-def _too_long(text: str, tokens: int, limit: int) -> LengthError:
-    return LengthError(
-        f"{text[:40]!r}... has {tokens} tokens, the model takes at most {limit}; shorten the text, or train "
-        "with a larger model.max_length or with data.length.over=truncate"
-    )

@@ -1,4 +1,4 @@
-"""Files that a trained model is measured on in place of its task's own."""
+"""Files that a trained model is measured on instead of those of its task."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -24,37 +24,45 @@ from plugformer.registry.options import options_model
 _OPTION = "files"
 
 _CLASSES = "labels"
-"""The option that names the classes; a component with another one takes them from the training files."""
+"""The option that names the classes; a component without it takes them from the training files."""
 
 _SPLIT = "test_files"
-"""What files are read as. Off training files a component may cut other splits, and call one `test`."""
+"""The split that the files are read as. A component may cut a split called `test` off the training files."""
 
 
 def read_files(
     files: Sequence[Path], experiment: Experiment, vocabularies: Vocabularies
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
-    """Reads examples with a task's data component, as its options say, from other files.
+    """Reads examples from other files with the options of a task's data component.
 
     Args:
         files: One, or two parallel ones, or several that follow one another.
         experiment: Has the data component and the limits of its examples.
-        vocabularies: What the model knows.
+        vocabularies: Of the model.
 
     Returns:
-        The examples, what the task's length limit did to them, and what the component says about them.
+        The examples, their counts, and the notices of the component.
 
     Raises:
         ConfigurationError: The data component reads no files, or not these.
-        DataError: A file is malformed, has a label that is no class, or an example that is too long and the
-            task refuses it.
+        DataError: A file is malformed, has a label that is not a class, or an example that is too long and
+            the task refuses it.
     """
     task, registry = experiment.task, experiment.registry
-    task_type, name = vocabularies.task_type, ", ".join(map(str, files))
+    name = ", ".join(map(str, files))
     part = _SPLIT if vocabularies.classes is None or _CLASSES in task.data.options else "train"
     options = _with_files(files, part, experiment)
     if _CLASSES in options and options[_CLASSES] is None:
         options[_CLASSES] = vocabularies.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
+    return _encoded(data, part, name, experiment, vocabularies)
+
+
+def _encoded(
+    data: Data, part: str, name: str, experiment: Experiment, vocabularies: Vocabularies
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
+    """Returns a split of other data as the model reads it; `name` is what messages call the data."""
+    task, task_type = experiment.task, vocabularies.task_type
     with quiet():
         examples = data.load(task_type.columns)[part]
         refuse_other_order(examples.features, task_type.columns, vocabularies.classes)
@@ -71,8 +79,25 @@ def read_files(
     return split, count, data.notices()
 
 
+def read_rows(
+    rows: Any, experiment: Experiment, vocabularies: Vocabularies
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
+    """Does what `read_files` does with rows in memory, which have the columns of the task.
+
+    Raises:
+        DataError: A row is malformed, has a label that is no class, or is too long and the task refuses it.
+    """
+    own = experiment.task.data
+    options = own.options if own.name == "memory" else {}
+    data: Data = experiment.registry.create(
+        Kind.DATA, "memory", **{**options, "labels": vocabularies.classes}
+    )
+    data.rows = {"rows": rows}
+    return _encoded(data, "rows", "the rows", experiment, vocabularies)
+
+
 def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> dict[str, Any]:
-    """Returns the options of a task's data with other files, as one split, in place of its own."""
+    """Returns the options of a task's data with other files as the only split."""
     task, name = experiment.task, experiment.task.data.name
     model = options_model(experiment.registry.load(Kind.DATA, name))
     if _OPTION not in keys_of(model):

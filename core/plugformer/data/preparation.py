@@ -15,7 +15,7 @@ from plugformer.data.arrow import Texts
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
 from plugformer.data.length import limited
-from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints, remove
+from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints
 from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
@@ -25,9 +25,9 @@ from plugformer.data.vocabularies import (
     load_tokenizers,
     load_vocabularies,
 )
-from plugformer.errors import DataError, RegistryError, RunError
+from plugformer.errors import DataError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Architecture, Column, Tokenizers, as_text
+from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.data import Data
 
 
@@ -77,12 +77,11 @@ def prepare(experiment: Experiment, vocabularies: Vocabularies | None = None) ->
         else:
             streams = open_streams(data, columns)
             read = partial(_read_streams, streams, columns, task.data.name, streaming.tokenizer_examples)
-        entry, learned, notices = _entry(experiment, vocabularies, version, read)
+        entry, learned = _entry(experiment, vocabularies, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
             splits[name], lengths[name] = _limited(name, examples, task, learned, architecture)
-    content = entry.content
-    prepared = PreparedData(splits, learned, lengths, content.hashes, (*notices, *content.notices))
+    prepared = PreparedData(splits, learned, lengths, entry.hashes, tuple(entry.notices))
     if streaming is None:
         return prepared
     streamed = StreamedExamples(streams["train"], task, learned, architecture, streaming.buffer)
@@ -98,23 +97,20 @@ def _entry(
     given: Vocabularies | None,
     version: Callable[[], str],
     read: Callable[[], _Texts],
-) -> tuple[PreparedEntry, Vocabularies, list[str]]:
-    """Returns the prepared examples, made if they are not stored, vocabularies, and notices of damage."""
+) -> tuple[PreparedEntry, Vocabularies]:
+    """Returns the prepared examples, made if they are not stored, and vocabularies."""
     before = version()
     key = cache_key(experiment, before)
-    learned = None if given is None else _learned(given)
-    keys = [key] if learned is None else [key, fingerprint(key, *learned.values())]
-    notices: list[str] = []
-    for each in keys:
-        try:
-            entry = PreparedEntry.find(each)
-            if entry is not None and learned in (None, entry.content.learned):
-                loaded = given or load_vocabularies(experiment, entry.folder, entry.content.task_type)
-                return entry, loaded, []
-        except (DataError, RunError) as error:
-            notices.append(str(error))
-            remove(each)
-    splits, train, said = read()
+    keys, learned = [key], None
+    if given is not None:
+        with TemporaryDirectory() as folder:
+            learned = fingerprints(given, Path(folder))
+        keys.append(fingerprint(key, *learned.values()))
+    for stored_key in keys:
+        entry = PreparedEntry.find(stored_key)
+        if entry is not None and learned in (None, entry.learned):
+            return entry, given or load_vocabularies(experiment, entry.folder, entry.task_type)
+    splits, train, notices = read()
     if version() != before:
         raise DataError(
             f"the files of data {experiment.task.data.name!r} changed during reading; "
@@ -124,9 +120,8 @@ def _entry(
         columns, first = given.task_type.columns, next(iter(splits.values()))
         refuse_other_order(first.features, columns, given.classes)
     vocabularies = given or learn_vocabularies(experiment, train())
-    same = overlaps(splits, vocabularies.task_type.columns)
-    entry = PreparedEntry.make(keys[-1], splits, vocabularies, [*said, *same])
-    return entry, vocabularies, notices
+    shared = overlaps(splits, vocabularies.task_type.columns)
+    return PreparedEntry.make(keys[-1], splits, vocabularies, [*notices, *shared]), vocabularies
 
 
 def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:
@@ -134,34 +129,25 @@ def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:
     task, task_type = experiment.task, experiment.task_type
     task_type.state = task_type.learn(train)
     tokenizers = create_tokenizers(experiment)
-    if task.tokenizer.run is None:
-        _train_tokenizers(tokenizers, task_type.columns, train)
-    else:
+    if task.tokenizer.run is not None:
         load_tokenizers(tokenizers, Path(task.tokenizer.run))
-    return Vocabularies(*tokenizers, task_type)
-
-
-def _train_tokenizers(tokenizers: Tokenizers, columns: Sequence[Column], train: Dataset) -> None:
-    """Lets tokenizers of source and target learn from the training examples."""
-    source, target = (
-        [column.name for column in columns if column.tokenizer == side] for side in ("source", "target")
-    )
-    if tokenizers.target is tokenizers.source:
-        tokenizers.source.train(Texts(train, *source, *target))
     else:
-        tokenizers.source.train(Texts(train, *source))
-        tokenizers.target.train(Texts(train, *target))
-
-
-def _learned(vocabularies: Vocabularies) -> dict[str, str]:
-    with TemporaryDirectory() as folder:
-        return fingerprints(vocabularies, Path(folder))
+        source, target = (
+            [column.name for column in task_type.columns if column.tokenizer == side]
+            for side in ("source", "target")
+        )
+        if tokenizers.target is tokenizers.source:
+            tokenizers.source.train(Texts(train, *source, *target))
+        else:
+            tokenizers.source.train(Texts(train, *source))
+            tokenizers.target.train(Texts(train, *target))
+    return Vocabularies(*tokenizers, task_type)
 
 
 def _read_streams(
     streams: Mapping[str, IterableDataset], columns: Sequence[Column], source: str, count: int
 ) -> _Texts:
-    """Returns all that is not streamed of a task's examples, and the first ones of those that are."""
+    """Returns the splits that are not streamed, and the first examples of the one that is."""
     splits, notices = stored(streams, columns, source)
     return splits, partial(first_examples, streams["train"], count, columns, source), notices
 
@@ -208,7 +194,7 @@ def _limited(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences the progress bars of `datasets` inside, as its own setting does."""
+    """Inside, the progress bars of `datasets` are off."""
     shown = datasets.are_progress_bars_disabled() is False
     datasets.disable_progress_bars()
     try:

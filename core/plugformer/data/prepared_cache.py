@@ -7,8 +7,7 @@ import platform
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,13 @@ from uuid import uuid4
 import pyarrow as pa
 from datasets import Dataset, DatasetDict
 from packaging.requirements import InvalidRequirement, Requirement
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, Field
 
 from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
 from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
 from plugformer.data.vocabularies import Vocabularies, has_one, save_tokenizers
-from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -37,152 +35,98 @@ _CODE = ("plugformer.data", "plugformer.interfaces", BLOCKS)
 """Packages whose code takes part, besides those of the components."""
 
 
-class Content(BaseModel):
-    """What is known about prepared examples: what `entry.json` beside them says.
+class PreparedEntry(BaseModel):
+    """A task's examples with their token numbers, and the files of its tokenizers, in a folder.
 
     Attributes:
+        folder: The folder; all other attributes are in its `entry.json`.
         hashes: A hash of each split's content without token numbers; the first split is in `0.arrow`.
-        learned: A hash of what each side's tokenizer, and the task's type, have learned.
-        task_type: What the task's type has learned.
-        notices: What the data component said about the examples, and which splits share some.
-        files: A hash of every other file, by name.
+        learned: A hash of the state of each tokenizer and of the task's type.
+        task_type: The state of the task's type.
+        notices: Of the data component, and about splits that share examples.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+    folder: Path = Field(exclude=True)
     hashes: dict[str, str]
     learned: dict[str, str]
     task_type: Any
     notices: list[str]
-    files: dict[str, str]
 
-
-@dataclass(frozen=True)
-class PreparedEntry:
-    """A task's examples with their token numbers, memory-mapped.
-
-    Attributes:
-        folder: Where they lie, with the files of the tokenizers.
-        splits: The examples by split.
-        content: What is known about them.
-    """
-
-    folder: Path
-    splits: dict[str, Dataset]
-    content: Content
+    @cached_property
+    def splits(self) -> dict[str, Dataset]:
+        """The examples by split, memory-mapped."""
+        return {
+            name: Dataset.from_file(str(self.folder / f"{number}.arrow"))
+            for number, name in enumerate(self.hashes)
+        }
 
     @classmethod
     def find(cls, key: str) -> "PreparedEntry | None":
-        """Returns the entry stored under a key, or None.
-
-        Raises:
-            DataError: Something was, but it is damaged.
-        """
-        folder = _place(key)
+        """Returns the entry stored under a key, or None; removes an entry that cannot be read."""
+        folder = cache_folder() / PLACE / key
         if not folder.is_dir():
             return None
         try:
-            entry = cls._open(folder)
-        except (OSError, ValueError, DataError, pa.ArrowException) as error:
-            cause = str(error).partition("\n")[0]
-            raise DataError(
-                f"{folder}: the prepared examples are damaged: {cause}; they are prepared again"
-            ) from error
+            entry = cls(folder=folder, **json.loads((folder / _LIST).read_bytes()))
+            entry.splits  # noqa: B018 (opens the files)
+        except (OSError, ValueError, TypeError, pa.ArrowException):
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
         with suppress(OSError):
             os.utime(folder)  # the time of its last use
         return entry
 
     @classmethod
     def make(
-        cls,
-        key: str,
-        examples: DatasetDict,
-        vocabularies: Vocabularies,
-        notices: Sequence[str],
+        cls, key: str, examples: DatasetDict, vocabularies: Vocabularies, notices: Sequence[str]
     ) -> "PreparedEntry":
-        """Encodes examples and stores them; for this process alone where the cache cannot be written."""
+        """Encodes examples and stores them; if the cache cannot be written, for this process alone."""
         folder = scratch_folder(PLACE) / uuid4().hex
         folder.mkdir()
         learned = fingerprints(vocabularies, folder)
-        hashes = {
-            name: _content_hash(
-                encode_to_file(folder / f"{number}.arrow", data, vocabularies, partial(_place_in, name))
+        hashes = {}
+        for number, (name, data) in enumerate(examples.items()):
+
+            def place(row: int, name: str = name) -> str:
+                return f"{name}, example {row + 1}"
+
+            hashes[name] = _content_hash(
+                encode_to_file(folder / f"{number}.arrow", data, vocabularies, place)
             )
-            for number, (name, data) in enumerate(examples.items())
-        }
-        content = Content(
+        entry = cls(
+            folder=folder,
             hashes=hashes,
             learned=learned,
-            task_type=vocabularies.learned,
-            # The name of a file that is not UTF-8 has no place in JSON.
-            notices=[each.encode("utf-8", "replace").decode() for each in notices],
-            files={file.name: files_version([file]) for file in sorted(folder.iterdir())},
+            task_type=vocabularies.task_type.state,
+            # A file name that is not UTF-8 cannot be written as JSON.
+            notices=[notice.encode("utf-8", "replace").decode() for notice in notices],
         )
-        (folder / _LIST).write_text(content.model_dump_json(), encoding="utf-8")
-        return cls._from_content(content, _stored(folder, key))
-
-    @classmethod
-    def _open(cls, folder: Path) -> "PreparedEntry":
-        content = Content.model_validate_json((folder / _LIST).read_bytes())
-        for name, expected in content.files.items():
-            if files_version([folder / name]) != expected:
-                raise ValueError(f"{name} is not what was written")
-        return cls._from_content(content, folder)
-
-    @classmethod
-    def _from_content(cls, content: Content, folder: Path) -> "PreparedEntry":
-        names = enumerate(content.hashes)
-        return cls(
-            folder,
-            {name: Dataset.from_file(str(folder / f"{number}.arrow")) for number, name in names},
-            content,
-        )
+        (folder / _LIST).write_text(entry.model_dump_json(), encoding="utf-8")
+        with suppress(OSError):  # not writable, or another process has stored the same meanwhile
+            entry.folder = folder.rename(cache_folder() / PLACE / key)
+            remove_unused(entry.folder.parent)
+        return entry
 
 
 def fingerprints(vocabularies: Vocabularies, folder: Path) -> dict[str, str]:
-    """Writes what tokenizers have learned into a folder; returns hashes of that and of the type's."""
-    own = {} if vocabularies.learned is None else {"task_type": fingerprint(json.dumps(vocabularies.learned))}
-    return save_tokenizers(vocabularies.tokenizers, folder) | own
+    """Saves tokenizers in a folder; returns hashes of their states and of that of the task's type."""
+    state = vocabularies.task_type.state
+    task_type = {} if state is None else {"task_type": fingerprint(json.dumps(state))}
+    return save_tokenizers(vocabularies.tokenizers, folder) | task_type
 
 
 def _content_hash(data: Dataset) -> str:
-    """Returns a SHA-256 over all rows; independent of how the file or the memory is laid out."""
+    """Returns a SHA-256 over all rows, whatever the layout of the file or the memory."""
     digest = hashlib.sha256(json.dumps(data.column_names).encode())
     for batch in data.with_format("arrow").iter(10_000):
         digest.update(json.dumps(batch.to_pydict(), ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 
-def _place_in(split: str, row: int) -> str:
-    return f"{split}, example {row + 1}"
-
-
-def remove(key: str) -> None:
-    """Removes what was stored under a key, as far as that is possible."""
-    shutil.rmtree(_place(key), ignore_errors=True)
-
-
-def _place(key: str) -> Path:
-    return cache_folder() / PLACE / key
-
-
-def _stored(folder: Path, key: str) -> Path:
-    """Gives a folder its final place and returns it.
-
-    It stays where it is if the cache cannot be written, or another process has stored the same meanwhile.
-    """
-    try:
-        place = folder.rename(_place(key))
-    except OSError:
-        return folder
-    remove_unused(place.parent)
-    return place
-
-
 def cache_key(experiment: Experiment, version: str) -> str:
     """Returns the key of a task's examples and of the tokenizers that are trained on them.
 
-    Length limits and padding are not in it: they apply to what was prepared.
+    Length limits and padding are not in it: they apply to prepared examples.
 
     Args:
         experiment: Has the data and tokenizer components.
@@ -191,24 +135,21 @@ def cache_key(experiment: Experiment, version: str) -> str:
     task, registry = experiment.task, experiment.registry
     one = has_one(task.tokenizer, experiment.task_type.columns)
     tokenizers = [task.tokenizer.source] if one else [task.tokenizer.source, task.tokenizer.target]
-    # Of a run that is gone there are none: the task's own run has a copy of them.
-    taken = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
+    # A run that is gone has none: the task's own run has a copy of them.
+    loaded = sorted(Path(task.tokenizer.run).glob("tokenizer-*.json")) if task.tokenizer.run else []
     blocks = [
         (Kind.TASK_TYPE, task.type),
         (Kind.DATA, task.data),
-        *((Kind.TOKENIZER, each) for each in tokenizers),
+        *((Kind.TOKENIZER, block) for block in tokenizers),
     ]
-    entries = [registry.find(kind, block.name) for kind, block in blocks]
     parts = {
-        "code": code_hash(entries, *_CODE),
+        "code": code_hash([registry.find(kind, block.name) for kind, block in blocks], *_CODE),
         "python": platform.python_version(),
-        "type": _made_of(Kind.TASK_TYPE, task.type, registry),
+        "components": [_made_of(kind, block, registry) for kind, block in blocks],
         "split": task.data.split and task.data.split.model_dump(),
         "streamed": task.data.streaming and task.data.streaming.tokenizer_examples,
-        "data": _made_of(Kind.DATA, task.data, registry),
         "version": version,
-        "tokenizers": [_made_of(Kind.TOKENIZER, block, registry) for block in tokenizers],
-        "run": files_version(taken),
+        "run": files_version(loaded),
         "files": [files_version(_files(Kind.TOKENIZER, block, registry)) for block in tokenizers],
     }
     return fingerprint(json.dumps(parts, sort_keys=True, default=str))
@@ -224,53 +165,42 @@ def data_version(experiment: Experiment) -> str:
     return fingerprint(files_version(files, sampled=block.streaming is not None), experiment.data.version())
 
 
-def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
-    lock = component_lock(kind, block.name, registry)
-    libraries = _libraries(lock["distribution"])
-    return {"name": block.name, "options": block.options, "libraries": libraries, **lock}
-
-
 def missing_files(experiment: Experiment) -> list[Path]:
-    """Returns the files and folders that the options of data name and that are not there."""
+    """Returns the files and folders that the options of data name and that do not exist."""
     paths = _paths(Kind.DATA, experiment.task.data, experiment.registry)
     return [path for path in paths if not path.exists()]
 
 
 def _files(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
-    """Yields the files that a component's options name; a folder's content is for `Data.version` to tell."""
+    """Yields the files that a component's options name; folders are left to `Data.version`."""
     return (path for path in _paths(kind, block, registry) if path.is_file())
 
 
 def _paths(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
     """Yields the files and folders that a component's options name."""
-    return _named(checked_options(registry.load(kind, block.name), block.options, block.name))
+    return _paths_in(checked_options(registry.load(kind, block.name), block.options, block.name))
 
 
-def _named(value: object) -> Iterator[Path]:
+def _paths_in(value: object) -> Iterator[Path]:
     if isinstance(value, Path):
         yield value
     elif isinstance(value, BaseModel):
-        yield from _named(dict(value))
+        yield from _paths_in(dict(value))
     elif isinstance(value, Mapping):
-        yield from _named(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _named(each)
-    elif isinstance(value, set | frozenset):  # in the same order in every process
-        yield from _named(sorted(value, key=str))
+        yield from _paths_in(list(value.values()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        ordered = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+        for member in ordered:
+            yield from _paths_in(member)
 
 
-def _libraries(distribution: str) -> dict[str, str]:
-    """Returns the versions of what a distribution requires: a new one may read or cut text differently."""
-    try:
-        required = [Requirement(line) for line in metadata.requires(distribution) or []]
-    except (metadata.PackageNotFoundError, InvalidRequirement):  # a local component, or one badly packaged
-        return {}
+def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
+    """Returns a component's options, its code, and the versions of the libraries of its distribution."""
+    lock = component_lock(kind, block.name, registry)
     versions = {}
-    for each in required:
-        if each.marker is None or each.marker.evaluate({"extra": ""}):
-            try:
-                versions[each.name] = metadata.version(each.name)
-            except metadata.PackageNotFoundError:
-                versions[each.name] = "missing"
-    return versions
+    with suppress(metadata.PackageNotFoundError, InvalidRequirement):  # a local component, or badly packaged
+        for line in metadata.requires(lock["distribution"]) or []:
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                versions[requirement.name] = metadata.version(requirement.name)
+    return {"name": block.name, "options": block.options, "libraries": versions, **lock}

@@ -2,7 +2,7 @@
 
 from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
 from plugformer.interfaces.attention import Attention, State
-from plugformer.interfaces.attention_context import AttentionContext, Observer
+from plugformer.interfaces.attention_context import AttentionContext
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -24,7 +24,7 @@ from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.hook import Hook
 from plugformer.interfaces.initialization import Initialization, ParameterContext
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
-from plugformer.interfaces.model import Generative, Loss, Model, Past, evaluating, next_tokens
+from plugformer.interfaces.model import Generative, Loss, Model, evaluating, next_tokens
 from plugformer.interfaces.norm import Norm
 from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
@@ -77,14 +77,12 @@ __all__ = [
     "ModelSpec",
     "NoPositions",
     "Norm",
-    "Observer",
     "Optimizer",
     "OutputMetric",
     "OutputType",
     "Padding",
     "ParameterContext",
     "PartSpec",
-    "Past",
     "PositionalEncoding",
     "Positions",
     "Prediction",

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -141,23 +141,16 @@ class Model(nn.Module, ABC):
         return self.head.best(self.hidden(batch), self.targets(batch)[1])
 
 
-@runtime_checkable
-class Past(Protocol):
-    """What a model keeps of the tokens that it has read."""
-
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps these rows, in this order."""
-
-    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps these rows, in this order, each of the same example as the one whose place it takes."""
-
-
 class Generative(Model):
     """A model that can continue a sequence, token by token."""
 
     @abstractmethod
-    def begin(self, batch: Batch) -> tuple[Past, Int[Tensor, " batch"]]:
-        """Returns the cache of all given tokens but the last, and that token."""
+    def begin(self, batch: Batch) -> tuple[Any, Int[Tensor, " batch"]]:
+        """Returns the cache of all given tokens but the last, and that token.
+
+        The cache has two methods, both with the numbers of rows that are kept, in order: `select(rows)`, and
+        `reorder(rows)` if each row replaces one of the same example.
+        """
 
     @abstractmethod
     def step(self, tokens: Tokens, past: Any) -> Float[Tensor, "rows new width"]:

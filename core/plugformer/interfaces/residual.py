@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -24,18 +25,29 @@ class ResidualContext(ModelContext):
     norm: Callable[[], nn.Module]
 
 
-class Sublayer(ABC):
-    """A sublayer of one layer, as a function of hidden states; its dropout is the core's."""
+class Sublayer:
+    """A sublayer of one layer, as a function of hidden states, with dropout on its output.
 
-    @abstractmethod
+    Args:
+        function: Returns the output for hidden states, before dropout.
+        dropout: The dropout, a `plugformer.model.dropout.Dropout`; None for none.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor], dropout: Any = None) -> None:
+        self._function = function
+        self._dropout = dropout
+
     def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-        """Returns the sublayer's output for `hidden`, after dropout."""
+        """Returns the sublayer's output, after dropout."""
+        output = self._function(hidden)
+        return output if self._dropout is None else self._dropout(output)
 
-    @abstractmethod
     def added(
         self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
     ) -> Float[Tensor, "batch length width"]:
         """Returns `x + self(hidden)`, faster: dropout and addition are one pass over the numbers."""
+        output = self._function(hidden)
+        return x + output if self._dropout is None else self._dropout.added(x, output)
 
 
 class Residual(nn.Module, ABC):

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from plugformer.interfaces import Attention, AttentionContext, PositionalEncoding
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.cache import Cache
+from plugformer.model.cache import Cache, attention_caches
 from plugformer.model.dropout import Dropout
 from plugformer.model.encoder import Memory, TokenEmbedding
-from plugformer.model.layer import Layer, compute_layers, layer_caches
+from plugformer.model.layer import Layer, compute_layers
 
 
 class Decoder(nn.Module):
@@ -56,13 +56,15 @@ class Decoder(nn.Module):
         Args:
             memory: What cross-attention reads; None of a decoder without.
         """
-        layers = cast("Sequence[Layer]", self.layers)
+        layers = list(cast("Iterable[Layer]", self.layers))
+        nothing = [None] * len(layers)
+        targets = attention_caches([layer.attention for layer in layers], nothing)
         if memory is None:
-            return Cache(layer_caches(layers))
+            return Cache(targets, attention_caches(nothing, nothing))
         source = memory.positions.with_encoding(self.cross_position)
         readers = [cast("Attention", layer.cross_attention) for layer in layers]
-        projections = [partial(each.project, memory.hidden, source) for each in readers]
-        return Cache(layer_caches(layers, projections), source)
+        projections = [partial(reader.project, memory.hidden, source) for reader in readers]
+        return Cache(targets, attention_caches(readers, projections), source)
 
     def forward(self, tokens: Tokens, cache: Cache) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states of the next tokens; the cache then holds them too."""
@@ -72,9 +74,14 @@ class Decoder(nn.Module):
         if cache.source is not None:
             cross = AttentionContext(positions.with_encoding(self.cross_position), cache.source, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), positions))
-        layers = cast("Iterable[Layer]", self.layers)
         x = compute_layers(
-            layers, x, context, cache.layers, cross, recompute=self.recompute and self.training
+            cast("Iterable[Layer]", self.layers),
+            x,
+            context,
+            cache.targets,
+            cross,
+            cache.sources,
+            recompute=self.recompute and self.training,
         )
         output: Tensor = self.final_norm(x)
         return output

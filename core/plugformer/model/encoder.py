@@ -1,7 +1,7 @@
 """The encoder: a stack of layers that reads a whole sequence at once, above token embeddings."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,8 +12,9 @@ from torch.nn.functional import embedding
 
 from plugformer.interfaces import AttentionContext, PositionalEncoding, Positions
 from plugformer.interfaces.batch import Tokens
+from plugformer.model.cache import attention_caches
 from plugformer.model.dropout import Dropout
-from plugformer.model.layer import Layer, compute_layers, layer_caches
+from plugformer.model.layer import Layer, compute_layers
 
 
 class TokenEmbedding(nn.Module):
@@ -90,8 +91,10 @@ class Encoder(nn.Module):
         at = Positions.of(tokens.mask, self.position, tokens.padding)
         context = AttentionContext(at, at, causal=False)
         x = self.dropout(self.position.embed(self.embedding(tokens.ids), at))
-        layers = cast("Sequence[Layer]", self.layers)
+        layers = list(cast("Iterable[Layer]", self.layers))
+        nothing = [None] * len(layers)
         shared = any(layer.reads_layers for layer in layers)
-        caches = layer_caches(layers) if shared else [None] * len(layers)
-        x = compute_layers(layers, x, context, caches, recompute=self.recompute and self.training)
+        caches = attention_caches([layer.attention for layer in layers], nothing) if shared else nothing
+        recompute = self.recompute and self.training
+        x = compute_layers(layers, x, context, caches, None, nothing, recompute=recompute)
         return Memory(self.final_norm(x), at)

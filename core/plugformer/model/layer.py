@@ -1,6 +1,6 @@
 """A layer: sublayers, and the residual connection that joins them; computed twice to save memory, or once."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import cast
 
@@ -16,11 +16,12 @@ from plugformer.interfaces import (
     Padding,
     Positions,
     Residual,
+    State,
     Sublayer,
     places_of,
     unpad,
 )
-from plugformer.model.cache import AttentionCache, LayerCache, Project
+from plugformer.model.cache import AttentionCache
 from plugformer.model.dropout import Dropout
 
 
@@ -72,70 +73,50 @@ class Layer(nn.Module):
         self,
         x: Float[Tensor, "batch length width"],
         context: AttentionContext,
-        cache: LayerCache | None = None,
+        cache: AttentionCache | None = None,
         cross: AttentionContext | None = None,
+        source: AttentionCache | None = None,
     ) -> Float[Tensor, "batch length width"]:
         """Returns the hidden states after this layer; the cache then holds the tokens too.
 
         Args:
             x: Hidden states of new tokens.
             context: From the new tokens to all tokens of the sequence so far.
-            cache: What this layer keeps of the tokens before and of the other stack, and where it finds
-                states of other layers; None where nothing is kept, read or shared.
+            cache: The state of the tokens so far; None if it is neither kept nor shared.
             cross: From the new tokens to those of the other stack, if there is one to read.
+            source: The state of the other stack's output.
         """
         compiled = self.compiled if self.training and not context.observed else None
-        return (compiled or Layer.compute)(self, x, context, cache, cross)
+        return (compiled or Layer.compute)(self, x, context, cache, cross, source)
 
     def compute(
         self,
         x: Tensor,
         context: AttentionContext,
-        cache: LayerCache | None = None,
+        cache: AttentionCache | None = None,
         cross: AttentionContext | None = None,
+        source: AttentionCache | None = None,
     ) -> Tensor:
         """Returns what `forward` does, uncompiled."""
-        sublayers: dict[str, Sublayer] = {
-            "attention": WithDropout(lambda hidden: self._read_itself(hidden, context, cache), self.dropout)
-        }
+
+        def attend_itself(hidden: Tensor) -> Tensor:
+            def project() -> State:
+                return self.attention.project(hidden, context.query)
+
+            state = project() if cache is None else cache.append(project)
+            return self.attention.attend(hidden, state, context)
+
+        sublayers = {"attention": Sublayer(attend_itself, self.dropout)}
         if (reader := self.cross_attention) is not None:
-            kept, seen = cast("LayerCache", cache), cast("AttentionContext", cross)
-            sublayers["cross_attention"] = WithDropout(
-                lambda hidden: reader.attend(hidden, kept.source, seen), self.dropout
+            read, seen = cast("AttentionCache", source), cast("AttentionContext", cross)
+            sublayers["cross_attention"] = Sublayer(
+                lambda hidden: reader.attend(hidden, read.source(), seen), self.dropout
             )
-        sublayers["feed_forward"] = WithDropout(
+        sublayers["feed_forward"] = Sublayer(
             lambda hidden: at_real_tokens(self.feed_forward, hidden, context.query), self.dropout
         )
         output: Tensor = self.residual(x, sublayers)
         return output
-
-    def _read_itself(
-        self, hidden: Float[Tensor, "batch length width"], context: AttentionContext, cache: LayerCache | None
-    ) -> Float[Tensor, "batch length width"]:
-        if cache is None:
-            state = self.attention.project(hidden, context.query)
-        else:
-            state = cache.past.remember(lambda: self.attention.project(hidden, context.query))
-        return self.attention.attend(hidden, state, context)
-
-
-class WithDropout(Sublayer):
-    """A sublayer for one call of its layer."""
-
-    def __init__(self, compute: Callable[[Tensor], Tensor], dropout: Dropout) -> None:
-        self.compute = compute
-        self.dropout = dropout
-
-    def __call__(self, hidden: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
-        """Returns the sublayer's output, after dropout."""
-        output: Tensor = self.dropout(self.compute(hidden))
-        return output
-
-    def added(
-        self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch length width"]:
-        """Returns the sum in one pass."""
-        return self.dropout.added(x, self.compute(hidden))
 
 
 def at_real_tokens(
@@ -156,35 +137,13 @@ def real_rows(positions: Positions) -> Int[Tensor, " tokens"]:
     return positions.cached("rows of real tokens", lambda: places_of(positions.mask))
 
 
-def layer_caches(
-    layers: Iterable[Layer], projections: Sequence[Project | None] | None = None
-) -> list[LayerCache]:
-    """Returns a cache for each layer of a stack, and lets attentions find the states that they share.
-
-    Args:
-        layers: From the first to the last.
-        projections: Return the state of the source that each layer reads; none where they read none.
-    """
-    pasts: list[AttentionCache] = []
-    sources: list[AttentionCache] = []
-    for layer in layers:
-        pasts.append(_cache(layer.attention, pasts))
-        sources.append(_cache(layer.cross_attention, sources))
-    projects = [None] * len(pasts) if projections is None else projections
-    return [LayerCache(*each) for each in zip(projects, pasts, sources, strict=True)]
-
-
-def _cache(attention: Attention | None, below: Sequence[AttentionCache]) -> AttentionCache:
-    shared = None if attention is None else attention.reads_layer
-    return AttentionCache(None if shared is None else below[shared])
-
-
 def compute_layers(
     layers: Iterable[Layer],
     x: Float[Tensor, "batch length width"],
     context: AttentionContext,
-    caches: Iterable[LayerCache | None],
-    cross: AttentionContext | None = None,
+    caches: Iterable[AttentionCache | None],
+    cross: AttentionContext | None,
+    sources: Iterable[AttentionCache | None],
     *,
     recompute: bool,
 ) -> Float[Tensor, "batch length width"]:
@@ -193,9 +152,10 @@ def compute_layers(
     Args:
         layers: From the first to the last.
         x: Hidden states of new tokens.
-        context: As of `Layer`.
-        caches: One of each layer.
-        cross: As of `Layer`.
+        context: From the new tokens to all tokens of the sequence so far.
+        caches: The state of the tokens so far in each layer, if it is kept or shared.
+        cross: From the new tokens to those of the other stack, if there is one to read.
+        sources: The state of the other stack's output in each layer.
         recompute: Keep nothing but the inputs of layers for the gradients, nor anything in the caches, and
             compute each layer again in the backward pass, with the same random numbers: Chen et al. 2016,
             section 4: https://arxiv.org/abs/1604.06174.
@@ -204,28 +164,26 @@ def compute_layers(
     recompute = recompute and torch.is_grad_enabled()
     if recompute or any(layer.compiled and layer.training for layer in layers):
         real_rows(context.query)  # their number would be unknown to a compiler
-        for each in (
-            context,
-            cross,
-        ):  # what is computed within a layer is computed again in its backward pass
-            if each is not None:
-                each.prepare()
-    if not recompute:
-        for layer, cache in zip(layers, caches, strict=True):
-            x = layer(x, context, cache, cross)
-        return x
-    for layer, cache in zip(layers, caches, strict=True):
-        x = checkpoint(partial(_with_empty_past, layer, context, cache, cross), x, use_reentrant=False)
+        context.prepare()  # the backward pass computes again what is computed within a layer
+        if cross is not None:
+            cross.prepare()
+    for layer, cache, source in zip(layers, caches, sources, strict=True):
+        if recompute:
+            compute = partial(_with_empty_caches, layer, context, cache, cross, source)
+            x = checkpoint(compute, x, use_reentrant=False)
+        else:
+            x = layer(x, context, cache, cross, source)
     return x
 
 
-def _with_empty_past(
+def _with_empty_caches(
     layer: Layer,
     context: AttentionContext,
-    cache: LayerCache | None,
+    cache: AttentionCache | None,
     cross: AttentionContext | None,
+    source: AttentionCache | None,
     x: Tensor,
 ) -> Tensor:
     """Returns the hidden states after a layer that has read nothing before, the same at every call."""
-    output: Tensor = layer(x, context, None if cache is None else cache.with_empty_past(), cross)
+    output: Tensor = layer(x, context, cache and cache.emptied(), cross, source and source.emptied())
     return output

@@ -1,9 +1,9 @@
 """From a run directory back to a model that answers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, overload
+from typing import Any, cast, overload
 
 import torch
 
@@ -14,7 +14,7 @@ from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
 from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
-from plugformer.errors import PlugformerError, RegistryError
+from plugformer.errors import PlugformerError, RegistryError, RunError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
@@ -50,6 +50,7 @@ class TrainedModel:
     def __init__(
         self, directory: Path, experiment: Experiment, model: Model, vocabularies: Vocabularies
     ) -> None:
+        self._report: Report | None = None
         self.directory = directory
         self.place = directory.absolute()
         self.experiment = experiment
@@ -66,6 +67,21 @@ class TrainedModel:
                 max_length=task.decoding.max_length,
                 length=task.decoding.length,
             )
+
+    @property
+    def report(self) -> Report:
+        """The final evaluation of the training that returned this model.
+
+        Raises:
+            RunError: The model was loaded: `evaluate` measures it.
+        """
+        if self._report is None:
+            raise RunError(f"{self.directory} was loaded, not trained here; evaluate() measures it")
+        return self._report
+
+    @report.setter
+    def report(self, report: Report) -> None:
+        self._report = report
 
     @property
     def task(self) -> Task:
@@ -169,15 +185,15 @@ class TrainedModel:
         self,
         split: str = "test",
         *,
-        data: str | Path | Sequence[str | Path] | None = None,
+        data: Any = None,
         notify: Callable[[str], None] = lambda _: None,
     ) -> Report:
         """Reads the task's data again and returns the metrics on one split, or on other files.
 
         Args:
             split: Its name.
-            data: A file of examples like the task's own, to be read instead; or two parallel files, source
-                before target; or several that follow one another. They are the report's name of the split.
+            data: Other examples: a file like the task's own, two parallel files (source before target),
+                several files that follow one another; or rows in memory, in the forms of `train`.
             notify: Receives messages for people: what was read, and what was left out.
 
         Raises:
@@ -187,17 +203,21 @@ class TrainedModel:
         """
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
         if data is None:
-            return self.report(self._read(split, notify), split)
-        from plugformer.data.measured_files import read_files
+            return self.measure(self._read(split, notify), split)
+        from plugformer.data.measured_files import read_files, read_rows
 
-        files = [Path(file) for file in ([data] if isinstance(data, str | Path) else data)]
-        name = ", ".join(map(str, files))
-        examples, count, notices = read_files(files, self.experiment, self.vocabularies)
+        files = [data] if isinstance(data, str | Path) else data
+        if isinstance(files, list | tuple) and all(isinstance(file, str | Path) for file in files):
+            name = ", ".join(map(str, files))
+            examples, count, notices = read_files(list(map(Path, files)), self.experiment, self.vocabularies)
+        else:
+            name = "rows in memory"
+            examples, count, notices = read_rows(data, self.experiment, self.vocabularies)
         for notice in (*notices, f"{name}: {count}"):
             notify(notice)
-        return self.report(examples, name)
+        return self.measure(examples, name)
 
-    def report(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
+    def measure(self, split: EncodedSplit, name: str, processes: Processes = SINGLE_PROCESS) -> Report:
         """Returns the metrics on a split; with those of free outputs beside, if the task has constraints."""
         report = self.evaluator(processes).report(split, self.directory, name)
         if not self.task.decoding.constrained:
@@ -280,6 +300,7 @@ def load(
     run: Path | str,
     registry: Registry | None = None,
     *,
+    components: Mapping[str, Mapping[str, type]] | None = None,
     overrides: Sequence[str] = (),
     device: str | torch.device | None = None,
 ) -> TrainedModel:
@@ -288,6 +309,7 @@ def load(
     Args:
         run: The run directory.
         registry: What is installed; discovered if None.
+        components: Classes that the run was trained with and that no manifest names, by kind and name.
         overrides: `KEY=VALUE` settings on top of the run's task: of `data`, `decoding` and `evaluation`.
         device: Where it computes, as PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`. The GPU if there is
             one, and None is given.
@@ -299,6 +321,7 @@ def load(
     """
     place = chosen_device(device)
     directory = RunDirectory.open(Path(run))
+    registry = (registry or Registry.discover()).with_components(components or {})
     experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), ANSWERING)
     vocabularies = read_vocabularies(directory, experiment)
     model = build(experiment.spec, vocabularies.sizes)

@@ -1,6 +1,7 @@
 """How a run can be used: with what is installed, by its lock, and with settings that may still change."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
@@ -13,6 +14,7 @@ from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.problems import Key, Origin, Problem, dotted, report
 from plugformer.registry import Owner, Registry
+from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
@@ -93,6 +95,7 @@ def resolve_run(
     registry: Registry | None = None,
     overrides: Sequence[str] = (),
     kinds: Collection[Kind] = tuple(Kind),
+    rows: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """Returns the experiment of a run, with its components imported.
 
@@ -102,6 +105,7 @@ def resolve_run(
         overrides: `KEY=VALUE` settings, as `changeable` or `duration` lets them pass.
         kinds: Those of the components that are needed, besides what is overridden; others need not be
             installed.
+        rows: Examples in memory, by split.
 
     Raises:
         RunError: A component of the run is not installed; the message names its distribution, as locked. Or
@@ -121,7 +125,7 @@ def resolve_run(
     kinds = {*kinds, *(kind for block, kind in changed.items() if block in last.items)}
     resolved = resolve_layers(Layers((tree,), known), [last] if last.items else [], kinds=())
     require_installed(directory, resolved.task, known, kinds)
-    experiment = Experiment.from_resolved(resolved, kinds)
+    experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
     if "evaluation" in last.items:
         findings += unfit_metrics(experiment)
@@ -152,6 +156,8 @@ def require_installed(
     ]
     if missing:
         advice = "install what the run was made with, or name its local manifest with --registry FILE"
+        if any(f" of {SESSION}" in line for line in missing):
+            advice = "pass the classes of that session again: components={KIND: {NAME: CLASS}}"
         raise RunError(
             "\n".join(
                 [f"{directory.path} was made with components that are not installed:", *missing, advice]

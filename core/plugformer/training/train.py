@@ -2,26 +2,29 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from accelerate import PartialState
 from torch import Tensor
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
+from plugformer.configuration.python import Settings
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Training
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
+from plugformer.device import use_device
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError, RunError
-from plugformer.evaluation.report import Report, SelfCheck
+from plugformer.evaluation.report import SelfCheck
 from plugformer.evaluation.validation import unscored
-from plugformer.experiment import Experiment
+from plugformer.experiment import Experiment, by_split
 from plugformer.kinds import Kind
 from plugformer.model import build
 from plugformer.registry import Registry
@@ -45,20 +48,32 @@ Final = Literal["test", "validation"]
 
 @one_thread()
 def train(
-    task: str | Path,
+    task: str | Path | Mapping[str, Any],
     *,
-    overrides: Sequence[str] = (),
+    data: Any = None,
+    components: Mapping[str, Mapping[str, type]] | None = None,
+    overrides: Settings = (),
     out: Path | str | None = None,
+    device: str | torch.device | None = None,
     registry: Registry | None = None,
     observers: Iterable[object] = (),
     notify: Notify = print,
     final: Final = "test",
-) -> Report:
+) -> TrainedModel:
     """Trains a task's model, evaluates it on the test splits and saves everything in a run directory.
 
+    Example:
+        `train({"extends": "dates", "model": {"attention": MyAttention}}, out="runs/mine")`
+
     Args:
-        task: Name of a task, or a task file.
-        overrides: `KEY=VALUE` settings on top of the task.
+        task: Name of a task, a task file, or a dictionary with the keys of a task file.
+        data: Rows in memory in place of the task's files: a list of dictionaries, a dictionary of columns, a
+            `datasets.Dataset` or a pandas data frame; or a dictionary of these by split: `train`,
+            `validation` and any that begin with `test`. Rows without splits are divided by `data.split`.
+        components: Classes by kind and name, which the task may then name: `{"attention": {"mine": Mine}}`.
+        overrides: Settings on top of the task: `KEY=VALUE`, or a nested dictionary.
+        device: Where to train: `cpu`, `cuda`, `cuda:1`, `mps`; by default the best one, or the choice of the
+            launcher of several processes.
         out: The run directory; `runs/TASK-DATE-TIME` if None.
         registry: What is installed; discovered if None.
         observers: Objects with hook implementations, besides those of installed plugins.
@@ -67,8 +82,8 @@ def train(
             trainings that settings are chosen by.
 
     Returns:
-        The metrics on the `test` split, with those on further test splits beside them; on `validation` if the
-        data have no test split.
+        The trained model. Its `report` has the metrics on the `test` split, with those on further test splits
+        as `report.others`; on `validation` if the data have no test split.
 
     Raises:
         ConfigurationError: The task or an override is wrong; nothing has been read or written.
@@ -78,58 +93,67 @@ def train(
         InterruptedRunError: Somebody asked to stop; everything so far is saved.
     """
     started = time.perf_counter()
+    use_device(device)
     processes = Processes.join()
     notify = notify if processes.main else lambda _: None
+    rows = by_split(data)
     with processes.raise_everywhere():
-        experiment = validate(resolve(str(task), overrides, registry))
+        known = (registry or Registry.discover()).with_components(components or {})
+        experiment = validate(resolve(task, overrides, known, in_memory=data is not None), rows)
         experiment = _round_up_batches(_with_batch_tokens(experiment), processes, notify)
         where = environment(PartialState().device, processes.count, precision(experiment.task.training))
         for notice in experiment.notices:
             notify(notice)
-    path = processes.on_main(lambda: _new_directory(str(task), out))
-    data = _prepare(experiment, None, notify, processes)
+    path = processes.on_main(lambda: _new_directory("task" if isinstance(task, Mapping) else str(task), out))
+    prepared = _prepare(experiment, None, notify, processes)
     with processes.raise_everywhere():
-        experiment.raise_for(unscored(experiment, data.splits["validation"]))
-    model = build(experiment.spec, data.vocabularies.sizes)
+        experiment.raise_for(unscored(experiment, prepared.splits["validation"]))
+    model = build(experiment.spec, prepared.vocabularies.sizes)
     with processes.raise_everywhere():
-        taken = take_over(experiment, model, data.vocabularies)
-    trained = TrainedModel(path, experiment, model, data.vocabularies)
-    processes.on_main(lambda: _make_directory(path, experiment, data, where, taken))
+        taken = take_over(experiment, model, prepared.vocabularies)
+    trained = TrainedModel(path, experiment, model, prepared.vocabularies)
+    processes.on_main(lambda: _make_directory(path, experiment, prepared, where, taken))
     try:
         with training_lock(path, processes):
-            report = _finish(trained, data, observers, notify, processes, final)
+            _finish(trained, prepared, observers, notify, processes, final, started)
     except BaseException:
         if processes.main:
             RunDirectory(path).remove_if_begun_only()
         raise
-    return replace(report, seconds=time.perf_counter() - started)
+    return trained
 
 
 @one_thread()
 def resume(
     run: Path | str,
     *,
+    data: Any = None,
+    components: Mapping[str, Mapping[str, type]] | None = None,
     overrides: Sequence[str] = (),
     allow_changes: bool = False,
+    device: str | torch.device | None = None,
     registry: Registry | None = None,
     observers: Iterable[object] = (),
     notify: Notify = print,
     final: Final = "test",
-) -> Report:
-    """Goes on with a run after its last checkpoint, to the same end as if it had not been interrupted.
+) -> TrainedModel:
+    """Resumes a run after its last checkpoint; the end is the same as without the interruption.
 
     Args:
         run: The run directory.
+        data: The rows, if the run was trained on rows in memory.
+        components: Classes that the run was trained with and that no manifest names, by kind and name.
         overrides: `KEY=VALUE` settings: `training.steps`, `training.epochs` or `training.early_stopping`, to
             train longer than the run's task says. Task and lock record it.
-        allow_changes: Go on although components have changed since the run began; its lock then says so.
+        allow_changes: Resume although components have changed since the run began; its lock then says so.
+        device: Where to train, as for `train`.
         registry: What is installed; discovered if None.
         observers: Objects with hook implementations, besides those of installed plugins.
         notify: Receives messages for people, a line each.
-        final: As of `train`.
+        final: As for `train`.
 
     Returns:
-        As `train` does.
+        The trained model, as from `train`.
 
     Raises:
         ConfigurationError: An override is of something else, or less than what has been trained already.
@@ -140,6 +164,7 @@ def resume(
     """
     started = time.perf_counter()
     run = Path(run)
+    use_device(device)
     processes = Processes.join()
     notify = notify if processes.main else lambda _: None
     with processes.raise_everywhere():
@@ -147,24 +172,25 @@ def resume(
         refuse_links(run)
     with training_lock(run, processes):
         with processes.raise_everywhere():
-            experiment = resolve_run(directory, registry, duration(overrides))
+            known = (registry or Registry.discover()).with_components(components or {})
+            experiment = resolve_run(directory, known, duration(overrides), rows=by_split(data))
             vocabularies = read_vocabularies(directory, experiment)
-        data = _prepare(experiment, vocabularies, notify, processes)
+        prepared = _prepare(experiment, vocabularies, notify, processes)
         with processes.raise_everywhere():
-            now = make_lock(experiment, data.hashes)
+            now = make_lock(experiment, prepared.hashes)
             before = directory.lock()
             changed = refuse_changes(before, now, allow=allow_changes)
         if changed:
             notify("\n  ".join(["going on with other components:", *changed]))
         with processes.raise_everywhere():
-            changed += _other_duration(directory, experiment, data, notify) if overrides else []
+            changed += _other_duration(directory, experiment, prepared, notify) if overrides else []
         if changed:
             processes.on_main(lambda: _record(directory, experiment, {**before, **now}, changed))
         model = build(experiment.spec, vocabularies.sizes)
         take_again(directory, model)
         trained = TrainedModel(run, experiment, model, vocabularies)
-        report = _finish(trained, data, observers, notify, processes, final)
-    return replace(report, seconds=time.perf_counter() - started)
+        _finish(trained, prepared, observers, notify, processes, final, started)
+    return trained
 
 
 def _other_duration(
@@ -301,7 +327,8 @@ def _finish(
     notify: Notify,
     processes: Processes,
     final: Final,
-) -> Report:
+    started: float,
+) -> None:
     """Trains to the end, then evaluates the saved model on every test split (or else validation)."""
     observers = list(observers)  # they look on twice
     fit(trained, data, observers, notify, processes)
@@ -310,13 +337,14 @@ def _finish(
     tests = sorted(name for name in data.splits if name.startswith("test")) if final == "test" else []
     for name in tests or ["validation"]:
         notify(f"evaluating on {name} ({len(data.splits[name]):,} examples)")
-        report = trained.report(data.splits[name], name, processes)
+        report = trained.measure(data.splits[name], name, processes)
         reports.append(report)
         processes.on_main(partial(directory.write_evaluation, name, report.as_json()))
     check = processes.on_main(lambda: _checked(trained, data, observers, notify))
     inputs = [column for column in trained.vocabularies.task_type.columns if column.role == "input"]
-    return replace(
+    trained.report = replace(
         reports[0],
+        seconds=time.perf_counter() - started,
         others=reports[1:],
         self_check=check,
         arguments=trained.registry.arguments,

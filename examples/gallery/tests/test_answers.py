@@ -56,7 +56,7 @@ def questions(write_task: Callable[..., str]) -> str:
 
 def test_spans_are_found_as_they_are_written(questions: str, tmp_path: Path) -> None:
     settings = ["training.steps=80", "training.evaluate_every=80", "model.position=rope"]
-    report = plugformer.train(questions, overrides=settings, out=tmp_path / "run")
+    report = plugformer.train(questions, overrides=settings, out=tmp_path / "run").report
     scores = {name: found["value"] for name, found in report.metrics.items()}
     assert scores["exact_match"] > 0.9
     assert scores["squad_f1"] >= scores["squad_exact_match"] >= scores["exact_match"]
@@ -135,7 +135,7 @@ def test_both_heads_learn(write_task: Callable[..., str], tmp_path: Path) -> Non
         head="two_heads",
         metrics="label_accuracy, number_error",
     )
-    report = plugformer.train(task, overrides=["training.steps=60"], out=tmp_path / "run")
+    report = plugformer.train(task, overrides=["training.steps=60"], out=tmp_path / "run").report
     assert report.metrics["label_accuracy"]["value"] == 1
     assert report.metrics["number_error"]["value"] < 0.5  # the numbers' variance is 1.25
     answer = plugformer.load(tmp_path / "run").predict("very very very dull")

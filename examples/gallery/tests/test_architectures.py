@@ -26,7 +26,7 @@ def test_layers_of_a_group_are_one(write_task: Callable[..., str], tmp_path: Pat
         head="classifier",
         metrics="accuracy",
     )
-    report = plugformer.train(task, out=tmp_path / "run")
+    report = plugformer.train(task, out=tmp_path / "run").report
     assert report.metrics["accuracy"]["value"] == 1
     trained = plugformer.load(tmp_path / "run")
     encoder = trained.model.encoder
@@ -34,7 +34,7 @@ def test_layers_of_a_group_are_one(write_task: Callable[..., str], tmp_path: Pat
     assert len({id(layer) for layer in encoder.layers}) == groups
     plain = plugformer.train(
         task, overrides=["model.architecture=encoder-only", "training.steps=1"], out=tmp_path / "plain"
-    )
+    ).report
     other = plugformer.load(plain.run)
     one, four = (
         sum(each.numel() for each in run.model.encoder.layers.parameters()) for run in (trained, other)

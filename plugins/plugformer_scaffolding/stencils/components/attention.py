@@ -1,9 +1,8 @@
 """Multi-head attention."""
 
-from typing import Annotated, cast
+from typing import cast
 
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
@@ -29,7 +28,7 @@ class NewComponent(Attention):
         self,
         model: ModelContext,
         *,
-        bias: Annotated[bool, Field(description="Add a learned bias in each of the four maps.")] = True,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if model.width % model.heads:

@@ -25,8 +25,8 @@ class NewComponent(Data):
     def __init__(
         self,
         *,
-        size: Annotated[int, Field(ge=1, description="Number of training examples.")] = 1000,
-        seed: Annotated[int, Field(description="Another one makes other examples.")] = 1,
+        size: Annotated[int, Field(ge=1)] = 1000,
+        seed: int = 1,
     ) -> None:
         self.size = size
         self.seed = seed

@@ -1,9 +1,6 @@
 """Two linear maps with a rectified linear unit between."""
 
-from typing import Annotated
-
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
 
 from plugformer.interfaces import FeedForward, ModelContext
@@ -23,7 +20,7 @@ class NewComponent(FeedForward):
         self,
         model: ModelContext,
         *,
-        bias: Annotated[bool, Field(description="Add a learned bias in both maps.")] = True,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)

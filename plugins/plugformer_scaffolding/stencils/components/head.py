@@ -29,7 +29,7 @@ class NewComponent(Head):
         self,
         model: HeadContext,
         *,
-        scale: Annotated[float, Field(gt=0, description="Factor on the logits.")] = 1.0,
+        scale: Annotated[float, Field(gt=0)] = 1.0,
     ) -> None:
         super().__init__()
         self.scale = scale

@@ -24,8 +24,8 @@ class NewComponent(Hook):
     def __init__(
         self,
         *,
-        scale: Annotated[float, Field(ge=0, description="Variance before the first update.")] = 0.01,
-        decay: Annotated[float, Field(ge=0, description="How fast the variance falls.")] = 0.55,
+        scale: Annotated[float, Field(ge=0)] = 0.01,
+        decay: Annotated[float, Field(ge=0)] = 0.55,
     ) -> None:
         self.scale = scale
         self.decay = decay

@@ -22,7 +22,7 @@ class NewComponent(Initialization):
     def __init__(
         self,
         *,
-        gain: Annotated[float, Field(gt=0, le=10, description="Deviation of a map's outputs.")] = 1.0,
+        gain: Annotated[float, Field(gt=0, le=10)] = 1.0,
     ) -> None:
         self.gain = gain
 

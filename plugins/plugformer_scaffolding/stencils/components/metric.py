@@ -1,12 +1,10 @@
 """The share of outputs that equal one of their references, letter case aside."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from pydantic import Field
 
 from plugformer.interfaces import OutputMetric
 
@@ -26,7 +24,7 @@ class NewComponent(OutputMetric):
     def __init__(
         self,
         *,
-        ignore_case: Annotated[bool, Field(description="Take capital and small letters as equal.")] = True,
+        ignore_case: bool = True,
     ) -> None:
         self.ignore_case = ignore_case
 

@@ -26,9 +26,7 @@ class NewComponent(Norm):
         self,
         model: ModelContext,
         *,
-        epsilon: Annotated[
-            float, Field(gt=0, description="Added to the mean square before the root.")
-        ] = 1e-6,
+        epsilon: Annotated[float, Field(gt=0)] = 1e-6,
     ) -> None:
         super().__init__()
         self.epsilon = epsilon
@@ -36,7 +34,7 @@ class NewComponent(Norm):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Sets the weight to one; every module with parameters of its own says here how they start."""
+        """Sets the weight to one."""
         nn.init.ones_(self.weight)
 
     def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:

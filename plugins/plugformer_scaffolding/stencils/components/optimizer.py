@@ -24,12 +24,8 @@ class NewComponent(Optimizer):
     def __init__(
         self,
         *,
-        lr: Annotated[
-            float, Field(gt=0, description="Learning rate, which the schedule's factor multiplies.")
-        ] = 0.01,
-        momentum: Annotated[
-            float, Field(ge=0, lt=1, description="Share of the last step that is made again.")
-        ] = 0.9,
+        lr: Annotated[float, Field(gt=0)] = 0.01,
+        momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9,
     ) -> None:
         self.lr = lr
         self.momentum = momentum

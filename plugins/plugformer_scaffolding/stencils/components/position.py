@@ -13,9 +13,8 @@ from plugformer.interfaces import ModelContext, PositionalEncoding, Positions
 class NewComponent(PositionalEncoding):
     """PE(p, 2i) = sin(p / base^(2i / width)), PE(p, 2i + 1) = cos(p / base^(2i / width)).
 
-    Attention Is All You Need, Vaswani et al. 2017, section 3.5: https://arxiv.org/abs/1706.03762. It fills
-    the slot `embed`; an encoding may fill `rotate` or `bias` instead, as shown below the class. An odd width
-    ends with a sine.
+    Attention Is All You Need, Vaswani et al. 2017, section 3.5: https://arxiv.org/abs/1706.03762. It
+    implements `embed`; an encoding may implement `rotate` or `bias` instead. An odd width ends with a sine.
 
     Args:
         model: Sizes of the model.
@@ -26,7 +25,7 @@ class NewComponent(PositionalEncoding):
         self,
         model: ModelContext,
         *,
-        base: Annotated[float, Field(gt=1, description="The longest wavelength, over two pi.")] = 10000.0,
+        base: Annotated[float, Field(gt=1)] = 10000.0,
     ) -> None:
         super().__init__()
         self.width = model.width
@@ -41,15 +40,3 @@ class NewComponent(PositionalEncoding):
         angles = positions.index[..., None] * self.base**-exponent  # (1 or batch, length, ceil(width / 2))
         waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., : self.width]
         return x + waves.to(x.dtype)
-
-    # An encoding that turns queries and keys fills this slot instead; both keep their lengths. Each pair of
-    # coordinates stands half a head width apart (RoFormer, Su et al. 2021: https://arxiv.org/abs/2104.09864).
-    #
-    # def rotate(
-    #     self, heads: Float[Tensor, "batch heads length head_width"], positions: Positions
-    # ) -> Float[Tensor, "batch heads length head_width"]:
-    #     one, other = heads.chunk(2, dim=-1)
-    #     exponent = torch.arange(one.shape[-1], dtype=torch.float32, device=heads.device) / one.shape[-1]
-    #     angles = positions.index[:, None, :, None] * self.base**-exponent
-    #     cosine, sine = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
-    #     return torch.cat([one * cosine - other * sine, one * sine + other * cosine], dim=-1)

@@ -1,4 +1,4 @@
-"""Pre-norm with a learned number for each sublayer."""
+"""Pre-norm with a learned scale for each sublayer."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -12,21 +12,21 @@ from plugformer.interfaces import Residual, ResidualContext, Sublayer
 
 
 class NewComponent(Residual):
-    """x + a f(norm(x)) for each sublayer f, with a learned number a that starts small.
+    """x + a f(norm(x)) for each sublayer f, with a learned scale a that starts small.
 
     Batch Normalization Biases Residual Blocks Towards the Identity Function in Deep Networks, De and Smith
     2020, section 4 (SkipInit): https://arxiv.org/abs/2002.10444; here the norms stay.
 
     Args:
         model: Names the sublayers and makes their norms.
-        init: What the numbers start at.
+        init: Initial scale.
     """
 
     def __init__(
         self,
         model: ResidualContext,
         *,
-        init: Annotated[float, Field(ge=0, le=1, description="What the numbers start at.")] = 0.1,
+        init: Annotated[float, Field(ge=0, le=1)] = 0.1,
     ) -> None:
         super().__init__()
         self.init = init
@@ -35,14 +35,14 @@ class NewComponent(Residual):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Sets the numbers; every module with parameters of its own says here how they start."""
+        """Sets the initial values."""
         for factor in self.factors.values():
             nn.init.constant_(factor, self.init)
 
     def forward(
         self, x: Float[Tensor, "batch length width"], sublayers: Mapping[str, Sublayer]
     ) -> Float[Tensor, "batch length width"]:
-        """Adds to `x`, one after the other, what the sublayers make of its normalized value."""
+        """Adds the scaled output of each sublayer for the normalized input."""
         for name, sublayer in sublayers.items():
             x = x + self.factors[name] * sublayer(self.norms[name](x))
         return x

@@ -19,7 +19,7 @@ class NewComponent(Schedule):
     def __init__(
         self,
         *,
-        end: Annotated[float, Field(ge=0, le=1, description="The factor of the last update.")] = 0.0,
+        end: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> None:
         self.end = end
 

@@ -1,9 +1,7 @@
 """A text that answers a text."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from plugformer.interfaces import Column, Examples, Level, OutputType, TaskType, Tokenizers
 
@@ -24,7 +22,7 @@ class NewComponent(TaskType):
     def __init__(
         self,
         *,
-        reverse_source: Annotated[bool, Field(description="Read the source's tokens backwards.")] = False,
+        reverse_source: bool = False,
     ) -> None:
         self._step = -1 if reverse_source else 1
 

@@ -21,9 +21,7 @@ class NewComponent(FastTokenizer):
     def __init__(
         self,
         *,
-        min_frequency: Annotated[
-            int, Field(ge=1, description="How often a character must occur to have a token of its own.")
-        ] = 1,
+        min_frequency: Annotated[int, Field(ge=1)] = 1,
     ) -> None:
         self.min_frequency = min_frequency
         super().__init__()

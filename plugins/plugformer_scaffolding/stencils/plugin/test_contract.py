@@ -1,9 +1,4 @@
-"""The component keeps the contract of its kind: one test for each check.
-
-Compare it with its formula too, or with an independent implementation: no general test knows what it should
-compute. Options that have no default are given as `contract_tests("...", options={"files": ...})`, and other
-values of options are worth a test of their own.
-"""
+"""The component fulfills the contract of its kind; add a test of its formula."""
 
 from plugformer_testing import contract_tests
 

@@ -1,0 +1,85 @@
+"""Settings from Python code: a dictionary becomes a tree like that of a file, and a class becomes a name."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from plugformer.configuration.blocks import kind_at
+from plugformer.configuration.overrides import read_overrides
+from plugformer.errors import ConfigurationError
+from plugformer.problems import Key, KeyPath, Origin, Problem
+from plugformer.registry import Registry
+from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode
+
+Settings = Sequence[str] | Mapping[str, Any]
+"""Changes of a task: `KEY=VALUE`, or a nested dictionary."""
+
+Classes = dict[str, dict[str, type]]
+"""Component classes by kind and name."""
+
+
+def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> tuple[MappingNode, Registry]:
+    """Reads settings that are a dictionary.
+
+    A component may be a class, or a class with its options: `MyAttention`, `(MyAttention, {"heads": 2})` or
+    `{"name": MyAttention, "heads": 2}`.
+
+    Args:
+        value: The settings.
+        name: The name of the argument in messages: `task["model"]["width"]`.
+        registry: The components that names refer to.
+
+    Returns:
+        The tree, and the registry with the classes.
+
+    Raises:
+        ConfigurationError: A key or a value is something that a task file cannot contain.
+        RegistryError: Two classes of one kind have the same name.
+    """
+    classes: Classes = {}
+    tree = _node(value, name, (), classes)
+    if not isinstance(tree, MappingNode):
+        raise ConfigurationError(f"{name}: expected a dictionary, found {value!r}")
+    return tree, registry.with_components(classes) if classes else registry
+
+
+def read_changes(overrides: Settings, registry: Registry) -> tuple[MappingNode, Registry]:
+    """Reads changes of a task, as `KEY=VALUE` or as a nested dictionary; see `read_dictionary`."""
+    if isinstance(overrides, Mapping):
+        return read_dictionary(overrides, "overrides", registry)
+    return read_overrides(overrides), registry
+
+
+def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
+    origin = Origin(place, folder=Path.cwd())
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
+        value = {"name": value[0], **value[1]}
+    if isinstance(value, type):
+        return ScalarNode(_registered(value, origin, path, classes), origin)
+    if isinstance(value, Path):
+        return ScalarNode(str(value), origin)
+    if value is None or isinstance(value, str | bool | int | float):
+        return ScalarNode(value, origin)
+    if isinstance(value, Mapping):
+        items: dict[Key, Node] = {}
+        for key, item in value.items():
+            if isinstance(key, bool) or not isinstance(key, str | int):
+                raise Problem(origin, (), f"a key must be text or a whole number, found {key!r}").error
+            items[key] = _node(item, f"{place}[{key!r}]", (*path, key), classes)
+        return MappingNode(items, {key: node.origin for key, node in items.items()}, origin)
+    if isinstance(value, list | tuple):
+        nodes = (_node(item, f"{place}[{at}]", (*path, at), classes) for at, item in enumerate(value))
+        return SequenceNode(tuple(nodes), origin)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy or PyTorch
+        return _node(value.item(), place, path, classes)
+    expected = "expected text, a number, a boolean, None, a list, a dictionary or a component class"
+    raise Problem(origin, (), f"{expected}; found {value!r}").error
+
+
+def _registered(component: type, origin: Origin, path: KeyPath, classes: Classes) -> str:
+    """Keeps a class under its own name, and returns the name that selects it."""
+    named = classes.setdefault(str(kind_at(path)), {})
+    if named.setdefault(component.__name__, component) is not component:
+        message = f"another class is called {component.__name__!r}, too; rename one of them"
+        raise Problem(origin, (), message).error
+    return f"session:{component.__name__}"

@@ -1,0 +1,237 @@
+"""Executors of cells: processes of this machine, or this process. Results are in the cells' folders."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from plugformer.errors import InterruptedRunError, PlugformerError
+from plugformer_ablation.cells import Cell
+from plugformer_ablation.training import Message, train_cell, work_on
+
+Event = tuple[Cell, Message] | None
+"""A message of a cell; None if nothing has happened for a moment."""
+
+_STARTED_BY = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+
+_PRELOADED = [
+    "plugformer_ablation.training",
+    "evaluate",
+    "scipy.stats",
+    "torch._dynamo",  # imported when an optimizer of PyTorch is created
+    "torch.distributed.tensor",  # imported by Accelerate
+]
+"""Imports that take seconds are made once, in the process that workers are forked from."""
+
+
+class Executor(ABC):
+    """Runs cells, several at a time.
+
+    Args:
+        threads: Number of threads of each cell.
+        workers: Largest number of cells at a time; None for no limit.
+    """
+
+    def __init__(self, threads: int, workers: int | None) -> None:
+        self.threads = threads
+        self.workers = workers
+        self.stopping = False
+        self.running: dict[Any, Any] = {}
+
+    def events(self, cells: Sequence[Cell]) -> Iterator[Event]:
+        """Runs cells in their order and yields events, at least every second.
+
+        The last message of a cell says that it has ended or, after `stop`, that it was stopped; a cell that
+        never began has none. Closing the iterator early kills all cells; their checkpoints stay.
+        """
+        waiting = deque(cells)
+        try:
+            while self.running or (waiting and not self.stopping):
+                while waiting and not self.stopping and len(self.running) < (self.workers or len(cells)):
+                    self.start(waiting.popleft())
+                messages: list[Event] = [*self.receive()]
+                yield from messages or [None]
+        finally:
+            self.end()
+
+    def stop(self) -> None:
+        """Asks all running cells to save and end; no other begins."""
+        if not self.stopping:
+            self.stopping = True
+            self.interrupt()
+
+    @abstractmethod
+    def start(self, cell: Cell) -> None:
+        """Begins to train a cell."""
+
+    @abstractmethod
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields messages of running cells; waits for a moment if there are none."""
+
+    def interrupt(self) -> None:  # noqa: B027 (one that runs nothing in parallel has nothing to do)
+        """Asks the running cells, once, to save and end."""
+
+    def end(self) -> None:  # noqa: B027 (as above)
+        """Kills the running cells."""
+
+
+class InlineExecutor(Executor):
+    """Trains cells one after the other in this process, with its components and data.
+
+    Args:
+        options: Further arguments of `plugformer.train`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(threads=1, workers=1)
+        self._options = options
+
+    def start(self, cell: Cell) -> None:
+        """Trains a cell."""
+        message = Message()
+        try:
+            train_cell(cell, lambda *_: None, lambda _: None, **self._options)
+        except InterruptedRunError:
+            self.stop()
+            message = Message(stopped=True)
+        except PlugformerError as error:
+            message = Message(failure=str(error))
+        self.running[cell.name] = cell, message
+
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields the end of the cell."""
+        while self.running:
+            yield self.running.popitem()[1]
+
+
+def available_cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def visible_gpus() -> list[str]:
+    """Returns the GPUs that this process may use, by their names in `CUDA_VISIBLE_DEVICES`."""
+    import torch
+
+    count = torch.cuda.device_count()
+    names = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return (names or [str(number) for number in range(count)])[:count]
+
+
+@dataclass
+class _Worker:
+    cell: Cell
+    process: Any
+    gpu: str | None = None
+    ended: bool = False
+
+
+class LocalExecutor(Executor):
+    """Runs cells in processes of this machine; each has a share of the cores and the least used GPU.
+
+    Args:
+        workers: Largest number of cells at a time; one for each GPU, or else core, if None.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        cores, self.gpus = available_cores(), visible_gpus()
+        workers = workers or len(self.gpus) or cores
+        super().__init__(max(1, cores // workers), workers)
+        self.running: dict[Connection, _Worker] = {}
+        self._context: Any = multiprocessing.get_context(_STARTED_BY)  # the base class lacks Process
+        if _STARTED_BY == "forkserver":
+            self._context.set_forkserver_preload(_PRELOADED)
+
+    def start(self, cell: Cell) -> None:
+        """Starts a process for a cell."""
+        ours, theirs = self._context.Pipe()
+        used = [worker.gpu for worker in self.running.values()]
+        gpu = min(self.gpus, key=used.count, default=None)
+        arguments = (cell, self.threads, theirs, gpu)
+        process = self._context.Process(target=work, args=arguments, name=str(cell))
+        process.start()
+        theirs.close()
+        self.running[ours] = _Worker(cell, process, gpu)
+
+    def receive(self) -> Iterator[tuple[Cell, Message]]:
+        """Yields a message of each cell that has sent one, or whose process has ended."""
+        ready: list[Any] = wait(list(self.running), timeout=0.2)
+        for connection in ready:
+            worker = self.running[connection]
+            try:
+                message: Message = connection.recv()
+            except (EOFError, ConnectionError):
+                del self.running[connection]
+                worker.process.join()
+                if not worker.ended:
+                    yield worker.cell, self._without_message(worker)
+                continue
+            worker.ended = message.step is None
+            yield worker.cell, message
+
+    def interrupt(self) -> None:
+        """Sends SIGTERM, upon which trainings save and end."""
+        for worker in self.running.values():
+            _signal(worker.process, signal.SIGTERM)
+
+    def end(self) -> None:
+        """Kills the processes, and waits for their end."""
+        for worker in self.running.values():
+            _signal(worker.process, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+            worker.process.join()
+        self.running.clear()
+
+    def _without_message(self, worker: _Worker) -> Message:
+        """Returns the end of a cell whose process ended without a message."""
+        if self.stopping:  # SIGTERM came before the training, when there was nothing to save
+            return Message(stopped=True)
+        status = worker.process.exitcode
+        reason = f"its process ended with status {status}"
+        if status == -signal.SIGKILL:
+            reason = "its process was ended by SIGKILL, perhaps because memory ran out: try fewer --workers"
+        return Message(failure=f"{reason}; {worker.cell.log} has its output")
+
+
+def _signal(process: Any, number: int) -> None:
+    """Sends a signal to a worker and all processes that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, number)
+        else:
+            process.terminate()
+
+
+def work(cell: Cell, threads: int, connection: Connection, gpu: str | None = None) -> None:
+    """Trains a cell in a process for it, and sends messages.
+
+    Args:
+        cell: The cell.
+        threads: Number of threads that it may use.
+        connection: To the process that started it; when that one has ended, the worker saves and ends.
+        gpu: The only GPU that it sees; None for no restriction.
+    """
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # CUDA reads it at its first use, which is later
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # Ctrl-C is for the study, which then asks its workers to stop
+    threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
+
+    def send(message: Message) -> None:
+        with suppress(BrokenPipeError):
+            connection.send(message)
+
+    send(work_on(cell, threads, lambda step, steps: send(Message(step, steps))))
+
+
+def _end_with_parent(connection: Connection) -> None:
+    """Waits until the process at the other end has ended, then asks this one to save and stop."""
+    with suppress(EOFError, OSError):
+        connection.recv()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,165 @@
+"""Trainings from Python alone: settings as dictionaries, rows in memory, classes of the session."""
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import plugformer
+from plugformer.errors import ConfigurationError, DataError, RegistryError, RunError
+from plugformer_plugins.attention.grouped import GroupedQueryAttention
+
+ROWS = [{"text": f"{word} number {i}", "label": word} for i in range(20) for word in ("good", "bad")]
+TASK = {
+    "type": "classification",
+    "tokenizer": "words",
+    "data": {"split": {"validation": 0.2, "test": 0.2}},
+    "model": {
+        "architecture": "encoder-only",
+        "head": "classifier",
+        "attention": "mine",
+        "layers": 1,
+        "width": 16,
+        "heads": 2,
+    },
+    "training": {"steps": 4},
+    "evaluation": {"metrics": ["accuracy"]},
+}
+
+
+def attention():
+    """Returns a class like one that a notebook cell defines: no file has its source."""
+    names = {"__name__": "__main__", "Base": GroupedQueryAttention}
+    exec("class MyAttention(Base):\n    'Mine.'\n", names)  # noqa: S102
+    return names["MyAttention"]
+
+
+def train(folder, rows=ROWS, task=TASK, **options):
+    options.setdefault("components", {"attention": {"mine": attention()}})
+    return plugformer.train(task, data=rows, out=folder, notify=str, **options)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("memory") / "run"
+    train(folder)
+    return folder
+
+
+def parameters(model):
+    return torch.cat([parameter.flatten() for parameter in model.model.state_dict().values()])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pd.DataFrame,
+        datasets.Dataset.from_list,
+        lambda rows: {name: [row[name] for row in rows] for name in rows[0]},
+        lambda rows: {name: np.array([row[name] for row in rows]) for name in rows[0]},
+    ],
+    ids=["pandas", "datasets", "columns", "arrays"],
+)
+def test_rows_of_any_form_give_the_same_model(form, run, tmp_path):
+    again = train(tmp_path / "run", form(ROWS))
+    reference = plugformer.load(run, components={"attention": {"mine": attention()}})
+    assert torch.equal(parameters(again), parameters(reference))
+
+
+def test_a_table_in_memory_gives_the_model_of_its_file(run, tmp_path):
+    pd.DataFrame(ROWS).to_csv(tmp_path / "rows.csv", index=False)
+    data = {**TASK["data"], "name": "table", "files": {"train": str(tmp_path / "rows.csv")}}
+    from_file = train(tmp_path / "run", None, {**TASK, "data": data})
+    reference = plugformer.load(run, components={"attention": {"mine": attention()}})
+    assert torch.equal(parameters(from_file), parameters(reference))
+
+
+def test_splits_are_used_as_they_are_given(tmp_path):
+    task = {**TASK, "data": {}, "model": {**TASK["model"], "attention": (attention(), {"kv_heads": 1})}}
+    splits = {"train": ROWS[:20], "validation": ROWS[20:30], "test": ROWS[30:]}
+    trained = train(tmp_path / "run", splits, task, components=None)
+    assert trained.report.examples == 10
+    assert trained.model.encoder.layers[0].attention.kv_heads == 1
+    assert trained.evaluate(data=ROWS[30:]).metrics == trained.report.metrics
+
+
+def test_a_run_asks_for_its_classes_and_its_rows(run, tmp_path):
+    with pytest.raises(RunError, match="attention/mine of session"):
+        plugformer.load(run)
+    with pytest.raises(RunError, match="attention/mine of session"):
+        plugformer.resume(run, data=ROWS)
+    components = {"attention": {"mine": attention()}}
+    loaded = plugformer.load(run, components=components)
+    assert loaded.predict("good number 3").output in ("good", "bad")
+    for use in (lambda: loaded.evaluate("test"), lambda: plugformer.resume(run, components=components)):
+        with pytest.raises(ConfigurationError, match="data 'memory' has no rows"):
+            use()
+    with pytest.raises(RunError, match=r"(?s)train: .*validation: "):
+        plugformer.resume(run, components=components, data=ROWS[:-2])
+
+
+def test_resuming_with_the_same_rows_is_exact(tmp_path):
+    components = {"attention": {"mine": attention()}}
+    whole = train(tmp_path / "whole", overrides={"training": {"steps": 6, "schedule": "constant"}})
+    train(tmp_path / "part", overrides={"training": {"schedule": "constant"}})
+    resumed = plugformer.resume(
+        tmp_path / "part", data=ROWS, components=components, overrides=["training.steps=6"], notify=str
+    )
+    assert torch.equal(parameters(resumed), parameters(whole))
+
+
+def test_another_class_of_the_same_name_is_not_the_same(run):
+    class MyAttention(GroupedQueryAttention):
+        def attend(self, query, state, scope):
+            return 2 * super().attend(query, state, scope)
+
+    with pytest.raises(RunError, match="attention/mine"):
+        plugformer.resume(run, data=ROWS, components={"attention": {"mine": MyAttention}}, notify=str)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"model": {"width": "wide"}}, ConfigurationError, r"overrides\['model'\]\['width'\]  model.width"),
+        ({"model": {"attention": "nine"}}, ConfigurationError, r"\['attention'\].*did you mean 'mine'"),
+        ({"model": {"attention": object()}}, ConfigurationError, r"overrides\['model'\]\['attention'\]"),
+        ({1.5: 2}, ConfigurationError, "found 1.5"),
+    ],
+)
+def test_mistakes_are_located_in_the_dictionary(change, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        train(tmp_path / "run", overrides=change)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"txt": "a", "label": "b"}], "train, row 1: there is no column 'text' .did you mean 'txt'"),
+        ([*ROWS, {"text": None, "label": "good"}], "row 41: the text is None"),
+        (pd.DataFrame([*ROWS, {"text": "a", "label": float("nan")}]), "row 41: the label is None"),
+        ({"text": ["a"], "label": []}, "differ in length"),
+        (["a"], "a row is 'a', expected a dictionary"),
+    ],
+)
+def test_malformed_rows_are_named(rows, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        train(tmp_path / "run", rows)
+
+
+def test_a_built_in_name_is_not_replaced(tmp_path):
+    with pytest.raises(ConfigurationError, match="session:mha"):
+        train(
+            tmp_path / "run",
+            overrides={"model": {"attention": "mha"}},
+            components={"attention": {"mha": attention()}},
+        )
+    with pytest.raises(RegistryError):
+        train(tmp_path / "run", components={"attention": {"mine": 3}})
+
+
+def test_a_training_on_a_named_device(tmp_path):
+    assert train(tmp_path / "run", device="cpu").device == torch.device("cpu")
+    with pytest.raises(ConfigurationError, match="no device 'cuda:9'"):
+        train(tmp_path / "other", device="cuda:9")
