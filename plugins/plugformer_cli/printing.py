@@ -135,12 +135,12 @@ def print_self_check(report: "Report") -> None:
         typer.echo(f"    likely  {comparison.likely}")
 
 
-def print_next_steps(report: "Report") -> None:
+def print_next_steps(model: "TrainedModel") -> None:
     """Prints where a run is and what can be done with it."""
-    run = shlex.quote(str(report.run))
-    # A tab that is pasted into a terminal completes words; a shell makes one of this.
-    question = report.question.replace("\t", r"\t")
-    text = f'"{question}"' if question == report.question else f"$'{question}'"
+    run, registry = shlex.quote(str(model.directory)), model.registry.arguments
+    inputs = sum(column.role == "input" for column in model.experiment.task_type.columns)
+    # A tab that is pasted into a terminal completes words; a shell makes one of $'\t'.
+    text = '"some text"' if inputs < 2 else "$'{}'".format(r"\t".join(["some text"] * inputs))
     typer.echo(f"\nrun   {run}")
-    typer.echo(f"next  plugformer predict {run} {text}{report.arguments}")
-    typer.echo(f"      plugformer evaluate {run} --split validation{report.arguments}")
+    typer.echo(f"next  plugformer predict {run} {text}{registry}")
+    typer.echo(f"      plugformer evaluate {run} --split validation{registry}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from plugformer.errors import ConfigurationError
-from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
+from plugformer_cli.options import AsJson, Device, LocalManifest, Settings, installed
 from plugformer_cli.printing import print_next_steps, print_report, print_self_check
 
 EXAMPLES = (
@@ -39,6 +39,7 @@ def command(
         bool,
         typer.Option("--allow-changes", help="With --resume: resume even if components have changed."),
     ] = False,
+    device: Device = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -71,20 +72,21 @@ def command(
     shared: dict[str, Any] = {
         "overrides": settings or [],
         "registry": known,
+        "device": device,
         "observers": [ProgressDisplay(console)],
         "notify": partial(console.print, markup=False, highlight=False),
     }
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         if run is not None:
-            report = plugformer.resume(run, allow_changes=allow_changes, **shared).report
+            model = plugformer.resume(run, allow_changes=allow_changes, **shared)
         else:
-            report = plugformer.train(str(task), out=out, **shared).report
+            model = plugformer.train(str(task), out=out, **shared)
     if not Processes.join().main:
         return
-    print_report(report, as_json=as_json)
+    print_report(model.report, as_json=as_json)
     if not as_json:
-        print_self_check(report)
-        print_next_steps(report)
+        print_self_check(model.report)
+        print_next_steps(model)
 
 
 def _run_to_resume(task: str | None, out: Path | None) -> Path:

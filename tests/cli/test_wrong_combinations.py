@@ -138,7 +138,7 @@ WRONG = {
         type="{name: classification, inputs: [text, label]}",
     ),
     "a word without a tag": Wrong(
-        r"short\.conll:4: 1 columns, expected text in column 2; correct the line, or say in data\.columns",
+        r"short\.conll:4: 1 columns, expected text in column 2; correct the line",
         type="tagging",
         data=CONLL.format("short.conll"),
         head="token_classifier",

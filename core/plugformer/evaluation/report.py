@@ -85,10 +85,6 @@ class Report:
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
         unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
-        arguments: At the end of a training, what commands need beside the run, a space first: local
-            manifests, which no run names by itself; not in `as_json`.
-        question: At the end of a training, an example of what the model answers: a text, or several with tabs
-            between; not in `as_json`.
         statistics: By metric, each example's statistics that the score is the aggregate of; not in `as_json`.
     """
 
@@ -100,8 +96,6 @@ class Report:
     others: list["Report"] = field(default_factory=list)
     self_check: SelfCheck | None = None
     unconstrained: dict[str, Score] = field(default_factory=dict)
-    arguments: str = ""
-    question: str = "some text"
     statistics: dict[str, ndarray] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:

@@ -341,14 +341,11 @@ def _finish(
         reports.append(report)
         processes.on_main(partial(directory.write_evaluation, name, report.as_json()))
     check = processes.on_main(lambda: _checked(trained, data, observers, notify))
-    inputs = [column for column in trained.vocabularies.task_type.columns if column.role == "input"]
     trained.report = replace(
         reports[0],
         seconds=time.perf_counter() - started,
         others=reports[1:],
         self_check=check,
-        arguments=trained.registry.arguments,
-        question="\t".join(["some text"] * max(len(inputs), 1)),
     )
 
 
