@@ -5,7 +5,7 @@ from tests.ablation.studies import SETTINGS
 
 from plugformer.errors import ConfigurationError
 from plugformer_ablation import ablate
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 
 class Mine(MultiHeadAttention):

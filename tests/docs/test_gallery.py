@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Sizes, Tokens
 from plugformer.kinds import Kind
 from plugformer.model import build
@@ -224,7 +224,9 @@ def test_gradient_checkpointing_changes_nothing(
     for checkpointing in ("false", "true"):
         overrides = [*settings, f"training.gradient_checkpointing={checkpointing}"]
         torch.manual_seed(0)  # of dropout
-        model = build(task_model_spec(resolve("dates", overrides, installed).task, installed), Sizes(12, 12))
+        model = build(
+            Experiment.of(resolve("dates", overrides, installed).task, installed).spec, Sizes(12, 12)
+        )
         model(batch).total.backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     torch.testing.assert_close(gradients[0], gradients[1])

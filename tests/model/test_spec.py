@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import EmbeddingSpec, LayerSpec, Level, ModelSpec, PartSpec, Sizes, StackSpec
 from plugformer.model import build
 from plugformer.validation import validate
@@ -73,14 +73,14 @@ def by_hand(registry, task):
 
 
 def test_a_model_from_classes_equals_the_same_from_a_task(registry, task):
-    from_task = build(task_model_spec(task, registry), Sizes(12, 12)).state_dict()
+    from_task = build(Experiment.of(task, registry).spec, Sizes(12, 12)).state_dict()
     from_classes = build(by_hand(registry, task), Sizes(12, 12)).state_dict()
     assert list(from_classes) == list(from_task)
     assert all(torch.equal(from_classes[name], value) for name, value in from_task.items())
 
 
 def test_a_function_may_make_a_part(registry, task):
-    spec = task_model_spec(task, registry)
+    spec = Experiment.of(task, registry).spec
     made = []
 
     def attention(context):
@@ -103,7 +103,7 @@ def test_a_function_that_fails_is_named(registry, task):
     def attention(context):
         raise KeyError(context.width)
 
-    spec = task_model_spec(task, registry)
+    spec = Experiment.of(task, registry).spec
     first, *others = spec.stacks["encoder"].layers
     first = replace(first, sublayers={**first.sublayers, "attention": PartSpec(attention)})
     encoder = replace(spec.stacks["encoder"], layers=(first, *others))
@@ -112,7 +112,7 @@ def test_a_function_that_fails_is_named(registry, task):
 
 
 def test_parts_are_compared_by_what_they_make(registry, task):
-    spec = task_model_spec(task, registry)
+    spec = Experiment.of(task, registry).spec
     first, second = spec.stacks["encoder"].layers
     assert first.sublayers["attention"] == second.sublayers["attention"]
     assert first.sublayers["attention"] == PartSpec(GroupedQueryAttention, {"kv_heads": 2, "bias": True})

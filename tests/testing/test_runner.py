@@ -11,7 +11,7 @@ from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import ModelContext, Schedule
 from plugformer.kinds import Kind
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
-from plugformer_plugins.schedule.constant import Constant
+from plugformer_plugins.schedule.warmup import Constant
 from plugformer_testing import CheckReport, Outcome, Status, check, contract_tests
 from plugformer_testing.contract import Check, NotApplicable, Violation, fail, require_close
 from plugformer_testing.runner import checks_of, run_check
@@ -85,7 +85,7 @@ def test_some_checks_of_an_installed_component():
 
 
 def test_a_distribution_is_reported_as_a_whole(tmp_path, monkeypatch):
-    module = "from plugformer_plugins.schedule.constant import Constant as Fine"
+    module = "from plugformer_plugins.schedule.warmup import Constant as Fine"
     (tmp_path / "own_schedules.py").write_text(module)
     classes = "fine: {class: 'own_schedules:Fine'}, missing: {class: 'own_schedules:Missing'}"
     (tmp_path / "registry.yaml").write_text(f"components: {{schedule: {{{classes}}}}}")

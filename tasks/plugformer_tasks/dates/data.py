@@ -44,9 +44,7 @@ class Dates(Data):
         size: Annotated[int, Field(ge=20)] = 50_000,
         locales: Annotated[tuple[str, ...], Field(min_length=1)] = ("en_US",),
         seed: int = 1,
-        exceptions: Annotated[
-            float, Field(ge=0, le=0.25, description="Share of rows that are exceptions, of either kind.")
-        ] = 0.0,
+        exceptions: Annotated[float, Field(ge=0, le=0.25)] = 0.0,
     ) -> None:
         self._path = path
         self._size = size
