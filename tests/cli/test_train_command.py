@@ -10,7 +10,6 @@ import torch
 
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.hooks import Comparison
-from plugformer.registry import Registry
 from plugformer_cli import printing
 from plugformer_cli.printing import print_report
 
@@ -24,17 +23,18 @@ REPORT = Report(
     others=[FURTHER],
 )
 
-
-def trained(report=REPORT, *local, inputs=1):
-    """Returns a model with a report."""
-    columns = [SimpleNamespace(role="input")] * inputs
-    experiment = SimpleNamespace(task_type=SimpleNamespace(columns=columns))
-    return SimpleNamespace(
-        report=report, directory=report.run, registry=Registry([], local), experiment=experiment
-    )
-
-
 MESSAGE = f"[a message] that a log keeps on one line, however long: {'word ' * 30}end"
+
+
+def trained(report=REPORT, inputs=1, arguments=""):
+    """Returns what a training returns, as far as the command uses it."""
+    task_type = SimpleNamespace(columns=[SimpleNamespace(role="input")] * inputs)
+    return SimpleNamespace(
+        report=report,
+        directory=report.run,
+        registry=SimpleNamespace(arguments=arguments),
+        experiment=SimpleNamespace(task_type=task_type),
+    )
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_what_components_print_is_no_result(run, monkeypatch, command):
 
 
 def test_next_steps_name_the_local_manifests_and_put_tabs_between_texts(run, monkeypatch):
-    model = trained(REPORT, Path.cwd() / "parts.yaml", inputs=2)
+    model = trained(inputs=2, arguments=" --registry parts.yaml")
     monkeypatch.setattr("plugformer.train", lambda *_, **__: model)
     assert run("train", "dates").out.splitlines()[-2:] == [
         r"next  plugformer predict 'runs/a b' $'some text\tsome text' --registry parts.yaml",

@@ -123,7 +123,7 @@ WRONG = {
         data="{name: brackets}",
     ),
     "data with words for a text of that name": Wrong(
-        r"TASK:2:14  data\.name: data 'conll' has words and tags, but the task's column words holds text; choose",
+        r"TASK:2:14  data\.name: data 'conll' has words and tags, but the task's column words holds text",
         type="{name: regression, inputs: [words]}",
         data=TAGGED.replace("tags:", "number:"),
         head="regressor",

@@ -56,9 +56,11 @@ def task(tmp_path):
 )
 def test_every_test_split_is_reported(task, tmp_path, splits, reported):
     overrides = [f"data.splits={splits}"]
-    report = train(str(task), overrides=overrides, out=tmp_path / "run", notify=str).report
+    trained = train(str(task), overrides=overrides, out=tmp_path / "run", notify=str)
+    report = trained.report
     assert [report.split, *(other.split for other in report.others)] == reported
     assert report.examples == 2
+    assert trained.registry.arguments == f" --registry {task.parent / 'registry.yaml'}"
 
 
 def test_a_task_file_may_be_a_path(task, tmp_path):

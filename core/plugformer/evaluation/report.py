@@ -1,5 +1,6 @@
 """The results of evaluations and self-checks, as people and scripts read them."""
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +107,17 @@ class Report:
         ]
         shown = "".join(f", {part}" for part in [*scores, *map(repr, self.others)])
         return f"Report({str(self.run)!r}, {self.split}, {self.examples:,} examples{shown})"
+
+    def _repr_html_(self) -> str:
+        """Returns the scores as a table, for Jupyter."""
+        rows = "".join(
+            f"<tr><td>{report.split}</td><td>{name}</td><td>{score['value']:.4f}</td>"
+            f"<td>{score['low']:.4f} to {score['high']:.4f}</td></tr>"
+            for report in (self, *self.others)
+            for name, score in report.metrics.items()
+        )
+        head = "<tr><th>split</th><th>metric</th><th>value</th><th>95 % interval</th></tr>"
+        return f"<table><caption>{html.escape(str(self.run))}</caption>{head}{rows}</table>"
 
     def as_json(self) -> dict[str, Any]:
         """Returns the form that `--json` prints."""
