@@ -3,7 +3,6 @@
 import os
 
 import torch
-from accelerate.state import AcceleratorState
 
 from plugformer.errors import ConfigurationError
 
@@ -54,10 +53,6 @@ def use_device(name: str | torch.device | None) -> None:
     os.environ.pop(_CHOSEN, None)
     if name is not None:
         os.environ[_CHOSEN] = str(chosen_device(name))
+    from accelerate.state import AcceleratorState  # for which `predict` need not wait
+
     AcceleratorState._reset_state(reset_partial_state=True)
-
-
-def described(device: torch.device) -> str:
-    """Returns the name of a device, and what it is if its driver says so: `cuda (NVIDIA H100)`."""
-    name = getattr(torch.get_device_module(device), "get_device_name", None)
-    return str(device) if device.type == "cpu" or name is None else f"{device} ({name(device)})"

@@ -22,6 +22,7 @@ REPORT = Report(
     2.0,
     others=[FURTHER],
 )
+
 MESSAGE = f"[a message] that a log keeps on one line, however long: {'word ' * 30}end"
 
 
@@ -46,7 +47,8 @@ def calls(monkeypatch):
             arguments["notify"](MESSAGE)
             assert [type(each).__name__ for each in arguments.pop("observers")] == ["ProgressDisplay"]
             allowed = [True] if arguments.get("allow_changes") else []
-            calls.append((name, first, arguments.get("overrides"), arguments.get("out"), *allowed))
+            calls.append((name, first, arguments["overrides"], arguments.get("out"), *allowed))
+            calls.extend(filter(None, [arguments["device"]]))
             return trained()
 
         return call
@@ -57,8 +59,19 @@ def calls(monkeypatch):
 
 
 def test_train_hands_over_task_settings_and_directory(run, calls):
-    run("train", "dates", "--set", "model.width=8", "--set", "training.steps=1", "--out", "here")
-    assert calls == [("train", "dates", ["model.width=8", "training.steps=1"], Path("here"))]
+    run(
+        "train",
+        "dates",
+        "--set",
+        "model.width=8",
+        "--set",
+        "training.steps=1",
+        "--out",
+        "here",
+        "--device",
+        "cpu",
+    )
+    assert calls == [("train", "dates", ["model.width=8", "training.steps=1"], Path("here")), "cpu"]
 
 
 @pytest.mark.parametrize("arguments", [["--out", "here"], ["here"]])
