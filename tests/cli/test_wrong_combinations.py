@@ -123,7 +123,7 @@ WRONG = {
         data="{name: brackets}",
     ),
     "data with words for a text of that name": Wrong(
-        r"TASK:2:14  data\.name: data 'conll' has words and tags, and the task's words holds text; choose",
+        r"TASK:2:14  data\.name: data 'conll' has words and tags, but the task's column words holds text",
         type="{name: regression, inputs: [words]}",
         data=TAGGED.replace("tags:", "number:"),
         head="regressor",
@@ -138,7 +138,7 @@ WRONG = {
         type="{name: classification, inputs: [text, label]}",
     ),
     "a word without a tag": Wrong(
-        r"short\.conll:4: 1 columns, expected text in column 2; correct the line, or say in data\.columns",
+        r"short\.conll:4: 1 columns, expected text in column 2; correct the line",
         type="tagging",
         data=CONLL.format("short.conll"),
         head="token_classifier",

@@ -230,11 +230,6 @@ def test_a_metric_of_likelihoods_needs_no_decoding(run, data, monkeypatch):
     assert score["low"] < score["value"] < score["high"]
 
 
-def test_scores_stand_in_the_order_of_the_task(run, data):
-    metrics = {"b": Perplexity(), "exact": ExactMatch(), "a": TokenAccuracy()}
-    assert list(Evaluator(run.predictor(), metrics).measured(data.splits["test"])[0]) == ["b", "exact", "a"]
-
-
 def test_a_report_has_the_statistics_that_its_scores_are_aggregates_of(run, data, tmp_path):
     metrics = {"exact": ExactMatch(), "perplexity": Perplexity()}
     report = Evaluator(run.predictor(), metrics).report(data.splits["test"], tmp_path, "test")
