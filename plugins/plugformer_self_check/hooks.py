@@ -197,9 +197,9 @@ def cached_and_uncached(
     of nearly the same probability makes no difference.
     """
     model = predictor.model
-    found = predictor.search(batch_of(split, rows, model), 0)
-    numbers = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
-    hypotheses = [hypothesis for each in found for hypothesis in each]
+    beams = predictor.search(batch_of(split, rows, model), 0)
+    numbers = [number for number, hypotheses in enumerate(beams) for _ in hypotheses]
+    hypotheses = [hypothesis for beam in beams for hypothesis in beam]
     scores = np.array([hypothesis.score for hypothesis in hypotheses])
     batch = batch_of(split, [rows[number] for number in numbers], model, outputs=hypotheses)
     answers = batch_of(split, rows, model)
@@ -274,13 +274,15 @@ def _parting(
 
 def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, "..."]]:
     """Returns the head's log-probabilities at the predicted positions of each example."""
-    found = []
+    log_probabilities = []
     for batch in batches:
         logits = model.logits(batch).float()
         scores = logits.log_softmax(dim=-1) if logits.shape[-1] > 1 else logits
         real = model.targets(batch)[1]
-        found += [row[real[number]] if row.dim() > 1 else row for number, row in enumerate(scores)]
-    return found
+        log_probabilities += [
+            row[real[number]] if row.dim() > 1 else row for number, row in enumerate(scores)
+        ]
+    return log_probabilities
 
 
 def probabilities_apart(

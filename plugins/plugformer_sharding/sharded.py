@@ -158,8 +158,8 @@ def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str
     """Returns an optimizer's state with shards of those tensors that have the shape of their parameters."""
     parameters = {
         index: parameter
-        for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
-        for index, parameter in zip(group["params"], own["params"], strict=True)
+        for group, current in zip(saved["param_groups"], optimizer.param_groups, strict=True)
+        for index, parameter in zip(group["params"], current["params"], strict=True)
     }
 
     def parts(index: int) -> Any:
