@@ -22,7 +22,6 @@ from machine import peak_memory
 from torch import Tensor, nn
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.interfaces import Padding, Sizes, Tokens
 from plugformer.model import build
 from plugformer.validation import validate
@@ -56,7 +55,7 @@ def plugformer(position: str, size: Size) -> tuple[nn.Module, Step]:
         "model.dropout=0.1",
     ]
     task = validate(resolve("dates", [*settings, *size.settings]))
-    encoder = build(task_model_spec(task.task, task.registry), Sizes(VOCABULARY, VOCABULARY)).train().encoder
+    encoder = build(task.spec, Sizes(VOCABULARY, VOCABULARY)).train().encoder
     ids = torch.randint(4, VOCABULARY, (1, size.length))
     tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), Padding.NONE)
     return encoder, lambda: encoder(tokens).hidden.square().mean()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens
 from plugformer.model import build
 
@@ -72,8 +72,8 @@ def hand_written() -> System:
 
 def plugformer() -> System:
     """Returns the model assembled from components and its mean loss."""
-    resolved = resolve("shakespeare", ["model.position=learned"])
-    model = build(task_model_spec(resolved.task, resolved.registry), Sizes(VOCABULARY, VOCABULARY)).train()
+    resolved = Experiment.from_resolved(resolve("shakespeare", ["model.position=learned"]))
+    model = build(resolved.spec, Sizes(VOCABULARY, VOCABULARY)).train()
 
     def loss(ids: Ids) -> Tensor:
         real = torch.ones_like(ids, dtype=torch.bool)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.interfaces import PADDING, Batch, Padding, Sizes, Tokens
 from plugformer.model import build
 from plugformer.validation import validate
@@ -54,7 +53,7 @@ def plugformer() -> nn.Module:
         "model.residual=post",
     ]
     task = validate(resolve("dates", settings))
-    return build(task_model_spec(task.task, task.registry), Sizes(VOCABULARY, VOCABULARY)).train()
+    return build(task.spec, Sizes(VOCABULARY, VOCABULARY)).train()
 
 
 def plugformer_loss(model: nn.Module, source: Ids, target: Ids) -> Tensor:

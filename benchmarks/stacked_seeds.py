@@ -14,8 +14,8 @@ from torch.func import functional_call, stack_module_state
 from torch.nn.functional import cross_entropy
 from torch.nn.functional import pad as padded
 
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import Task
+from plugformer.experiment import Experiment
 from plugformer.interfaces import (
     IGNORED,
     Batch,
@@ -48,7 +48,7 @@ class Seed:
     def __init__(self, task: Task, seed: int, sizes: Sizes, registry: Registry) -> None:
         self.settings = task.training.model_copy(update={"seed": seed})
         self.model = build(
-            task_model_spec(task.model_copy(update={"training": self.settings}), registry), sizes
+            Experiment.of(task.model_copy(update={"training": self.settings}), registry).spec, sizes
         ).train()
         component = self.settings.optimizer
         builder = registry.create(Kind.OPTIMIZER, component.name, **component.options)

@@ -39,9 +39,9 @@ CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_random=False))"
 install_import_hook(list(annotated_modules()), CHECKER)
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.configuration.task import Task
 from plugformer.evaluation.report import Report
+from plugformer.experiment import Experiment
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Model, Ragged, Sizes, Tokens
 from plugformer.kinds import Kind
@@ -202,7 +202,7 @@ def tiny_model(tiny_task: MakeTask, registry: Registry) -> MakeModel:
 
     def make(*overrides: str, task: str = "dates") -> Model:
         return build(
-            task_model_spec(tiny_task(*overrides, task=task), registry), Sizes(VOCABULARY, VOCABULARY)
+            Experiment.of(tiny_task(*overrides, task=task), registry).spec, Sizes(VOCABULARY, VOCABULARY)
         )
 
     return make

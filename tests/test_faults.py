@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import RegistryError
+from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.interfaces import Batch, Sizes
@@ -20,8 +20,8 @@ import sys
 import torch
 
 from plugformer.interfaces import FeedForward, OutputMetric, Schedule, Tokenizer
-from plugformer_plugins.decoding.greedy import Greedy
-from plugformer_plugins.optimizer.adamw import AdamW
+from plugformer_plugins.decoding.sampling import Greedy
+from plugformer_plugins.optimizer.adam import AdamW
 
 
 class Raises(FeedForward):
@@ -136,7 +136,7 @@ def fault(parts, sentences, short_settings):
 
     def fault(*overrides: str) -> str:
         task = check_components(resolve("dates", short_settings(*overrides), parts)).task
-        model = build(task_model_spec(task, parts), Sizes(12, 12))
+        model = build(Experiment.of(task, parts).spec, Sizes(12, 12))
         batch = Batch(sentences(), target=sentences(begin=True))
         return str(cause_of(caught(lambda: model(batch))))
 

@@ -8,8 +8,8 @@ import torch
 from tests.batches import split_of
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError
+from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
 from plugformer.interfaces import IGNORED, Batch, Sizes
@@ -45,7 +45,7 @@ def losses(registry, tmp_path):
     """Trains a task's model on one batch, again and again, and returns the loss at each update."""
 
     def train(task, batch, outputs=12):
-        model = build(task_model_spec(task, registry), Sizes(12, outputs))
+        model = build(Experiment.of(task, registry).spec, Sizes(12, outputs))
         optimizer, schedule = task.training.optimizer, task.training.schedule
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         seen = Losses()

@@ -7,8 +7,8 @@ import torch
 from pydantic import ValidationError
 
 from plugformer.configuration.model_spec import model_spec as spec_of_settings
-from plugformer.configuration.task import Model as Settings
-from plugformer.configuration.task import Training
+from plugformer.configuration.python import read_dictionary
+from plugformer.configuration.task import ModelSettings, TrainingSettings
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.explanations import explain
 from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, OutputType, Sizes
@@ -17,6 +17,7 @@ from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
 from plugformer.problems import Problem, report
 from plugformer.registry import Registry
+from plugformer.yaml_tree import plain
 
 Component = str | type | tuple[type, Mapping[str, Any]] | Mapping[str, Any]
 """A component by name, as `{"name": ..., **options}`, as a class, or as a class with its options."""
@@ -96,40 +97,25 @@ def model_spec(
         ConfigurationError: A setting or an option is unknown or wrong; or parts do not fit together.
         RegistryError: A component is unknown, or its constructor fails.
     """
-    classes = {kind: dict(named) for kind, named in (components or {}).items()}
-    written = _with_names({"architecture": architecture, "head": None, **settings}, classes)
-    registry = Registry.discover().with_components(classes)
+    known = Registry.discover().with_components(components or {})
+    tree, registry = read_dictionary({"architecture": architecture, "head": None, **settings}, "model", known)
+    written = plain(tree)
     made = _architecture(written, registry)
     chosen = _level(made, level)
     written["head"] = written["head"] or _HEADS[chosen]
     checked = _checked(written)
     if checked.initialize_from is not None:
         raise ConfigurationError("initialize_from: a model without a task has no runs to begin with")
-    spec = spec_of_settings(checked, registry, made, chosen, training=Training(seed=seed))
+    spec = spec_of_settings(checked, registry, made, chosen, training=TrainingSettings(seed=seed))
     _refuse_misfits(spec)
     return spec
 
 
-def _with_names(settings: Mapping[str, Any], classes: dict[str, dict[str, type]]) -> dict[str, Any]:
-    """Returns settings with names in the place of classes, and adds the classes by kind and name."""
-    named: dict[str, Any] = {}
-    for key, value in settings.items():
-        component, options = value if isinstance(value, tuple) else (value, {})
-        if isinstance(component, type):
-            name = component.__name__.lstrip("_")
-            while classes.setdefault(key, {}).setdefault(name, component) is not component:
-                name += "-"
-            named[key] = {"name": f"session:{name}", **options}
-        else:
-            named[key] = _with_names(value, classes) if isinstance(value, Mapping) else value
-    return named
-
-
-def _checked(written: Mapping[str, Any]) -> Settings:
+def _checked(written: Mapping[str, Any]) -> ModelSettings:
     try:
-        return Settings.model_validate(written)
+        return ModelSettings.model_validate(written)
     except ValidationError as error:
-        raise ConfigurationError(report(explain(error, Settings, written))) from None
+        raise ConfigurationError(report(explain(error, ModelSettings, written))) from None
 
 
 def _architecture(written: Mapping[str, Any], registry: Registry) -> Architecture:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from generators.markdown import code, prose, table
 from plugformer.configuration.blocks import kind_at
-from plugformer.configuration.task import Component, Task, Tokenizers
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.explanations import model_at
 from plugformer_cli.info import in_words
 
@@ -70,14 +70,16 @@ def _row(
     path: tuple[str | int, ...], key: str, field: dict[str, Any], parent: type[BaseModel]
 ) -> tuple[str, str, str, str]:
     inner = model_at(Task, path)
-    default = "required" if field["required"] and not issubclass(parent, Tokenizers) else _default(field)
+    default = (
+        "required" if field["required"] and not issubclass(parent, TokenizerSettings) else _default(field)
+    )
     if key == "name" and issubclass(parent, Component):
         return code(key), "text", default, "A component's name; its options stand beside it."
     return code(key), _value(path, field, inner), default, field.get("description", "") or _meaning(inner)
 
 
 def _value(path: tuple[str | int, ...], field: dict[str, Any], inner: type[BaseModel] | None) -> str:
-    if inner is not None and issubclass(inner, Component | Tokenizers):
+    if inner is not None and issubclass(inner, Component | TokenizerSettings):
         return f"{kind_at(path)}: name, or mapping"
     if path[-1] in ("metrics", "hooks"):
         return f"list of {kind_at(path)}: name, or mapping"

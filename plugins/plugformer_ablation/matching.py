@@ -9,7 +9,6 @@ from functools import cache
 import torch
 
 from plugformer.configuration import Task, report
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.data import PreparedData, fingerprint, prepare
 from plugformer.errors import ConfigurationError, nearest
 from plugformer.experiment import Experiment
@@ -120,7 +119,7 @@ def deciding_split(study: Study, hashes: dict[str, str]) -> str:
 def count_parameters(task: Task, sizes: Sizes, registry: Registry) -> int:
     """Returns the number of a model's parameters; nothing is allocated for them."""
     with torch.device("meta"):
-        model = build(task_model_spec(task, registry), sizes)
+        model = build(Experiment.of(task, registry).spec, sizes)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -129,7 +128,7 @@ def count_costs(task: Task, facts: DataSummary, registry: Registry) -> dict[str,
 
     def count(device: str) -> dict[str, float]:
         with torch.device(device):
-            model = build(task_model_spec(task, registry), facts.sizes)
+            model = build(Experiment.of(task, registry).spec, facts.sizes)
         whole = summarize(model, facts.example.to(device))[0]
         return {"parameters": whole.parameters, "flops": whole.flops / facts.example.tokens}
 

@@ -135,12 +135,12 @@ def print_self_check(report: "Report") -> None:
         typer.echo(f"    likely  {comparison.likely}")
 
 
-def print_next_steps(report: "Report") -> None:
-    """Prints where a run is and what can be done with it."""
-    run = shlex.quote(str(report.run))
-    # A tab that is pasted into a terminal completes words; a shell makes one of this.
-    question = report.question.replace("\t", r"\t")
-    text = f'"{question}"' if question == report.question else f"$'{question}'"
+def print_next_steps(trained: "TrainedModel") -> None:
+    """Prints the path of a run and the commands that use it."""
+    run, arguments = shlex.quote(str(trained.directory)), trained.registry.arguments
+    inputs = [column for column in trained.experiment.task_type.columns if column.role == "input"]
+    # A tab that is pasted into a terminal completes words; a shell turns \t in $'...' into one.
+    text = r"$'some text\tsome text'" if len(inputs) > 1 else '"some text"'
     typer.echo(f"\nrun   {run}")
-    typer.echo(f"next  plugformer predict {run} {text}{report.arguments}")
-    typer.echo(f"      plugformer evaluate {run} --split validation{report.arguments}")
+    typer.echo(f"next  plugformer predict {run} {text}{arguments}")
+    typer.echo(f"      plugformer evaluate {run} --split validation{arguments}")

@@ -57,7 +57,7 @@ def schema(registry: Registry) -> Schema:
     }
     shared = {
         key: value
-        for key, value in definitions["Tokenizers"]["properties"].items()
+        for key, value in definitions["TokenizerSettings"]["properties"].items()
         if key not in ("source", "target")
     }
     required = _required(root, definitions)
@@ -69,7 +69,7 @@ def schema(registry: Registry) -> Schema:
             _name_kinds(value, key)
     for kind in Kind:
         definitions[kind] = _component(registry, kind, core.get(kind, {}), definitions)
-    definitions["Tokenizers"] = _tokenizers(registry, shared, definitions)
+    definitions["TokenizerSettings"] = _tokenizers(registry, shared, definitions)
     extends = {"type": "string", "description": "The task or file that this one changes."}
     root["properties"]["extends"] = extends
     return {
@@ -88,7 +88,7 @@ def _required(mapping: Schema, definitions: Schema) -> Schema:
         name = _reference(value)
         if name in _BLOCKS:
             inner[key] = {} if value.get("default") else {"required": ["name"]}
-        elif name in definitions and name != "Tokenizers":
+        elif name in definitions and name != "TokenizerSettings":
             inner[key] = _required(definitions[name], definitions)
     properties = {key: keys for key, keys in inner.items() if keys}
     keys = {"required": mapping["required"]} if mapping.get("required") else {}

@@ -76,15 +76,15 @@ def command(
     }
     with redirect_stdout(sys.stderr):  # components may print; only results go to standard output
         if run is not None:
-            report = plugformer.resume(run, allow_changes=allow_changes, **shared).report
+            trained = plugformer.resume(run, allow_changes=allow_changes, **shared)
         else:
-            report = plugformer.train(str(task), out=out, **shared).report
+            trained = plugformer.train(str(task), out=out, **shared)
     if not Processes.join().main:
         return
-    print_report(report, as_json=as_json)
+    print_report(trained.report, as_json=as_json)
     if not as_json:
-        print_self_check(report)
-        print_next_steps(report)
+        print_self_check(trained.report)
+        print_next_steps(trained)
 
 
 def _run_to_resume(task: str | None, out: Path | None) -> Path:

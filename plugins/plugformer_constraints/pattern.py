@@ -22,7 +22,7 @@ r"""What is compiled instead of an expression.
 outlines-core prefers the first match to the longest, so that `a|ab` would never be "ab": `\z` makes only
 whole texts match. It also compiles a search from every position, whose automaton grows exponentially for such
 as `a.{30}`: the empty match behind the first character of the opening ends that search. The other two
-characters keep the expression's own first state clear of that match.
+characters keep the first state of the expression clear of that match.
 """
 
 
@@ -49,39 +49,25 @@ def compile_pattern(expression: str) -> Pattern:
         ConfigurationError: It is no regular expression, uses what outlines-core lacks (look-around,
             references to groups, word boundaries), or matches no text.
     """
-    fault = _syntax_error(expression)
-    if fault.startswith("unbalanced parenthesis"):  # which the wrapping could balance
-        raise ConfigurationError(f"{shown(expression)} is not a regular expression: {fault}")
-    try:
-        index = Index(_WRAPPED % expression, _BYTES)
-    except ValueError as error:
-        raise ConfigurationError(_refusal(expression, fault, str(error))) from error
-    return _automaton(expression, index)
-
-
-def _syntax_error(expression: str) -> str:
-    r"""Returns Python's syntax error, if any; Rust may accept what Python does not: `\p{L}`, for example."""
+    fault = ""  # Rust may accept an expression that Python refuses: `\p{L}`, for example
     try:
         with warnings.catch_warnings(action="ignore"):
             re.compile(expression)
     except re.error as error:
-        return str(error)
-    except OverflowError:
-        return "a repetition number is too large"
-    except RecursionError:
-        return "it is nested too deeply"
-    return ""
-
-
-def _refusal(expression: str, fault: str, reason: str) -> str:
-    if not reason.startswith("Failed to build DFA"):
-        return _matches_nothing(expression)
-    if fault:
-        return f"{shown(expression)} is not a regular expression: {fault}"
-    return (
-        f"{shown(expression)} cannot be used: look-around, references to groups and \\b are not available; "
-        "write it without them"
-    )
+        fault = f"{shown(expression)} is not a regular expression: {error}"
+    if "unbalanced parenthesis" in fault:  # the wrapping could balance it
+        raise ConfigurationError(fault)
+    try:
+        index = Index(_WRAPPED % expression, _BYTES)
+    except ValueError as error:
+        if not str(error).startswith("Failed to build DFA"):
+            raise ConfigurationError(_matches_nothing(expression)) from error
+        raise ConfigurationError(
+            fault
+            or f"{shown(expression)} cannot be used: look-around, references to groups and \\b are not "
+            "available; write it without them"
+        ) from error
+    return _automaton(expression, index)
 
 
 def _matches_nothing(expression: str) -> str:
@@ -98,16 +84,16 @@ def _automaton(expression: str, index: Index) -> Pattern:
         state = transitions[state][byte]
     numbers = {state: 0}
     waiting = [state]
-    for found in waiting:  # grows
-        for byte, following in transitions[found].items():
+    for state in waiting:  # grows
+        for byte, following in transitions[state].items():
             if byte != _END_OF_TEXT and following not in numbers:
                 numbers[following] = len(numbers)
                 waiting.append(following)
     moves = np.full((len(numbers) + 1, 256), len(numbers), dtype=np.int32)
     accepting = np.zeros(len(numbers) + 1, dtype=bool)
     final = index.get_final_states()
-    for found, number in numbers.items():
-        steps = {byte: numbers[to] for byte, to in transitions[found].items() if byte != _END_OF_TEXT}
+    for state, number in numbers.items():
+        steps = {byte: numbers[to] for byte, to in transitions[state].items() if byte != _END_OF_TEXT}
         moves[number, list(steps)] = list(steps.values())
-        accepting[number] = found in final
+        accepting[number] = state in final
     return Pattern(expression, moves, accepting)

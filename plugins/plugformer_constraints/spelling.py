@@ -17,8 +17,8 @@ from plugformer_constraints.pattern import Pattern
 _SAMPLES = 100
 
 MAX_STATES = 4096
-"""More would take minutes and gigabytes. A class such as `\\w` has hundreds in a byte-level vocabulary, each
-time that it is repeated."""
+"""More states would take minutes and gigabytes. In a byte-level vocabulary each repetition of a class like
+`\\w` has hundreds."""
 
 
 class RegularExpression(Constraint):
@@ -85,9 +85,9 @@ def token_automaton(pattern: Pattern, tokenizer: Tokenizer, longest: int) -> Tok
 def _automaton(pattern: Pattern, first: "_Pieces", later: "_Pieces", longest: int) -> TokenAutomaton:
     """Finds the states of the pattern that tokens can reach, and the classes of tokens.
 
-    The beginning of a text is a state of its own: a token may add something else there than behind others.
-    The table of states and tokens, which can be large, is never there as a whole: tokens are sorted into
-    classes one state after the other, then a token of each class is followed again.
+    The beginning of a text is a separate state: there a token may add another text than after other tokens.
+    The table of all states and tokens can be large, so it is never built: tokens are sorted into classes one
+    state after the other, then one token of each class is followed again.
     """
     dead = len(pattern.moves) - 1
     states, numbers = [0], {dead: -1}
@@ -108,8 +108,8 @@ def _automaton(pattern: Pattern, first: "_Pieces", later: "_Pieces", longest: in
                 "vocabulary; repeat less, or narrower classes: [a-z] instead of \\w"
             )
     numbers[dead] = len(states)
-    beginnings, others = first.only(examples), later.only(examples)
-    reached = [(others if n else beginnings).walk(pattern.moves, state) for n, state in enumerate(states)]
+    at_start, inside = first.only(examples), later.only(examples)
+    reached = [(inside if n else at_start).walk(pattern.moves, state) for n, state in enumerate(states)]
     reached.append(np.full(len(examples), dead, dtype=np.int32))
     renumbered = np.vectorize(numbers.__getitem__, otypes=[np.int64])(np.stack(reached))
     return TokenAutomaton.of(renumbered, classes, pattern.accepting[[*states, dead]], longest)

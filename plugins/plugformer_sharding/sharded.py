@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from plugformer.configuration import Training
+from plugformer.configuration import TrainingSettings
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Hook, Loss, Model
@@ -44,7 +44,7 @@ class Sharded(Parallel):
         ConfigurationError: A parameter cannot be shared out, or numbers are float16.
     """
 
-    def __init__(self, model: Model, settings: Training, processes: Processes) -> None:
+    def __init__(self, model: Model, settings: TrainingSettings, processes: Processes) -> None:
         self.accelerator = accelerator(settings)
         _refuse(model, self.accelerator)
         self._whole = model

@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from plugformer.errors import ConfigurationError, DataError, described
 from plugformer.interfaces import Column, Data
+from plugformer.registry import checked_options
 from plugformer_testing.contract import NotApplicable, contract_check, is_list_of_text, require
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
@@ -20,29 +19,21 @@ if TYPE_CHECKING:
     from datasets import DatasetDict, IterableDataset
 
 
-class Columns(tuple[Column, ...]):
-    """Columns that a task type may need."""
-
-    def __str__(self) -> str:
-        return ", ".join(column.name for column in self if not column.optional)
-
-
 _TEXT = Column("text", "text", "input", tokenizer="source")
 _WORDS = Column("words", "words", "input", tokenizer="source")
-TYPES = (
-    Columns(
-        (
-            Column("source", "text", "input", tokenizer="source"),
-            Column("target", "text", "output", tokenizer="target"),
-            Column("references", "texts", "output", optional=True),
-        )
+TYPES = {
+    "pairs of texts": (
+        Column("source", "text", "input", tokenizer="source"),
+        Column("target", "text", "output", tokenizer="target"),
+        Column("references", "texts", "output", optional=True),
     ),
-    Columns((_TEXT, Column("label", "label", "output"))),
-    Columns((_TEXT, Column("labels", "labels", "output"))),
-    Columns((_TEXT, Column("number", "number", "output"))),
-    Columns((_WORDS, Column("tags", "tags", "output", along="words"))),
-    Columns((_TEXT,)),
-)
+    "label": (_TEXT, Column("label", "label", "output")),
+    "labels": (_TEXT, Column("labels", "labels", "output")),
+    "number": (_TEXT, Column("number", "number", "output")),
+    "tags": (_WORDS, Column("tags", "tags", "output", along="words")),
+    "text": (_TEXT,),
+}
+"""Columns that a task type may need."""
 
 _STREAMED = 200
 """The most examples of each split that are compared with those of its stream."""
@@ -52,22 +43,22 @@ _STREAMED = 200
 def serves_a_type_of_task(subject: Subject) -> None:
     """It loads for one task type at least, and refuses the others with an error of Plugformer's."""
     refusals = []
-    for columns in TYPES:
+    for name in TYPES:
         try:
-            _loaded(subject, columns)
+            _loaded(subject, name)
         except NotApplicable as refusal:
             refusals.append(str(refusal))
     require(len(refusals) < len(TYPES), f"it serves no task type: {'; '.join(refusals)}")
 
 
 @contract_check(TYPES)
-def examples_fit_the_task(subject: Subject, columns: Columns) -> None:
+def examples_fit_the_task(subject: Subject, task: str) -> None:
     """Every example has what its columns hold: text that is not blank, classes, numbers, lists of text.
 
     Splits are train, and any of validation and names that begin with test; none is empty. Labels are classes
     (datasets.ClassLabel), the same in all splits; there are as many tags as words.
     """
-    splits, classes = _loaded(subject, columns), set()
+    splits, columns, classes = _loaded(subject, task), TYPES[task], set()
     require("train" in splits, f"there is no train split, only {', '.join(map(str, splits))}")
     for name, split in ((str(key), split) for key, split in splits.items()):
         known = re.fullmatch(r"train|validation|test\w*", name)
@@ -90,20 +81,20 @@ def examples_fit_the_task(subject: Subject, columns: Columns) -> None:
 
 
 @contract_check(TYPES)
-def what_loads_has_no_problems(subject: Subject, columns: Columns) -> None:
+def what_loads_has_no_problems(subject: Subject, task: str) -> None:
     """Before it reads, it finds no problems in options with which it loads."""
-    _loaded(subject, columns)
+    _loaded(subject, task)
     data = subject.create()
-    data.check_columns(columns)
-    found = list(data.problems(columns))
+    data.check_columns(TYPES[task])
+    found = list(data.problems(TYPES[task]))
     require(not found, f"problems finds {found[:1]}, but load reads the examples")
 
 
 @contract_check(TYPES)
-def loading_is_repeatable(subject: Subject, columns: Columns) -> None:
+def loading_is_repeatable(subject: Subject, task: str) -> None:
     """Loaded again, by another object, every split has the same examples in the same order."""
-    first = _loaded(subject, columns)
-    second = subject.create().load(columns)
+    first = _loaded(subject, task)
+    second = subject.create().load(TYPES[task])
     require(list(first) == list(second), "loaded again, there are other splits")
     for name, split in first.items():
         for column in split.column_names:
@@ -113,16 +104,16 @@ def loading_is_repeatable(subject: Subject, columns: Columns) -> None:
 
 
 @contract_check(TYPES)
-def a_stream_has_the_same_examples(subject: Subject, columns: Columns) -> None:
+def a_stream_has_the_same_examples(subject: Subject, task: str) -> None:
     """Streamed, every split has the examples that load gives, and continues exactly from a saved state.
 
     Data may refuse to stream what they load, such as classes that nobody has named.
     """
-    splits = _loaded(subject, columns)
-    streams, again = (subject.create().stream(columns) for _ in range(2))
+    splits = _loaded(subject, task)
+    streams, again = (subject.create().stream(TYPES[task]) for _ in range(2))
     require(list(streams) == list(splits), f"streamed, the splits are {list(streams)}, not {list(splits)}")
     for name, split in splits.items():
-        names = [column.name for column in columns if column.name in split.column_names]
+        names = [column.name for column in TYPES[task] if column.name in split.column_names]
         expected = [{name: row[name] for name in names} for row in islice(split, _STREAMED)]
         rows, half = _without_faults(streams[name], names), len(expected) // 2
         found = list(islice(rows, half))
@@ -139,19 +130,20 @@ def version_is_repeatable(subject: Subject) -> None:
     version = subject.create().version()
     require(isinstance(version, str), f"the version is {version!r}, expected a text")
     data: Data = subject.create()
-    for columns in TYPES:
+    for columns in TYPES.values():
         with suppress(ConfigurationError, DataError):
             data.load(columns)
     now = data.version()
     require(now == version, f"after loading, the version is {now!r} instead of {version!r}")
-    with TemporaryDirectory() as folder:
-        file = Path(folder, "version")
-        in_another_process(subject, file)
-        other = file.read_text(encoding="utf-8")
+    other = in_another_process(subject, _version)
     require(other == version, f"in another process, the version is {other!r} instead of {version!r}")
 
 
-def _loaded(subject: Subject, columns: Columns) -> "DatasetDict":
+def _version(component: type[Data], options: dict[str, Any]) -> str:
+    return component(**checked_options(component, options, component.__name__)).version()
+
+
+def _loaded(subject: Subject, task: str) -> "DatasetDict":
     """Returns the splits for a task type, loaded once for all checks.
 
     Raises:
@@ -161,11 +153,11 @@ def _loaded(subject: Subject, columns: Columns) -> "DatasetDict":
     def load() -> "DatasetDict | str":
         data: Data = subject.create()
         try:
-            return data.load(columns)
+            return data.load(TYPES[task])
         except (ConfigurationError, DataError) as refusal:
             return str(refusal) or described(refusal)
 
-    splits = subject.once(columns, load)
+    splits = subject.once(task, load)
     if isinstance(splits, str):
         raise NotApplicable(splits)
     return splits

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plugformer.configuration import Task
-from plugformer.configuration import Training as TrainingSettings
+from plugformer.configuration import Task, TrainingSettings
 from plugformer.errors import RunError
 from plugformer.hooks import HOOKS, TRAINING_HOOKS, HookManager, Run
 from plugformer.interfaces import Batch, Hook, Loss, Model

@@ -5,7 +5,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -19,9 +18,6 @@ from plugformer.registry import Entry, EntryKind, EntryState, Kind, Registry, ch
 from plugformer_testing.contract import Check, NotApplicable, Violation
 from plugformer_testing.report import CheckReport, Outcome, Status
 from plugformer_testing.subject import Subject
-
-_SIMPLER = 300
-"""The most simpler variants of a failing text that are tried."""
 
 _MODULES: dict[Kind, tuple[str, ...]] = {
     Kind.POSITION: ("module", "position"),
@@ -170,11 +166,7 @@ def contract_tests(
     Example:
         `test_contract = contract_tests("attention/gqa", options={"kv_heads": 2})`
 
-    Args:
-        component: `kind/name` of an installed component, or a class that derives from an interface.
-        options: The options of the component. Needed if an option has no default.
-        model: Sizes of the model, if the component does not work with those that the tests choose.
-        expected_failures: Names of checks that fail by design, each with the reason.
+    The arguments are those of `check`, which takes also a distribution.
 
     Raises:
         RegistryError: The component is unknown or cannot be imported, or an expected failure names no check.
@@ -250,17 +242,23 @@ def _run_cases(subject: Subject, check: Check) -> Outcome:
         except NotApplicable as reason:
             reasons.append(str(reason))
         except Violation as violation:
-            case, fault = _smallest(subject, check, case, violation)
+            cause = violation.__cause__
             return Outcome(
                 check=check.name,
                 status=Status.FAILED,
-                message=str(fault),
-                case="" if case is None else str(case),
-                traceback="".join(traceback.format_exception(fault.__cause__)) if fault.__cause__ else "",
+                message=str(violation),
+                case=_shown(case),
+                traceback="".join(traceback.format_exception(cause)) if cause else "",
             )
     if len(reasons) == len(check.cases):
         return Outcome(check=check.name, status=Status.SKIPPED, message=reasons[0])
     return Outcome(check=check.name, status=Status.PASSED, message=note)
+
+
+def _shown(case: Any) -> str:
+    if isinstance(case, str):  # with invisible characters escaped
+        return ascii(case) if len(case) < 80 else f"{case[:70]!a}... ({len(case)})"
+    return "" if case is None else str(case)
 
 
 def _run_case(subject: Subject, check: Check, case: Any) -> str | None:
@@ -279,20 +277,6 @@ def _run_case(subject: Subject, check: Check, case: Any) -> str | None:
     except BaseException as error:  # a component may raise anything, also SystemExit
         place = raised_in(error, subject.component.__module__.partition(".")[0])
         raise Violation(f"raised {described(error)}" + (f", in {place}" if place else "")) from error
-
-
-def _smallest(subject: Subject, check: Check, case: Any, fault: Violation) -> tuple[Any, Violation]:
-    """Returns the smallest text found that fails too; any other case as it is."""
-    candidates = case.simpler() if hasattr(case, "simpler") else iter(())
-    for _ in range(_SIMPLER):
-        if (candidate := next(candidates, None)) is None:
-            break
-        try:
-            with suppress(NotApplicable):
-                _run_case(subject, check, candidate)
-        except Violation as again:
-            case, fault, candidates = candidate, again, candidate.simpler()
-    return case, fault
 
 
 def _as_declared(subject: Subject, ended: Outcome) -> Outcome:

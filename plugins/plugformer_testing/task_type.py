@@ -62,11 +62,8 @@ def what_it_learns_survives_json(subject: Subject) -> None:
         schema: TypeAdapter[object] = TypeAdapter(declared, config=ConfigDict(strict=True))
         again = schema.validate_json(json.dumps(learned))
     except ValidationError as error:
-        name = declared.__name__ if isinstance(declared, type) else str(declared)
-        fail(
-            f"`learn` returns {reprlib.repr(learned)}, but state_type is {name}: "
-            f"{error.errors()[0]['msg']}; set state_type = {_annotation(learned)}"
-        )
+        what = f"`learn` returns {reprlib.repr(learned)}, but state_type is {declared}"
+        fail(f"{what}: {error.errors()[0]['msg']}")
     except (TypeError, ValueError) as error:
         fail(f"the learned state cannot be read back from JSON: {str(error).splitlines()[0]}")
     require(again == learned, f"it learns {learned!r}, from JSON that is {again!r}")
@@ -74,14 +71,6 @@ def what_it_learns_survives_json(subject: Subject) -> None:
     other.state = again
     same = task.encode(task_type=other) == task.encode()
     require(same, "with the state read from JSON it encodes other numbers")
-
-
-def _annotation(value: object) -> str:
-    """Returns the type of a value as it is written in Python: `dict[str, float]`."""
-    name = type(value).__name__
-    if isinstance(value, dict) and value:
-        return f"{name}[{', '.join(map(_annotation, next(iter(value.items()))))}]"
-    return f"{name}[{_annotation(value[0])}]" if isinstance(value, list) and value else name
 
 
 @contract_check()

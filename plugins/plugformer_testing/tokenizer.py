@@ -5,14 +5,15 @@ import json
 import random
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from plugformer.registry import checked_options
 from plugformer_testing.contract import contract_check, fail, require
 from plugformer_testing.processes import in_another_process
 from plugformer_testing.subject import Subject
@@ -46,33 +47,14 @@ _PIECES = (
 )
 
 
-@dataclass(frozen=True)
-class Text:
-    """A text; one that is `whole` has no simpler variants. Messages show invisible characters escaped."""
-
-    value: str
-    whole: bool = False
-
-    def __str__(self) -> str:
-        return ascii(self.value) if len(self.value) < 80 else f"{self.value[:70]!a}... ({len(self.value)})"
-
-    def simpler(self) -> Iterator["Text"]:
-        """Yields the text with parts left out, large parts first."""
-        size = 0 if self.whole else len(self.value) // 2
-        while size:
-            for start in range(0, len(self.value), size):
-                yield Text(self.value[:start] + self.value[start + size :])
-            size //= 2
-
-
 _DRAW = random.Random(1)  # noqa: S311 (examples, not secrets)
 _MIXED = {"".join(_DRAW.choices(_PIECES, k=_DRAW.randint(2, 8))) for _ in range(60)}
 _LONG = ("x" * 1500, "fox " * 300)
 
-NASTY = tuple(map(Text, sorted({*_PIECES, *_MIXED, *_LONG}, key=lambda value: (len(value), value))))
+NASTY = sorted({*_PIECES, *_MIXED, *_LONG}, key=lambda text: (len(text), text))
 """Difficult texts, the shortest first: spaces, marks, emoji, control characters, special tokens."""
 
-TEXTS = [*KNOWN, *TRAINING[:6], *(text.value for text in NASTY)]
+TEXTS = [*KNOWN, *TRAINING[:6], *NASTY]
 
 
 def _train(subject: Subject, texts: Sequence[str]) -> Tokenizer:
@@ -86,15 +68,15 @@ def trained(subject: Subject) -> Tokenizer:
     return subject.once("trained", lambda: _train(subject, TRAINING))
 
 
-def _encoded(subject: Subject, text: Text) -> tuple[Tokenizer, list[int]]:
+def _encoded(subject: Subject, text: str) -> tuple[Tokenizer, list[int]]:
     tokenizer = trained(subject)
-    return tokenizer, tokenizer.encode([text.value])[0]
+    return tokenizer, tokenizer.encode([text])[0]
 
 
 @contract_check()
 def special_numbers_come_first(subject: Subject) -> None:
     """Numbers 0 to 3 are padding, unknown, begin and end, and all four are counted in the size."""
-    tokenizer, row = _encoded(subject, Text(KNOWN[0]))
+    tokenizer, row = _encoded(subject, KNOWN[0])
     require(tokenizer.size > 4, f"the vocabulary has {tokenizer.size} tokens, only special ones")
     require(row and min(row) > END, f"{KNOWN[0]!r} is encoded as {row}, below the first ordinary number 4")
     plain, marked = tokenizer.decode(iter([row, [BEGIN, *row, END, PADDING, PADDING]]))
@@ -104,7 +86,7 @@ def special_numbers_come_first(subject: Subject) -> None:
 
 
 @contract_check(NASTY)
-def numbers_are_in_the_vocabulary(subject: Subject, text: Text) -> None:
+def numbers_are_in_the_vocabulary(subject: Subject, text: str) -> None:
     """Every number is in the vocabulary and has a spelling. No text is encoded as PADDING, BEGIN or END.
 
     This includes texts that spell a special token.
@@ -119,14 +101,12 @@ def numbers_are_in_the_vocabulary(subject: Subject, text: Text) -> None:
     require(fits, f"{len(row)} tokens are spelled as {spelled}")
 
 
-@contract_check(
-    Text(text, whole=True) for text in (STRANGE[0], f"fox {STRANGE[1]}", f"fox{STRANGE[2]}", f"{STRANGE} fox")
-)
-def unknown_characters_are_not_dropped(subject: Subject, text: Text) -> None:
+@contract_check((STRANGE[0], f"fox {STRANGE[1]}", f"fox{STRANGE[2]}", f"{STRANGE} fox"))
+def unknown_characters_are_not_dropped(subject: Subject, text: str) -> None:
     """A character that the vocabulary cannot spell becomes UNKNOWN; it does not vanish."""
     tokenizer, row = _encoded(subject, text)
     kept = tokenizer.decode([row])[0]
-    lost = [character for character in STRANGE if character in text.value and character not in kept]
+    lost = [character for character in STRANGE if character in text and character not in kept]
     what = f"an unknown character is dropped: encoded as {row}, without UNKNOWN, which reads {kept!r}"
     require(UNKNOWN in row or not lost, what)
 
@@ -150,7 +130,7 @@ def words_give_the_tokens_of_their_text(subject: Subject) -> None:
 @contract_check()
 def nothing_gives_nothing(subject: Subject) -> None:
     """An empty text is read back as an empty text, an empty batch as an empty batch."""
-    tokenizer, row = _encoded(subject, Text(""))
+    tokenizer, row = _encoded(subject, "")
     empty = tokenizer.encode([]) == [] == tokenizer.decode([])
     require(empty, "an empty batch does not give an empty batch")
     again = tokenizer.decode([row])
@@ -158,20 +138,20 @@ def nothing_gives_nothing(subject: Subject) -> None:
     require(tokenizer.decode([[]]) == [""], "a row without tokens is not decoded as an empty text")
 
 
-@contract_check(Text(text, whole=True) for text in KNOWN)
-def known_text_survives(subject: Subject, text: Text) -> None:
+@contract_check(KNOWN)
+def known_text_survives(subject: Subject, text: str) -> None:
     """Text made of training words is read back, except for spaces and case: nothing is lost or added."""
     tokenizer, row = _encoded(subject, text)
     again = tokenizer.decode([row])[0]
     require(UNKNOWN not in row, f"words of the training text are unknown: it is read back as {again!r}")
     bare, expected = (
-        "".join(unicodedata.normalize("NFKC", value).casefold().split()) for value in (again, text.value)
+        "".join(unicodedata.normalize("NFKC", value).casefold().split()) for value in (again, text)
     )
     require(bare == expected, f"it is read back as {again!r}")
 
 
 @contract_check(NASTY)
-def decoded_text_is_stable(subject: Subject, text: Text) -> None:
+def decoded_text_is_stable(subject: Subject, text: str) -> None:
     """Text that was decoded once comes back unchanged, except for spaces at its ends."""
     tokenizer, row = _encoded(subject, text)
     if UNKNOWN not in row:
@@ -181,7 +161,7 @@ def decoded_text_is_stable(subject: Subject, text: Text) -> None:
 
 
 @contract_check(NASTY)
-def pieces_make_the_text(subject: Subject, text: Text) -> None:
+def pieces_make_the_text(subject: Subject, text: str) -> None:
     """The pieces of a row's tokens, one after the other, are its text: patterns are spelled with them."""
     tokenizer, row = _encoded(subject, text)
     first, later = subject.once(
@@ -198,23 +178,23 @@ def pieces_make_the_text(subject: Subject, text: Text) -> None:
 @contract_check((2, 7, len(NASTY)))
 def batches_equal_single_texts(subject: Subject, size: int) -> None:
     """A text is encoded, and a row decoded, the same in a batch as alone."""
-    tokenizer, texts = trained(subject), [text.value for text in NASTY[-size:]]
+    tokenizer, texts = trained(subject), NASTY[-size:]
     rows = tokenizer.encode(texts)
     require(len(rows) == size, f"{size} texts give {len(rows)} rows")
     for text, row, decoded in zip(texts, rows, tokenizer.decode(iter(rows)), strict=True):
         what = "differently in a batch than alone"
-        require(row == tokenizer.encode([text])[0], f"{Text(text)} is encoded {what}")
-        require(decoded == tokenizer.decode([row])[0], f"{Text(text)} is decoded {what}")
+        require(row == tokenizer.encode([text])[0], f"{text[:40]!a} is encoded {what}")
+        require(decoded == tokenizer.decode([row])[0], f"{text[:40]!a} is decoded {what}")
 
 
 @contract_check(NASTY)
-def drawn_tokens_spell_the_same_text(subject: Subject, text: Text) -> None:
+def drawn_tokens_spell_the_same_text(subject: Subject, text: str) -> None:
     """Tokens drawn by `sampling` are in the vocabulary, and read as those of `encode` do."""
     tokenizer, row = _encoded(subject, text)
     if UNKNOWN in row:
         return
     expected = tokenizer.decode([row])[0]
-    drawn = tokenizer.sampling(np.random.default_rng(0)).encode([text.value] * 3)
+    drawn = tokenizer.sampling(np.random.default_rng(0)).encode([text] * 3)
     outside = [number for row in drawn for number in row if not END < number < tokenizer.size]
     require(not outside, f"number {outside[:1]} is drawn, expected one from 4 to {tokenizer.size - 1}")
     for row, decoded in zip(drawn, tokenizer.decode(drawn), strict=True):
@@ -244,8 +224,17 @@ def trained_twice_is_the_same(subject: Subject) -> None:
 @contract_check()
 def trained_in_another_process_is_the_same(subject: Subject) -> None:
     """The same texts give the same numbers in another process, with other hash seeds and threads."""
-    loaded = _loaded(subject, lambda file: in_another_process(subject, file, TRAINING))
+    written = in_another_process(subject, _trained_file)
+    loaded = _loaded(subject, lambda file: file.write_bytes(written))
     _require_same(loaded, trained(subject), "trained in another process")
+
+
+def _trained_file(component: type[Tokenizer], options: dict[str, Any]) -> bytes:
+    tokenizer = component(**checked_options(component, options, component.__name__))
+    tokenizer.train(iter(TRAINING))
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(file := Path(folder, "tokenizer.json"))
+        return file.read_bytes()
 
 
 @contract_check()
@@ -295,7 +284,7 @@ def _require_raises(
     require(may, f"{doing} raises nothing, expected plugformer.errors.{expected.__name__}")
 
 
-def _loaded(subject: Subject, write: Callable[[Path], None]) -> Tokenizer:
+def _loaded(subject: Subject, write: Callable[[Path], object]) -> Tokenizer:
     """Returns a new object that has loaded the file which `write` writes."""
     loaded: Tokenizer = subject.create()
     with tempfile.TemporaryDirectory() as folder:

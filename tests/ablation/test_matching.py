@@ -5,7 +5,7 @@ from tests.ablation.studies import declared
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from plugformer.configuration.model_spec import task_model_spec
+from plugformer.experiment import Experiment
 from plugformer.model import build
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.matching import (
@@ -42,7 +42,7 @@ def test_a_cost_that_no_width_changes_ends_the_search():
 def test_parameters_are_those_of_the_model_that_is_trained(registry):
     for arm in arms("none", registry):
         sizes = read_data(arm.resolved, str).sizes
-        model = build(task_model_spec(arm.resolved.task, registry), sizes)
+        model = build(Experiment.of(arm.resolved.task, registry).spec, sizes)
         whole = sum(parameter.numel() for parameter in model.parameters())
         assert arm.parameters == whole
         assert count_parameters(arm.resolved.task, sizes, registry) == whole
@@ -52,7 +52,7 @@ def test_parameters_are_those_of_the_model_that_is_trained(registry):
 def test_operations_are_those_of_a_real_forward_pass(feed_forward, registry):
     arm = arms("none", registry, SWAPS[0], settings=[f"model.feed_forward={feed_forward}"])[0]
     facts = read_data(arm.resolved, str)
-    model = build(task_model_spec(arm.resolved.task, registry), facts.sizes).eval()
+    model = build(Experiment.of(arm.resolved.task, registry).spec, facts.sizes).eval()
     # The counter does not know the fused attention of the CPU.
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model.logits(facts.example)

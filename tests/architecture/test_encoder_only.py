@@ -3,7 +3,7 @@
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
+from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, Batch, Level, Padding, Sizes, Tokens
 from plugformer.model import build
 
@@ -17,7 +17,7 @@ def model(level):
     }[level]
     small = ["model.architecture=encoder-only", "model.width=8", "model.heads=2", "model.layers=1"]
     resolved = resolve("ag-news", [*small, *settings])
-    return build(task_model_spec(resolved.task, resolved.registry), Sizes(source=9, outputs=LENGTH))
+    return build(Experiment.of(resolved.task, resolved.registry).spec, Sizes(source=9, outputs=LENGTH))
 
 
 def batch(targets):

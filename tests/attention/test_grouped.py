@@ -7,9 +7,11 @@ import torch
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import AttentionContext, ModelContext, Padding, Positions
-from plugformer_plugins.attention.grouped import GroupedQueryAttention
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
-from plugformer_plugins.attention.multi_query import MultiQueryAttention
+from plugformer_plugins.attention.grouped import (
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    MultiQueryAttention,
+)
 from plugformer_plugins.position.rotary import Rotary
 
 MODEL = ModelContext(width=24, heads=6, ffn_width=8)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import AttentionContext, ModelContext, NoPositions, Padding, Positions
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8)
 PATTERNS = {

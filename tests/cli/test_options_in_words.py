@@ -57,7 +57,7 @@ def test_options_are_the_keyword_only_parameters():
 def test_info_shows_source_class_and_options(run):
     out = run("info", "schedule/warmup_cosine").out
     assert out.startswith("schedule/warmup_cosine\n")
-    assert "class         plugformer_plugins.schedule.warmup_cosine:WarmupCosine" in out
+    assert "class         plugformer_plugins.schedule.warmup:WarmupCosine" in out
     assert "warmup_steps: integer >= " in out
 
 

@@ -25,6 +25,17 @@ REPORT = Report(
 MESSAGE = f"[a message] that a log keeps on one line, however long: {'word ' * 30}end"
 
 
+def trained(report=REPORT, inputs=1, arguments=""):
+    """Returns what a training returns, as far as the command uses it."""
+    task_type = SimpleNamespace(columns=[SimpleNamespace(role="input")] * inputs)
+    return SimpleNamespace(
+        report=report,
+        directory=report.run,
+        registry=SimpleNamespace(arguments=arguments),
+        experiment=SimpleNamespace(task_type=task_type),
+    )
+
+
 @pytest.fixture
 def calls(monkeypatch):
     """Replaces training by a note of how it was called."""
@@ -36,7 +47,7 @@ def calls(monkeypatch):
             assert [type(each).__name__ for each in arguments.pop("observers")] == ["ProgressDisplay"]
             allowed = [True] if arguments.get("allow_changes") else []
             calls.append((name, first, arguments.get("overrides"), arguments.get("out"), *allowed))
-            return REPORT
+            return trained()
 
         return call
 
@@ -145,7 +156,7 @@ RAISES = Comparison("saved = loaded", float("nan"), "", "what is not saved", "Ru
 
 def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):
     checked = replace(REPORT, self_check=SelfCheck([AGREES], 8))
-    monkeypatch.setattr("plugformer.train", lambda task, **_: checked)
+    monkeypatch.setattr("plugformer.train", lambda task, **_: trained(checked))
     lines = run("train", "dates").out.splitlines()
     assert "self-check passed: cached = uncached (8 examples, differences up to 2e-06)" in lines
     record = json.loads(run("train", "dates", "--json").out)
@@ -154,7 +165,7 @@ def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):
 
 def test_a_model_that_is_not_sound_is_shown_with_the_likely_cause(run, calls, monkeypatch):
     checked = replace(REPORT, self_check=SelfCheck([AGREES, DIFFERS, RAISES], 8))
-    monkeypatch.setattr("plugformer.train", lambda task, **_: checked)
+    monkeypatch.setattr("plugformer.train", lambda task, **_: trained(checked))
     outcome = run("train", "dates")
     assert outcome.status == 0
     first = outcome.out.splitlines().index(
@@ -175,7 +186,7 @@ def test_what_components_print_is_no_result(run, monkeypatch, command):
         print("noise of a component")  # noqa: T201 (as a component may)
         return REPORT
 
-    monkeypatch.setattr("plugformer.train", noisy)
+    monkeypatch.setattr("plugformer.train", lambda *_, **__: trained(noisy()))
     monkeypatch.setattr("plugformer.load", lambda *_, **__: SimpleNamespace(evaluate=noisy))
     monkeypatch.setattr("plugformer_cli.evaluate.print_device", lambda _: None)
     outcome = run(command, "dates", "--json")
@@ -185,8 +196,8 @@ def test_what_components_print_is_no_result(run, monkeypatch, command):
 
 
 def test_next_steps_name_the_local_manifests_and_put_tabs_between_texts(run, monkeypatch):
-    report = replace(REPORT, arguments=" --registry parts.yaml", question="some text\tsome text")
-    monkeypatch.setattr("plugformer.train", lambda *_, **__: report)
+    model = trained(inputs=2, arguments=" --registry parts.yaml")
+    monkeypatch.setattr("plugformer.train", lambda *_, **__: model)
     assert run("train", "dates").out.splitlines()[-2:] == [
         r"next  plugformer predict 'runs/a b' $'some text\tsome text' --registry parts.yaml",
         "      plugformer evaluate 'runs/a b' --split validation --registry parts.yaml",

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from plugformer.configuration import dump, origin_of, resolve
-from plugformer.configuration.task import Model, Task
+from plugformer.configuration.task import ModelSettings, Task
 from plugformer.errors import ConfigurationError, PlugformerError
 
 MISTAKES = [
@@ -188,13 +188,13 @@ ANY_VALUE = st.recursive(
     ),
     max_leaves=4,
 )
-ANY_KEY = st.sampled_from([*Task.model_fields, *Model.model_fields])
+ANY_KEY = st.sampled_from([*Task.model_fields, *ModelSettings.model_fields])
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(ANY_KEY | st.just("extends"), ANY_VALUE, max_size=2))
 def test_any_values_resolve_or_are_refused_with_our_error(base, registry, values: dict[str, object]) -> None:
-    inner = {key: value for key, value in values.items() if key in Model.model_fields}
+    inner = {key: value for key, value in values.items() if key in ModelSettings.model_fields}
     outer = {key: value for key, value in values.items() if key not in inner}
     document = {"extends": "base.yaml", **outer, **({"model": inner} if inner else {})}
     base.with_name("top.yaml").write_text(yaml.safe_dump(document))

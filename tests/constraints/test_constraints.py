@@ -15,15 +15,12 @@ from plugformer_constraints.automaton import AutomatonTokens
 from plugformer_constraints.hooks import output_pattern
 from plugformer_constraints.pattern import compile_pattern
 from plugformer_plugins.decoding.beam import Beam
-from plugformer_plugins.decoding.greedy import Greedy
-from plugformer_plugins.decoding.sampling import Sampling
+from plugformer_plugins.decoding.sampling import Greedy, Sampling
 from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.pretrained import Pretrained
 from plugformer_plugins.tokenizer.unigram import Unigram
-from plugformer_plugins.tokenizer.whitespace import Whitespace
+from plugformer_plugins.tokenizer.word_level import Characters, Whitespace, Words
 from plugformer_plugins.tokenizer.wordpiece import WordPiece
-from plugformer_plugins.tokenizer.words import Words
 
 TEXTS = [f"{1900 + n}-{1 + n % 12:02}-{1 + n % 28:02} on day {n} , schön 中文 été" for n in range(150)]
 TOKENIZERS = {
@@ -261,11 +258,6 @@ def test_what_is_no_pattern_is_refused(expression, message):
 def test_a_constraint_that_no_output_can_meet_is_refused(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         constraint(trained("characters"), **settings)
-
-
-def test_words_that_make_no_text_of_the_pattern_although_all_characters_are_known():
-    with pytest.raises(ConfigurationError, match="cannot spell the pattern 'dayday'"):
-        constraint(trained("words"), pattern="dayday")
 
 
 def test_a_pattern_with_too_many_states_is_refused():

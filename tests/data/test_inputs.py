@@ -7,14 +7,13 @@ from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError, LengthError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Level, Tokenizer
+from plugformer.interfaces import Level
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
-from plugformer_plugins.tokenizer.characters import Characters
-from plugformer_plugins.tokenizer.words import Words
+from plugformer_plugins.tokenizer.word_level import Characters
 
 
 @pytest.fixture
@@ -88,19 +87,6 @@ def test_a_text_that_is_no_unicode_is_not_asked_for_its_parts(read):
 
 def test_characters_that_the_vocabulary_lacks(read):
     assert read("a€b☃€", "abc").unknown == {0: ("€", "☃")}
-
-
-def test_words_that_the_vocabulary_lacks():
-    tokenizer = Words()
-    tokenizer.train(["the cat, the dog"])
-    assert tokenizer.unknown("the Zyzzyva, the cat") == ["Zyzzyva"]
-    assert Tokenizer.unknown(tokenizer, "the Zyzzyva the cat") == ["Zyzzyva"]  # found without offsets
-
-
-def test_characters_found_without_offsets(read):
-    tokenizer = Characters()
-    tokenizer.train(["ab"])
-    assert Tokenizer.unknown(tokenizer, "a☃ €") == ["☃", "€"]
 
 
 def test_a_request_makes_no_data_set(read, monkeypatch):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from plugformer.configuration.task import Task
-from plugformer.data.inputs import Inputs
 from plugformer.data.order import evaluation_order
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError
@@ -91,22 +90,6 @@ def test_one_vocabulary_or_two(tmp_path: Path, registry: Registry, shared: bool,
     data = prepare(Experiment.of(task, registry))
     assert (data.vocabularies.source is data.vocabularies.target) is shared
     assert ("+" in data.vocabularies.target.tokens(range(data.vocabularies.target.size))) is plus
-
-
-def test_given_tokenizers_are_used(tmp_path: Path, registry: Registry) -> None:
-    first = prepare(Experiment.of(pairs(tmp_path), registry))
-    again = prepare(Experiment.of(pairs(tmp_path), registry), first.vocabularies)
-    assert again.vocabularies.source is first.vocabularies.source
-    assert again.hashes == first.hashes
-    assert again.splits["test"].batch([0]).source.ids.tolist() == (
-        first.splits["test"].batch([0]).source.ids.tolist()
-    )
-
-
-def test_hashes_tell_data_apart(tmp_path: Path, registry: Registry) -> None:
-    first = prepare(Experiment.of(pairs(tmp_path), registry)).hashes
-    other = prepare(Experiment.of(pairs(tmp_path, extra="1+1\t3\n"), registry)).hashes
-    assert first["test"] != other["test"]
 
 
 def test_labels_become_classes(tmp_path: Path, registry: Registry) -> None:
@@ -196,25 +179,6 @@ def test_fixed_padding(tmp_path: Path, registry: Registry) -> None:
     assert train.batch([0, 1]).source.ids.shape == (2, 12)
     assert train.batch([0, 1]).target.ids.shape == (2, 12)
     assert train.lengths.tolist() == [[12, 12]] * len(train)
-
-
-def test_joint_references(tmp_path: Path, registry: Registry) -> None:
-    extra = "".join(f"{a}+{b}\tsum {a + b}\n" for a in range(1, 10) for b in range(1, 10))
-    split = {"validation": 0.1, "test": 0.1, "by": "group"}
-    test = prepare(Experiment.of(pairs(tmp_path, extra=extra, data={"split": split}), registry)).splits[
-        "test"
-    ]
-    total = sum(int(number) for number in test.input(0).split("+"))
-    assert test.references(0) == [str(total), f"sum {total}"]
-
-
-def test_texts_to_be_answered(tmp_path: Path, registry: Registry) -> None:
-    experiment = Experiment.of(pairs(tmp_path), registry)
-    vocabularies = prepare(experiment).vocabularies
-    split = Inputs.of(["1+1", ""], experiment, vocabularies).split
-    assert split.lengths.tolist() == [[4, 0], [1, 0]]
-    assert split.batch([1, 0]).source.ids[0].tolist()[0] == END
-    assert split.batch([0]).target.ids.numel() == 0
 
 
 def test_a_table_with_a_header_and_no_rows(tmp_path: Path, registry: Registry) -> None:

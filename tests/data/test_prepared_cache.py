@@ -12,7 +12,7 @@ from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
 from plugformer.configuration.task import Component, DataBlock, Task
-from plugformer.data import files, preparation, prepared_cache
+from plugformer.data import files, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
 from plugformer.data.vocabularies import Vocabularies
@@ -21,7 +21,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.data.table import TabularData
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 ROWS = "".join(f"{a}+{b}\t{a + b}\n" for a in range(1, 10) for b in range(1, 10))
 
@@ -182,20 +182,6 @@ def test_large_files_are_hashed_once(
     assert made == ["read", "trained"]
 
 
-def test_a_hash_of_the_same_moment_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that changes again within a tick of its clock keeps its times."""
-    monkeypatch.setattr(files, "LARGE", 1)
-    (tmp_path / "large").write_text("a")
-    before = files.content_hash(tmp_path / "large")
-    (record,) = (cache_folder() / "hashes").iterdir()
-    changed = (tmp_path / "large").stat().st_ctime_ns
-    record.write_text(record.read_text().replace(before, "0" * 64))
-    os.utime(record, ns=(changed + 1, changed + 1))
-    assert files.content_hash(tmp_path / "large") == "0" * 64
-    os.utime(record, ns=(changed, changed))
-    assert files.content_hash(tmp_path / "large") == before
-
-
 def test_a_new_version_makes_them_anew(
     file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,15 +239,6 @@ def test_without_a_place_to_write(
     first = prepare(Experiment.of(task(file), registry))
     assert content(prepare(Experiment.of(task(file), registry))) == content(first)
     assert made.count("read") == 2
-
-
-def test_another_process_that_was_faster(
-    file: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = content(prepare(Experiment.of(task(file), registry)))
-    monkeypatch.setattr(preparation.PreparedEntry, "find", lambda key: None)
-    assert content(prepare(Experiment.of(task(file), registry))) == expected
-    assert len(entries()) == 1
 
 
 def test_data_that_change_while_they_are_read(

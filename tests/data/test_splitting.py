@@ -95,11 +95,6 @@ def test_groups_keep_what_their_texts_are_when_these_are_no_references() -> None
     assert splits["validation"].features == data["train"].features
 
 
-def test_given_splits_are_kept() -> None:
-    data = DatasetDict({**examples(), "test_2016": examples(3)["train"]})
-    assert set(split(data, Split(validation=0.1), PAIRS)) == {"train", "validation", "test_2016"}
-
-
 @pytest.mark.parametrize(
     ("data", "settings", "error", "message"),
     [

@@ -145,27 +145,6 @@ def test_what_is_drawn_depends_on_seed_share_pass_and_block(
     assert {each[:3] for each in seen} == {*product((1, 2), (0, 1), (0, 1, 2))}
 
 
-def test_batches_are_of_like_length_and_within_the_budget(make: Any, reader: Any) -> None:
-    task, _ = make(300, data={"streaming": {"buffer": 300}})
-    data = prepare(Experiment.of(task, REGISTRY))
-    stream = reader(data, task)
-    batches = [stream.next() for _ in range(20)]
-    assert all(batch.source.ids.numel() + batch.target.ids.numel() <= 60 for batch in batches)
-    padding = [1 - batch.source.mask.float().mean().item() for batch in batches]
-    assert sum(padding) / len(padding) < 0.1  # drawn at random, a third would be padding
-
-
-def test_the_seed_decides_the_order(make: Any, reader: Any) -> None:
-    task, _ = make(100)
-    data = prepare(Experiment.of(task, REGISTRY))
-    training = task.training.model_copy(update={"seed": 2})
-    other = task.model_copy(update={"training": training})
-    runs = [[texts(data, r.next()) for _ in range(5)] for r in (reader(data, task), reader(data, task))]
-    assert runs[0] == runs[1]
-    changed = reader(data, other)
-    assert [texts(data, changed.next()) for _ in range(5)] != runs[0]
-
-
 @pytest.mark.parametrize(("counts", "shares"), [((100,), 2), ((50, 40, 7), 2), ((30, 20), 3), ((40, 41), 2)])
 def test_shares_are_disjoint_and_together_all(
     make: Any, reader: Any, counts: tuple[int, ...], shares: int
@@ -293,15 +272,6 @@ def test_a_row_without_a_column(make: Any, reader: Any) -> None:
         stream.next()
 
 
-def test_an_example_without_a_place_is_named_by_its_text(make: Any, reader: Any) -> None:
-    task, made = make(20, data={"length": {"max": 1, "over": "refuse"}})
-    prepared = prepare(Experiment.of(make(20)[0], REGISTRY))
-    data = streaming(prepared, {"number": 1, "source": "a x", "target": made[0][1]})
-    assert data.streamed is not None
-    with pytest.raises(DataError, match="train, an example that begins with 'a x': its input has 2 tokens"):
-        reader(replace(data, streamed=replace(data.streamed, task=task)), task).next()
-
-
 def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> None:
     task, _ = make(40, data={"length": {"max": 1, "over": "drop"}})
     write(tmp_path, "validation", [("v", "v")])
@@ -311,15 +281,6 @@ def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> N
         DataError, match=r"train: none of its 40 rows can be used \(40 examples.*40 dropped\)"
     ):
         reader(data, task).next()
-
-
-def test_a_share_without_examples(make: Any, reader: Any) -> None:
-    task, _ = make(3)
-    data = prepare(Experiment.of(task, REGISTRY))
-    with pytest.raises(
-        DataError, match=r"share 4 of 4: none of its 0 rows .* lower training\.batches_per_update"
-    ):
-        reader(data, task, 3, 4).next()
 
 
 def test_an_empty_stream(make: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from datasets import Dataset
 from tests.pieces import Pieces
 
-from plugformer.configuration.task import DataBlock, Model, Task
+from plugformer.configuration.task import DataBlock, ModelSettings, Task
 from plugformer.data.arrow import encode
 from plugformer.data.length import limited
 from plugformer.data.vocabularies import Vocabularies
@@ -15,7 +15,6 @@ from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
-from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
@@ -47,7 +46,7 @@ def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128
     tokenizer = drawing([*SOURCES, *TARGETS, *texts])
     known = Vocabularies(tokenizer, tokenizer, task_type)
     block = DataBlock.model_validate({"name": "-", "length": length or {}})
-    task = Task.model_construct(data=block, model=Model.model_construct(max_length=max_length))
+    task = Task.model_construct(data=block, model=ModelSettings.model_construct(max_length=max_length))
     data = Dataset(pa.table({**examples, **encode(examples, known)}))
     return limited(data, task, known, architecture, str)[0]
 
@@ -104,12 +103,6 @@ def test_a_draw_that_does_not_fit_is_not_used(architecture):
         assert all(each == undrawn for each in drawn)
 
 
-def test_a_limit_of_one_side_holds_for_both():
-    made = split(SequenceToSequence(), EncoderDecoder(), PAIRS, length={"max": 26, "over": "refuse"})
-    undrawn = plain(SequenceToSequence(), EncoderDecoder(), PAIRS)
-    assert read(made, epoch=[1, 0]) == undrawn
-
-
 def test_what_a_task_truncates_is_truncated_after_the_draw():
     limit = {"max": 10, "over": "truncate"}
     made = split(SequenceToSequence(), EncoderDecoder(), PAIRS, length=limit)
@@ -142,15 +135,6 @@ def test_masks_are_drawn_of_what_was_drawn():
     lengths = batch.source.mask.sum(1) - 2
     assert masked.tolist() == [round(0.15 * length) for length in lengths.tolist()]
     assert len(set(lengths.tolist())) > 1
-
-
-def test_labels_stay():
-    task_type = Classification()
-    task_type.state = ["no", "yes"]
-    examples = {"text": SOURCES, "label": ["no", "yes", "no"]}
-    batch = split(task_type, EncoderOnly(), examples).batch([0, 1, 2], epoch=[1, 0])
-    assert batch.targets.tolist() == [0, 1, 0]
-    assert len({len(row) for row in rows(batch.source)}) > 1
 
 
 def test_tokenizers_that_draw_nothing_encode_nothing_again(monkeypatch):

@@ -17,7 +17,7 @@ from plugformer.runs.loading import load
 from plugformer.runs.weights import load_tensors, save_tensors
 from plugformer_inspection import inspect_attention
 from plugformer_plugins.task_type.classification import Classification
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 VOCABULARY = 12  # of tiny models
 

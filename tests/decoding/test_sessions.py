@@ -154,15 +154,6 @@ def test_tokens_in_pieces_equal_one_pass(model, sentences):
     torch.testing.assert_close(torch.cat(pieces, dim=1), whole)
 
 
-def test_padded_tokens_in_pieces_equal_one_pass(model, sentences):
-    source, target = sentences("right"), sentences("right", begin=True)
-    whole = model.decoder(target, model.decoder.start(model.encoder(source)))
-    cache, pieces = model.decoder.start(model.encoder(source)), []
-    for ids, real in zip(target.ids.split([2, 3, 2], 1), target.mask.split([2, 3, 2], 1), strict=True):
-        pieces.append(model.decoder(Tokens(ids, real, Padding.ANYWHERE), cache))
-    torch.testing.assert_close(torch.cat(pieces, dim=1)[target.mask], whole[target.mask])
-
-
 def test_rows_that_move_in_the_middle_equal_recomputing_them(model, sentences):
     source, target = sentences("left"), sentences("none", begin=True)
     rows = torch.tensor([2, 0, 2, 2])  # repeats, a drop, another order, and more rows than before
@@ -223,21 +214,6 @@ def test_the_encoder_runs_once_and_finished_rows_are_not_computed(plain, registr
     steps = [len(hypotheses[0].tokens) + 1 for hypotheses in found]  # END is a step, too
     assert rows == [sum(step > positions for step in steps) for positions in range(max(steps))]
     assert len(encoded) == 1
-
-
-def test_scores_are_the_log_probabilities_of_the_output(plain, registry, sentences):
-    source = sentences()
-    for row, hypotheses in enumerate(
-        registry.create(Kind.DECODING, "greedy").search(session(CachedSession, plain, source))
-    ):
-        tokens = [BEGIN, *hypotheses[0].tokens, END]
-        ids = torch.tensor([tokens])
-        memory = plain.encoder(Tokens(source.ids[row : row + 1], source.mask[row : row + 1], Padding.RIGHT))
-        target = Tokens(ids[:, :-1], torch.ones_like(ids[:, :-1], dtype=torch.bool), Padding.NONE)
-        hidden = plain.decoder(target, plain.decoder.start(memory))
-        logits = plain.head.logits(hidden, target.mask)
-        expected = logits.log_softmax(-1).gather(2, ids[:, 1:, None]).sum()
-        assert hypotheses[0].score == pytest.approx(expected.item(), abs=1e-4)
 
 
 def lengths(tokens):

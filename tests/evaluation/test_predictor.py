@@ -23,7 +23,7 @@ from plugformer.runs.loading import load
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy
 from plugformer_plugins.task_type.classification import Classification
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 TEXTS = ["May 1, 2001", "1/2/99", "Sunday, October 14, 2029", "3/4/2005", "5 May 2020"]
 
@@ -140,22 +140,6 @@ def test_the_model_is_left_as_it_was_even_by_an_error(run, predictor, split, tra
         failing.predict(split)
     assert run.model.training is training
     assert not torch.is_inference_mode_enabled(), caught.traceback
-    run.model.eval()
-
-
-def test_dropout_does_not_disturb_answers(run, predictor, split):
-    expected = predictor().predict(split)
-    run.model.train()
-    assert predictor().predict(split) == expected
-    run.model.eval()
-
-
-def test_inside_evaluation_there_are_no_gradients(run):
-    run.model.train()
-    with evaluating(run.model):
-        assert not run.model.training
-        assert not torch.is_grad_enabled()
-    assert run.model.training
     run.model.eval()
 
 

@@ -7,7 +7,6 @@ import torch
 from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.decoding import Constraint
@@ -16,7 +15,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
 from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 PROMPTS = ["a", "", "ab ba", "b", "abababab", "bab"]
 LENGTH, LONGEST = 10, 7
@@ -62,7 +61,7 @@ def vocabularies(task, registry):
 @pytest.fixture
 def model(task, vocabularies, registry):
     """Untrained, with outputs that end at different times."""
-    model = build(task_model_spec(task, registry), vocabularies.sizes).eval()
+    model = build(Experiment.of(task, registry).spec, vocabularies.sizes).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():

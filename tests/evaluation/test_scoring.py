@@ -1,7 +1,6 @@
 """What a metric may return: anything else is an error that names the metric and the value."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from plugformer.errors import RegistryError
 from plugformer.evaluation import measure
 from plugformer.evaluation.scoring import aggregated
-from plugformer.evaluation.validation import unscored
-from plugformer.interfaces import LikelihoodMetric, OutputMetric
+from plugformer.interfaces import OutputMetric
 
 ROWS = np.array([[0.0], [1.0], [1.0]])
 GIVEN = ["a", "b", "b"], [["b"], ["b"], ["b"]]
@@ -80,27 +78,3 @@ def test_whole_numbers_and_those_of_numpy_are_numbers():
         found = measure(Returning(value), *GIVEN)[0]["value"]
         assert type(found) is float
         assert found == value
-
-
-class Certainty(LikelihoodMetric):
-    def statistics(self, log_probabilities, targets, correct):
-        return np.stack([log_probabilities, targets, correct], axis=1)
-
-    def aggregate(self, statistics):
-        return None
-
-
-@pytest.mark.parametrize("metric", [Returning(math.nan, np.zeros((2, 1))), Certainty()])
-def test_what_is_no_score_is_found_before_a_training(metric):
-    block = SimpleNamespace(name="-", options={})
-    task = SimpleNamespace(evaluation=SimpleNamespace(metrics=[block, block]))
-
-    class Split(list):
-        references = staticmethod(lambda row: ["b"])
-        input = staticmethod(str)
-
-    split = Split(["a", "b"])
-    experiment = SimpleNamespace(task=task, create=lambda *_: metric)
-    found = list(unscored(experiment, split))
-    assert [path for path, _ in found] == [("evaluation", "metrics", 0), ("evaluation", "metrics", 1)]
-    assert all(type(metric).__name__ in message for _, message in found)

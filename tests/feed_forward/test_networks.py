@@ -8,8 +8,7 @@ from torch.nn.functional import gelu
 
 from plugformer.interfaces import ModelContext
 from plugformer_plugins.feed_forward.gated import GEGLU, ReGLU, SwiGLU
-from plugformer_plugins.feed_forward.gelu import GELU
-from plugformer_plugins.feed_forward.relu import ReLU
+from plugformer_plugins.feed_forward.position_wise import GELU, ReLU
 
 MODEL = ModelContext(width=6, heads=1, ffn_width=10)
 

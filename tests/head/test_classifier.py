@@ -8,8 +8,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import HeadContext
-from plugformer_plugins.head.classifier import Classifier
-from plugformer_plugins.head.pooling import POOLINGS
+from plugformer_plugins.head.pooling import POOLINGS, Classifier
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=3)
 NOISE = [7.0, -7.0]

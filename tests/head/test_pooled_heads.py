@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from plugformer.interfaces import HeadContext
-from plugformer_plugins.head.multi_label import MultiLabelClassifier
-from plugformer_plugins.head.regressor import Regressor
+from plugformer_plugins.head.pooling import MultiLabelClassifier, Regressor
 
 MODEL = HeadContext(width=2, heads=1, ffn_width=1, outputs=2)
 HIDDEN = torch.tensor([[[1.0, 3.0], [3.0, 1.0]], [[4.0, 0.0], [99.0, 99.0]]])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import TrainingSettings
 from plugformer.hooks.specification import Evaluation, Run, Update
 from plugformer.runs.directory import RunDirectory
 from plugformer.training.metrics_log import MetricsLog
@@ -43,7 +43,7 @@ def test_lines_of_a_run(trained):
 
 
 def test_a_line_averages_over_the_updates_since_the_last(tiny_task, tiny_model, tmp_path):
-    task = tiny_task().model_copy(update={"training": Training(log_every=2)})
+    task = tiny_task().model_copy(update={"training": TrainingSettings(log_every=2)})
     run = Run(tmp_path, task, tiny_model(), steps=3, epoch_steps=3)
     log = MetricsLog()
     for step, loss, targets, tokens, seconds in [
@@ -58,7 +58,7 @@ def test_a_line_averages_over_the_updates_since_the_last(tiny_task, tiny_model, 
 
 
 def test_updates_before_an_early_end_are_logged_before_its_evaluation(tiny_task, tiny_model, tmp_path):
-    task = tiny_task().model_copy(update={"training": Training(log_every=50)})
+    task = tiny_task().model_copy(update={"training": TrainingSettings(log_every=50)})
     run = Run(tmp_path, task, tiny_model(), steps=100, epoch_steps=100)
     log = MetricsLog()
     for step in (1, 2):

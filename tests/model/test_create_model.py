@@ -5,11 +5,11 @@ import torch
 
 import plugformer
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError, ExampleError, RegistryError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Level, Sizes
 from plugformer.model import build
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 SMALL = {"width": 16, "heads": 2, "layers": 1, "ffn_width": 32}
 
@@ -25,7 +25,7 @@ class Mine(MultiHeadAttention):
 def test_a_model_from_python_equals_that_of_a_task(registry, task, level):
     overrides = ["model.attention={name: gqa, kv_heads: 2}", "model.layers=2", "training.seed=3"]
     from_yaml = resolve(task, overrides, registry).task
-    expected = build(task_model_spec(from_yaml, registry), Sizes(12, 12))
+    expected = build(Experiment.of(from_yaml, registry).spec, Sizes(12, 12))
     settings = from_yaml.model.model_dump(exclude_unset=True)
     model = plugformer.create_model(vocabulary=12, outputs=12, level=level, seed=3, **settings)
     assert model.parts == expected.parts

@@ -6,7 +6,7 @@ import torch
 from plugformer.interfaces import NoPositions, Tokens
 from plugformer.model.decoder import Decoder
 from plugformer.model.layer import Layer
-from plugformer_plugins.residual.pre import PreNorm
+from plugformer_plugins.residual.norms import PreNorm
 from plugformer_testing.probes import RootMeanSquare
 
 

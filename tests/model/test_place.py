@@ -3,19 +3,19 @@
 import pytest
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import LayerContext, Sizes
 from plugformer.model import build
 from plugformer.validation import validate
 
 PARTS = '''
 from plugformer.errors import ConfigurationError
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
-from plugformer_plugins.feed_forward.gelu import GELU
-from plugformer_plugins.head.classifier import Classifier
+from plugformer_plugins.attention.grouped import MultiHeadAttention
+from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.head.pooling import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
-from plugformer_plugins.norm.layer_norm import LayerNorm
+from plugformer_plugins.norm.norms import LayerNorm
 from plugformer_plugins.position.rotary import Rotary
 
 
@@ -89,7 +89,7 @@ def check(parts):
 
 
 def places(task, registry) -> dict[str, LayerContext]:
-    model = build(task_model_spec(task, registry), Sizes(9, 9))
+    model = build(Experiment.of(task, registry).spec, Sizes(9, 9))
     return {name: module.place for name, module in model.named_modules() if hasattr(module, "place")}
 
 

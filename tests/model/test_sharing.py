@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens, evaluating
 from plugformer.model import build
 from plugformer.runs.weights import own_tensors, restore
@@ -15,7 +15,7 @@ from plugformer_inspection import AttentionLocation, observing
 PARTS = '''
 from plugformer.interfaces import Sizes
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 projected = []
 
@@ -103,7 +103,7 @@ def batch(sentences):
 def make(parts):
     def make(*overrides):
         return build(
-            task_model_spec(validate(resolve("dates", [*SHARING, *overrides], parts)).task, parts),
+            Experiment.of(validate(resolve("dates", [*SHARING, *overrides], parts)).task, parts).spec,
             Sizes(12, 12),
         )
 
@@ -189,7 +189,7 @@ def test_a_state_that_is_not_there_is_refused(parts, override, read):
     with pytest.raises(ConfigurationError, match=rf"layer \d of the encoder reads the state of {read}"):
         validate(resolved)
     with pytest.raises(ConfigurationError, match=r"layer \d of the encoder reads the state of"):
-        build(task_model_spec(resolved.task, parts), Sizes(12, 12))
+        build(Experiment.of(resolved.task, parts).spec, Sizes(12, 12))
 
 
 def repeated(parts, folder, *overrides):
@@ -199,9 +199,9 @@ def repeated(parts, folder, *overrides):
 
 def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
     """As three layers with the same values; it is saved, and counted, once."""
-    model = build(task_model_spec(repeated(parts, folder), parts), Sizes(12, 4)).eval()
+    model = build(Experiment.of(repeated(parts, folder), parts).spec, Sizes(12, 4)).eval()
     apart = build(
-        task_model_spec(repeated(parts, folder, "model.architecture=encoder-only"), parts), Sizes(12, 4)
+        Experiment.of(repeated(parts, folder, "model.architecture=encoder-only"), parts).spec, Sizes(12, 4)
     ).eval()
     for layer in apart.encoder.layers:
         layer.load_state_dict(model.encoder.layers[0].state_dict())
@@ -211,7 +211,9 @@ def test_a_layer_may_stand_in_all_places(parts, folder, sentences):
     assert {name.split(".")[2] for name, _ in model.encoder.layers.named_parameters("encoder.layers")} == {
         "0"
     }
-    restored = build(task_model_spec(repeated(parts, folder, "training.seed=2"), parts), Sizes(12, 4)).eval()
+    restored = build(
+        Experiment.of(repeated(parts, folder, "training.seed=2"), parts).spec, Sizes(12, 4)
+    ).eval()
     restore(restored, own_tensors(model), folder)
     with torch.no_grad():
         assert torch.equal(restored.hidden(batch), model.hidden(batch))
@@ -229,7 +231,7 @@ def test_a_state_that_the_order_has_elsewhere_is_refused(parts, folder, architec
 
 
 def test_each_place_of_a_layer_is_observed(parts, folder, sentences):
-    model = build(task_model_spec(repeated(parts, folder), parts), Sizes(12, 4))
+    model = build(Experiment.of(repeated(parts, folder), parts).spec, Sizes(12, 4))
     with evaluating(model), observing(model) as records:
         for _ in range(2):
             model.hidden(Batch(sentences("right", begin=True)))
@@ -244,7 +246,7 @@ def test_initial_values_by_depth_count_every_place(parts, folder):
     """GPT-2 divides by the root of the sublayers: three places of two are as deep as three layers."""
     scheme = "model.initialization={name: normal, residual: true}"
     values = [
-        build(task_model_spec(repeated(parts, folder, scheme, architecture), parts), Sizes(12, 4))
+        build(Experiment.of(repeated(parts, folder, scheme, architecture), parts).spec, Sizes(12, 4))
         .encoder.layers[0]
         .attention.output.weight
         for architecture in ("model.architecture=again", "model.architecture=encoder-only")

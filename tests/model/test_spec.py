@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.errors import ConfigurationError, RegistryError
+from plugformer.experiment import Experiment
 from plugformer.interfaces import PartSpec, Sizes, StackSpec
 from plugformer.model import build
 from plugformer.validation import validate
@@ -27,7 +27,7 @@ def task(registry):
 
 
 def test_a_function_may_make_a_part(registry, task):
-    spec = task_model_spec(task, registry)
+    spec = Experiment.of(task, registry).spec
     made = []
 
     def attention(context):
@@ -50,7 +50,7 @@ def test_a_function_that_fails_is_named(registry, task):
     def attention(context):
         raise KeyError(context.width)
 
-    spec = task_model_spec(task, registry)
+    spec = Experiment.of(task, registry).spec
     first, *others = spec.stacks["encoder"].layers
     first = replace(first, sublayers={**first.sublayers, "attention": PartSpec(attention)})
     encoder = replace(spec.stacks["encoder"], layers=(first, *others))
@@ -59,7 +59,7 @@ def test_a_function_that_fails_is_named(registry, task):
 
 
 def test_parts_are_compared_by_what_they_make(registry, task):
-    spec = task_model_spec(task, registry)
+    spec = Experiment.of(task, registry).spec
     first, second = spec.stacks["encoder"].layers
     assert first.sublayers["attention"] == second.sublayers["attention"]
     assert first.sublayers["attention"] == PartSpec(GroupedQueryAttention, {"kv_heads": 2, "bias": True})

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from plugformer.interfaces import ModelContext
-from plugformer_plugins.norm.layer_norm import LayerNorm
-from plugformer_plugins.norm.rms_norm import RMSNorm
+from plugformer_plugins.norm.norms import LayerNorm, RMSNorm
 
 MODEL = ModelContext(width=12, heads=1, ffn_width=1)
 PAIRS = {

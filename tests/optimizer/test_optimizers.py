@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from plugformer_plugins.optimizer.adam import Adam
-from plugformer_plugins.optimizer.adamw import AdamW
+from plugformer_plugins.optimizer.adam import Adam, AdamW
 
 
 def by_hand(value, gradients, *, lr, betas, epsilon, decay):

@@ -10,10 +10,7 @@ from torch import nn
 from plugformer.interfaces import LayerContext, ModelContext, ResidualContext
 from plugformer_plugins.residual.deepnorm import DeepNorm
 from plugformer_plugins.residual.layer_scale import LayerScale
-from plugformer_plugins.residual.parallel import Parallel
-from plugformer_plugins.residual.post import PostNorm
-from plugformer_plugins.residual.pre import PreNorm
-from plugformer_plugins.residual.sandwich import SandwichNorm
+from plugformer_plugins.residual.norms import ParallelResidual, PostNorm, PreNorm, SandwichNorm
 from plugformer_testing.probes import Function, RootMeanSquare
 
 WIDTH = 6
@@ -65,7 +62,7 @@ def test_sandwich_norm():
 
 
 def test_parallel():
-    residual = perturbed(Parallel(MODEL))
+    residual = perturbed(ParallelResidual(MODEL))
     h = residual.norm(X)
     torch.testing.assert_close(computed(residual, X), X + h.sin() + h.cos() + h.tanh())
 
@@ -154,5 +151,5 @@ def test_stacks_and_layers_may_differ(tiny_model):
         "model.decoder.per_layer={1: {residual: post}}",
     )
     found = [type(layer.residual) for stack in (model.encoder, model.decoder) for layer in stack.layers]
-    assert found == [Parallel, Parallel, PreNorm, PostNorm]
+    assert found == [ParallelResidual, ParallelResidual, PreNorm, PostNorm]
     assert isinstance(model.decoder.final_norm, nn.Identity), "as its last layer needs it"

@@ -143,7 +143,7 @@ TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32
             ["model.initialize_from={run: RUN, parts: [encoder]}", "model.layers=2"],
             r"encoder\.layers\.1\..* is missing; .*and \d+ more",
         ),
-        (["model.initialize_from={run: RUN, parts: []}"], "at least 1 items"),
+        (["model.initialize_from={run: RUN, parts: []}"], "at least 1 item"),
         (
             ["tokenizer={name: bpe, run: RUN}"],
             "tokenizer.run: the tokenizers of .* have another name or other",

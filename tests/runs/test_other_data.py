@@ -17,7 +17,7 @@ from plugformer.training.train import train
 from plugformer_cli.main import main
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 TASK = """
 type: classification

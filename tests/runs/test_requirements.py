@@ -87,7 +87,7 @@ def offering(target, distribution):
     return Plugin(Owner(distribution, "0.1.0"), parse(manifest, "registry.yaml"))
 
 
-MHA = "plugformer_plugins.attention.multi_head:MultiHeadAttention"
+MHA = "plugformer_plugins.attention.grouped:MultiHeadAttention"
 OTHER = "plugformer_plugins.attention.grouped:GroupedQueryAttention"
 
 

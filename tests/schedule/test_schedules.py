@@ -2,9 +2,7 @@
 
 import pytest
 
-from plugformer_plugins.schedule.constant import Constant
-from plugformer_plugins.schedule.noam import Noam
-from plugformer_plugins.schedule.warmup_cosine import WarmupCosine
+from plugformer_plugins.schedule.warmup import Constant, Noam, WarmupCosine
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
 from plugformer_blocks import PositionwiseState
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_plugins.decoding.beam import Beam
-from plugformer_plugins.decoding.greedy import Greedy
+from plugformer_plugins.decoding.sampling import Greedy
 from plugformer_self_check.hooks import outputs_apart
 
 SEQUENCES = ["cached = uncached", "batch = single", "beam of 1 = greedy", "saved = loaded"]

@@ -88,7 +88,6 @@ from plugformer.configuration import resolve
 from plugformer.validation import validate
 from plugformer.interfaces import Encoded, Level, Ragged
 from plugformer.distributed import Processes
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.interfaces import Sizes
 from plugformer.model import build
 from plugformer.registry import Registry
@@ -111,7 +110,7 @@ class Choosy(nn.Module):
 
 
 task = validate(resolve("dates", ["model.width=16", "model.layers=1", "model.dropout=0"])).task
-model = build(task_model_spec(task, Registry.discover()), Sizes(12, 12)).double()
+model = build(Experiment.of(task, Registry.discover()).spec, Sizes(12, 12)).double()
 torch.manual_seed(1)
 for layer in (*model.encoder.layers, *model.decoder.layers):
     layer.feed_forward = Choosy().double()

@@ -14,7 +14,7 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Tokenizers
 from plugformer.model import build
 from plugformer_plugins.task_type.tagging import Tagging
-from plugformer_plugins.tokenizer.words import Words
+from plugformer_plugins.tokenizer.word_level import Words
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from tests.testing.mutants import mutant_tests
 from plugformer.interfaces import AttentionContext, Padding, Positions
 from plugformer.kinds import Kind
 from plugformer_blocks import PositionwiseState
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import check
 
 

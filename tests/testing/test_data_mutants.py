@@ -127,7 +127,8 @@ class RefusesInSilence(Data):
 
 
 def test_a_refusal_without_a_message_is_one():
-    first, second, *_ = check(RefusesInSilence).outcomes
+    only = ["serves_a_type_of_task", "examples_fit_the_task"]
+    first, second = check(RefusesInSilence, only=only).outcomes
     assert "ConfigurationError: no message; " in first.message
     assert second.message == "ConfigurationError: no message"
 

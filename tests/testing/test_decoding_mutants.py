@@ -7,7 +7,7 @@ from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import END, Decoding, Hypothesis
 from plugformer.kinds import Kind
-from plugformer_plugins.decoding.greedy import Greedy
+from plugformer_plugins.decoding.sampling import Greedy
 
 
 class LosesTheLast(Greedy):

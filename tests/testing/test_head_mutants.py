@@ -7,11 +7,8 @@ from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import Likelihoods
 from plugformer.kinds import Kind
-from plugformer_plugins.head.classifier import Classifier
 from plugformer_plugins.head.language_model import LanguageModel
-from plugformer_plugins.head.multi_label import MultiLabelClassifier
-from plugformer_plugins.head.pooling import Pooled
-from plugformer_plugins.head.regressor import Regressor
+from plugformer_plugins.head.pooling import Classifier, MultiLabelClassifier, Pooled, Regressor
 from plugformer_testing import check
 
 

@@ -7,7 +7,7 @@ from tests.testing.mutants import SHARED, mutant_tests
 from torch import nn
 
 from plugformer.interfaces import Norm
-from plugformer_plugins.norm.rms_norm import RMSNorm
+from plugformer_plugins.norm.norms import RMSNorm
 
 
 class Raises(RMSNorm):

@@ -6,10 +6,9 @@ from torch import nn
 from torch.nn import functional
 
 from plugformer.kinds import Kind
-from plugformer_plugins.feed_forward.gelu import GELU
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
-from plugformer_plugins.norm.layer_norm import LayerNorm
-from plugformer_plugins.norm.rms_norm import RMSNorm
+from plugformer_plugins.feed_forward.position_wise import GELU
+from plugformer_plugins.norm.norms import LayerNorm, RMSNorm
 
 
 class NeedsTokens(GELU):

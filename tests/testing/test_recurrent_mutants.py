@@ -10,7 +10,7 @@ from torch import nn
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention
 from plugformer_blocks import Recurrent
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import Status, check
 from plugformer_testing.subject import CROSS, DECODER, ENCODER, MODEL, Subject
 

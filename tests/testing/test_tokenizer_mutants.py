@@ -11,8 +11,7 @@ from tests.testing.mutants import mutant_tests
 from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
 from plugformer.kinds import Kind
 from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.characters import Characters
-from plugformer_plugins.tokenizer.whitespace import Whitespace
+from plugformer_plugins.tokenizer.word_level import Characters, Whitespace
 
 
 class DropsTheUnknown(Characters):
@@ -260,7 +259,7 @@ MUTANTS = {
 
 
 SCRIPT = """
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 from plugformer_testing import check
 
 class Mine(Characters):

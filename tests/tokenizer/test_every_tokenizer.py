@@ -10,13 +10,11 @@ import pytest
 from plugformer.errors import DataError, RunError
 from plugformer.interfaces import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
 from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.characters import Characters
 from plugformer_plugins.tokenizer.pretrained import Pretrained
 from plugformer_plugins.tokenizer.spacy_words import SpacyWords
 from plugformer_plugins.tokenizer.unigram import Unigram
-from plugformer_plugins.tokenizer.whitespace import Whitespace
+from plugformer_plugins.tokenizer.word_level import Characters, Whitespace, Words
 from plugformer_plugins.tokenizer.wordpiece import WordPiece
-from plugformer_plugins.tokenizer.words import Words
 
 LEARNED = [BPE, Characters, SpacyWords, Unigram, Whitespace, WordPiece, Words]
 

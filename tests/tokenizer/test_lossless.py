@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from plugformer.interfaces import UNKNOWN
 from plugformer_plugins.tokenizer.bpe import BPE
-from plugformer_plugins.tokenizer.characters import Characters
+from plugformer_plugins.tokenizer.word_level import Characters
 
 HARD = [
     " both ends ",

@@ -15,7 +15,7 @@ from plugformer.runs.weights import load_tensors
 from plugformer.training.train import resume
 from plugformer_cli.progress import ProgressDisplay
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoderModel
-from plugformer_plugins.attention.multi_head import MultiHeadAttention
+from plugformer_plugins.attention.grouped import MultiHeadAttention
 
 DIVERGING = "training.optimizer={name: adam, lr: 1e30}"
 SKIP = "training.not_finite=skip"

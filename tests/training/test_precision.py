@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import TrainingSettings
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
@@ -71,20 +71,20 @@ def test_evaluation_has_the_precision_of_the_training(train_tiny, tmp_path, sett
 
 
 def test_the_task_goes_before_the_launcher(monkeypatch):
-    assert precision(Training()) == "float32"
+    assert precision(TrainingSettings()) == "float32"
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    assert precision(Training()) == "bf16"
-    assert precision(Training(precision="float32")) == "float32"
-    assert accelerator(Training(precision="float32")).mixed_precision == "no"
-    assert accelerator(Training()).mixed_precision == "bf16"
+    assert precision(TrainingSettings()) == "bf16"
+    assert precision(TrainingSettings(precision="float32")) == "float32"
+    assert accelerator(TrainingSettings(precision="float32")).mixed_precision == "no"
+    assert accelerator(TrainingSettings()).mixed_precision == "bf16"
 
 
 def test_products_of_float32_matrices_are_as_precise_as_the_task_says():
     try:
-        accelerator(Training(float32_matmul_precision="high"))
+        accelerator(TrainingSettings(float32_matmul_precision="high"))
         assert torch.get_float32_matmul_precision() == "high"
     finally:
-        accelerator(Training())  # the next training has its own precision
+        accelerator(TrainingSettings())  # the next training has its own precision
     assert torch.get_float32_matmul_precision() == "highest"
 
 

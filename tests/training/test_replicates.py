@@ -5,7 +5,7 @@ import random
 import numpy as np
 import torch
 
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import EncodedSplit
 from plugformer.generators import seed_generators
 from plugformer.hooks import hookimpl
@@ -44,12 +44,14 @@ def test_a_replicate_changes_dropout_and_not_the_order_of_examples(train_tiny, t
 
 
 def test_the_first_replicate_has_the_seed_itself():
-    assert [Training(seed=seed).replicate_seed for seed in (0, 1, 2**40)] == [0, 1, 2**40]
+    assert [TrainingSettings(seed=seed).replicate_seed for seed in (0, 1, 2**40)] == [0, 1, 2**40]
 
 
 def test_no_replicate_shares_its_seed_with_a_process_or_another_seed():
     drawn = [
-        Training(seed=seed, replicate=replicate).replicate_seed for seed in range(5) for replicate in range(5)
+        TrainingSettings(seed=seed, replicate=replicate).replicate_seed
+        for seed in range(5)
+        for replicate in range(5)
     ]
     for seed in range(5):
         for process in range(1, 5):

@@ -8,7 +8,7 @@ from tests import batches
 from tests.batches import split_of
 
 from plugformer.configuration import resolve
-from plugformer.configuration.model_spec import task_model_spec
+from plugformer.experiment import Experiment
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run
@@ -52,7 +52,7 @@ def assert_exact(registry, tmp_path):
 
     def trainer(folder, task, batches, seed):
         seed_generators(seed)
-        model = build(task_model_spec(task, registry), Sizes(12, 12))
+        model = build(Experiment.of(task, registry).spec, Sizes(12, 12))
         optimizer, schedule = task.training.optimizer, task.training.schedule
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         return Trainer(

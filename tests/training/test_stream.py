@@ -5,7 +5,7 @@ import threading
 import pytest
 from tests.batches import pairs
 
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import TrainingSettings
 from plugformer.data.order import token_batches
 from plugformer.errors import DataError
 from plugformer.runs.checkpoint import Progress
@@ -30,7 +30,7 @@ class Split:
 @pytest.fixture
 def stream():
     batches = [[number] for number in range(3)]
-    made = PreparedBatches(Split(), lambda lengths: lambda epoch: batches, Training(seed=7))
+    made = PreparedBatches(Split(), lambda lengths: lambda epoch: batches, TrainingSettings(seed=7))
     yield made
     made.close()
 

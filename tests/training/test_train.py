@@ -56,10 +56,11 @@ def task(tmp_path):
 )
 def test_every_test_split_is_reported(task, tmp_path, splits, reported):
     overrides = [f"data.splits={splits}"]
-    report = train(str(task), overrides=overrides, out=tmp_path / "run", notify=str).report
+    trained = train(str(task), overrides=overrides, out=tmp_path / "run", notify=str)
+    report = trained.report
     assert [report.split, *(other.split for other in report.others)] == reported
     assert report.examples == 2
-    assert report.arguments == f" --registry {task.parent / 'registry.yaml'}"
+    assert trained.registry.arguments == f" --registry {task.parent / 'registry.yaml'}"
 
 
 def test_a_task_file_may_be_a_path(task, tmp_path):
@@ -125,19 +126,3 @@ def test_a_training_that_settings_are_chosen_by_never_measures_the_test_split(re
     assert list(json.loads((tmp_path / "run/evaluation.json").read_text())) == ["validation"]
     resumed = resume(tmp_path / "run", registry=registry, notify=str, final="validation")
     assert resumed.report.split == "validation"
-
-
-PAIRS = """
-type: {name: classification, inputs: [a, b]}
-data: {name: table, files: {train: pairs.tsv, validation: pairs.tsv}}
-tokenizer: characters
-model: {architecture: encoder-only, width: 8, heads: 1, layers: 1, ffn_width: 8, head: classifier}
-training: {steps: 1}
-"""
-
-
-def test_the_question_that_is_suggested_has_an_answer(tmp_path):
-    (tmp_path / "pairs.tsv").write_text("a\tb\tlabel\nx\ty\tno\nx\tx\tyes\n")
-    (tmp_path / "task.yaml").write_text(PAIRS)
-    report = train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str).report
-    assert load(report.run).predict(report.question).text in ("yes", "no")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from tests.batches import pairs, split_of
 
-from plugformer.configuration.model_spec import task_model_spec
 from plugformer.distributed import SINGLE_PROCESS, Processes
+from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Evaluation, Run, hookimpl
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens
@@ -65,7 +65,7 @@ def trainer(registry, tiny_task, tmp_path):
         directory = RunDirectory(tmp_path / f"run {len(list(tmp_path.iterdir()))}")
         directory.checkpoints.mkdir(parents=True)
         task = tiny_task("model.embeddings.shared=false", *overrides)
-        model = build(task_model_spec(task, registry), Sizes(12, 12)).double()
+        model = build(Experiment.of(task, registry).spec, Sizes(12, 12)).double()
         schedule = task.training.schedule
         seen = Rates()
         evaluations = iter(values)

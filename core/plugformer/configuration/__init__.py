@@ -10,7 +10,7 @@ from plugformer.configuration.paths import expand
 from plugformer.configuration.resolving import ResolvedTask, check_components, resolve, resolve_changed
 from plugformer.configuration.saving import as_dict, dump
 from plugformer.configuration.structure import check_settings, origin_of
-from plugformer.configuration.task import Component, Settings, Task, Training
+from plugformer.configuration.task import Component, Settings, Task, TrainingSettings
 from plugformer.explanations import shown
 from plugformer.problems import Key, Origin, Problem, dotted, report
 from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain, read_file
@@ -26,7 +26,7 @@ __all__ = [
     "ScalarNode",
     "Settings",
     "Task",
-    "Training",
+    "TrainingSettings",
     "as_dict",
     "check_components",
     "check_settings",

@@ -1,14 +1,14 @@
-"""Where a task's tree holds components, and which kind stands where."""
+"""The components in a task's tree, and their kinds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from plugformer.configuration.task import Component, Task, Tokenizers
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.explanations import keys_of, model_at
 from plugformer.kinds import Kind
-from plugformer.problems import KeyPath, Origin
+from plugformer.problems import Key, KeyPath, Origin
 from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode
 
 _KINDS = {kind.value: kind for kind in Kind} | {
@@ -17,7 +17,7 @@ _KINDS = {kind.value: kind for kind in Kind} | {
     "type": Kind.TASK_TYPE,
 }
 DEFAULT = Origin("default")
-"""The origin of what nobody wrote."""
+"""The origin of defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,9 @@ class Block:
         """The component's own options."""
         if not isinstance(self.node, MappingNode):
             return MappingNode({}, {}, self.node.origin)
-        own = {key: item for key, item in self.node.items.items() if key != "name" and key not in self.core}
-        return MappingNode(own, self.node.keys, self.node.origin)
+        taken = {"name", *self.core}
+        options = {key: item for key, item in self.node.items.items() if key not in taken}
+        return MappingNode(options, self.node.keys, self.node.origin)
 
 
 def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
@@ -79,10 +80,10 @@ def block_of(node: Node) -> MappingNode | None:
 
 
 def is_block(model: type[BaseModel] | None, node: Node) -> bool:
-    """Whether a component stands here; a tokenizer may be one, or one for each side."""
+    """Whether a node is one component; a tokenizer may be one, or one for each side."""
     if model is None or (isinstance(node, ScalarNode) and node.value is None):
         return False
-    if issubclass(model, Tokenizers):
+    if issubclass(model, TokenizerSettings):
         return not (isinstance(node, MappingNode) and names_sides(node))
     return issubclass(model, Component)
 
@@ -104,25 +105,17 @@ def kind_at(path: KeyPath) -> Kind:
 
 
 def default_blocks(model: type[BaseModel] = Task) -> MappingNode:
-    """Returns the components that a task has when nothing is written, as the lowest layer."""
+    """Returns the default components of a task, as the lowest layer."""
     root = MappingNode({}, {}, DEFAULT)
     for key, field in model.model_fields.items():
-        inner = field.annotation
+        inner, default = field.annotation, field.default
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             continue
-        child = _default(field.default) if issubclass(inner, Component) else default_blocks(inner)
-        if child is not None and child.items:
+        if isinstance(default, Component):
+            values = {"name": default.name, **default.options}
+            items: dict[Key, Node] = {name: ScalarNode(value, DEFAULT) for name, value in values.items()}
+            root.items[key] = MappingNode(items, dict.fromkeys(items, DEFAULT), DEFAULT)
+        elif not issubclass(inner, Component) and (child := default_blocks(inner)).items:
             root.items[key] = child
-            root.keys[key] = DEFAULT
+    root.keys.update(dict.fromkeys(root.items, DEFAULT))
     return root
-
-
-def _default(component: object) -> MappingNode | None:
-    if not isinstance(component, Component):
-        return None
-    values = {"name": component.name, **component.options}
-    return MappingNode(
-        {key: ScalarNode(value, DEFAULT) for key, value in values.items()},
-        dict.fromkeys(values, DEFAULT),
-        DEFAULT,
-    )

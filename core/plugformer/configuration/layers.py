@@ -1,10 +1,9 @@
-"""The files that make up a task, with the local manifests that they name, and how they are merged.
+"""The files of a task, the local manifests that they name, and the rules for merging them.
 
-A component's block with a name replaces the one below it whole, except settings that belong to the core, so
-that no option of the old component leaks into the new one; without a name it merges. Plain mappings merge,
-lists and single values replace. Two rules keep a later layer in charge: a key clears the inherited keys that
-it excludes (`steps`, `epochs`), and a part of the whole model clears inherited settings of single stacks and
-layers.
+A component's block with a name replaces the inherited block, except settings of the core, so that no option
+of the old component reaches the new one; a block without a name merges. Plain mappings merge, lists and
+single values replace. A key clears the inherited keys that it excludes (`steps`, `epochs`), and a part of the
+whole model clears inherited settings of single stacks and layers.
 """
 
 import os
@@ -14,16 +13,12 @@ from pathlib import Path
 
 from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.paths import expand
-from plugformer.configuration.task import Component, Overrides, Settings, Task, Tokenizers
-from plugformer.configuration.trust import refuse_references
-from plugformer.errors import PlugformerError, RegistryError
+from plugformer.configuration.task import Component, Overrides, Settings, Task, TokenizerSettings
+from plugformer.errors import PlugformerError, RegistryError, RunError
 from plugformer.explanations import model_at
 from plugformer.problems import Key, KeyPath, Origin, Problem, dotted
 from plugformer.registry import Registry
 from plugformer.yaml_tree import MappingNode, Node, ScalarNode, file_within, read_file
-
-MAX_FILES = 100
-"""Files that extend one another: real tasks have a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +76,23 @@ def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, R
     return replace(tree, items=tree.items | {"registry": absolute}), registry
 
 
+def refuse_references(tree: MappingNode, file: Path) -> None:
+    """Refuses a task file of a run that names a manifest, or another task, which may name one.
+
+    The modules of a manifest are imported, and the run may be somebody else's. Plugformer never writes these
+    keys into a run.
+
+    Raises:
+        RunError: The file is part of a run, and has such a key.
+    """
+    if not any((folder / "lock.json").exists() for folder in (file.absolute().parent, file.resolve().parent)):
+        return
+    for key in tree.items.keys() & {"extends", "registry"}:
+        message = "the file is part of a run, and Plugformer never writes this key into one"
+        hint = "do not trust it; if it is your own, remove the line and name manifests with --registry FILE"
+        raise RunError(str(Problem(tree.keys[key], (key,), message, hint, at_key=True)))
+
+
 def is_file(name_or_file: str) -> bool:
     """Whether a value means a file rather than a registered task."""
     return "/" in name_or_file or os.sep in name_or_file or name_or_file.endswith(".yaml")
@@ -121,11 +133,8 @@ def _above(written: MappingNode, registry: Registry, seen: tuple[Path, ...]) -> 
     without = replace(tree, items={key: item for key, item in tree.items.items() if key != "extends"})
     base = _base(node, registry)
     if base.resolve() in seen:
-        chain = " -> ".join(_display(each) for each in (*seen, base.resolve()))
+        chain = " -> ".join(map(_display, (*seen, base.resolve())))
         raise Problem(node.origin, ("extends",), f"goes round in a circle: {chain}").error
-    if len(seen) == MAX_FILES:
-        message = f"more than {MAX_FILES} files extend one another; put some of them together"
-        raise Problem(node.origin, ("extends",), message).error
     below = _read(base, _display(base), registry, seen)
     return Layers((*below.trees, without), below.registry)
 
@@ -147,7 +156,7 @@ def _base(node: Node, registry: Registry) -> Path:
 
 
 def _registered(name: str, folder: Path, registry: Registry) -> Path:
-    """Returns the file of a registered task; the message about an unknown one knows folders so called."""
+    """Returns the file of a registered task; an error also mentions a folder of that name."""
     try:
         return registry.find_task(name)
     except RegistryError as error:
@@ -175,6 +184,8 @@ def merge_layers(layers: Iterable[MappingNode]) -> tuple[MappingNode, list[str]]
 
 
 class _Merger:
+    """Merges mappings, and collects notices."""
+
     def __init__(self) -> None:
         self.notices: list[str] = []
 
@@ -182,7 +193,7 @@ class _Merger:
         model = model_at(Task, path)
         if base is None:
             return over
-        if model is not None and issubclass(model, Tokenizers):
+        if model is not None and issubclass(model, TokenizerSettings):
             return self._tokenizers(base, over, path)
         if model is not None and issubclass(model, Component):
             return self._component(base, over, path)
@@ -220,7 +231,7 @@ class _Merger:
             base = below = _only(below, below.items.keys() - {"run"})
         if below is not None and isinstance(over, MappingNode) and names_sides(over):
             if not names_sides(below):
-                both = _only(below, below.items.keys() - core_keys(Tokenizers))
+                both = _only(below, below.items.keys() - core_keys(TokenizerSettings))
                 sides: dict[Key, Node] = {"source": both, "target": both}
                 below = MappingNode(sides, dict.fromkeys(sides, below.origin), below.origin)
             return self.mappings(below, over, path)

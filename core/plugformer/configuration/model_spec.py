@@ -1,9 +1,8 @@
 """From the settings of a model to its specification."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from plugformer.configuration.plan import Choice, StackPlan, plan_stacks
-from plugformer.configuration.task import Component, Model, Task, Training
+from plugformer.configuration.task import Component, LayerOverrides, ModelSettings, TrainingSettings
 from plugformer.interfaces import (
     Architecture,
     EmbeddingSpec,
@@ -11,8 +10,8 @@ from plugformer.interfaces import (
     Level,
     ModelSpec,
     PartSpec,
+    Stack,
     StackSpec,
-    TaskType,
 )
 from plugformer.kinds import Kind
 from plugformer.problems import KeyPath
@@ -20,34 +19,22 @@ from plugformer.registry import Registry
 from plugformer.registry.loading import label
 from plugformer.registry.options import checked_options
 
+NO_POSITION = Component(name="none")
 
-def task_model_spec(task: Task, registry: Registry, *, fresh: bool = True) -> ModelSpec:
-    """Returns the specification of a task's model, with an architecture of its own.
+Candidate = tuple[KeyPath, Component | None]
+"""Where the settings may name a component, and the component, if they do."""
 
-    Args:
-        task: The task, resolved.
-        registry: Has the task's components.
-        fresh: Whether the model needs initial values.
-
-    Raises:
-        ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
-        RegistryError: A component cannot be loaded.
-    """
-    chosen = task.model.architecture
-    architecture: Architecture = registry.create(Kind.ARCHITECTURE, chosen.name, **chosen.options)
-    task_type: TaskType = registry.create(Kind.TASK_TYPE, task.type.name, **task.type.options)
-    return model_spec(
-        task.model, registry, architecture, task_type.level, training=task.training, fresh=fresh
-    )
+Choose = Callable[..., PartSpec]
+"""Returns the part of the first candidate that is given: `choose(kind, *candidates)`."""
 
 
 def model_spec(
-    settings: Model,
+    settings: ModelSettings,
     registry: Registry,
     architecture: Architecture,
     level: Level,
     *,
-    training: Training = Training(),  # noqa: B008 (frozen)
+    training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
     fresh: bool = True,
 ) -> ModelSpec:
     """Returns the specification of a model.
@@ -65,16 +52,23 @@ def model_spec(
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
         RegistryError: A component cannot be loaded.
     """
-    parts = _Parts(registry)
-    initialization = ("model", "initialization")
+    parts: dict[KeyPath, PartSpec] = {}
+
+    def choose(kind: Kind, *candidates: Candidate) -> PartSpec:
+        origin, block = next((path, block) for path, block in candidates if block is not None)
+        if origin not in parts:
+            component, name = registry.load(kind, block.name), label(registry.find(kind, block.name))
+            parts[origin] = PartSpec(component, checked_options(component, block.options, name), name, origin)
+        return parts[origin]
+
+    initialization = ("model", "initialization"), settings.initialization
     return ModelSpec(
         architecture=architecture,
         level=level,
         stacks={
-            name: _stack(plan, settings, parts)
-            for name, plan in plan_stacks(settings, architecture.stacks).items()
+            stack.name: _stack(stack, settings, architecture.stacks, choose) for stack in architecture.stacks
         },
-        head=parts.get(Kind.HEAD, settings.head, ("model", "head")),
+        head=choose(Kind.HEAD, (("model", "head"), settings.head)),
         width=settings.width,
         heads=settings.heads,
         ffn_width=settings.ffn_width,
@@ -85,48 +79,51 @@ def model_spec(
         final_norm=settings.final_norm,
         label_smoothing=training.label_smoothing,
         recompute=training.gradient_checkpointing,
-        initialization=parts.get(Kind.INITIALIZATION, settings.initialization, initialization)
-        if fresh
-        else None,
+        initialization=choose(Kind.INITIALIZATION, initialization) if fresh else None,
         seed=training.replicate_seed,
     )
 
 
-class _Parts:
-    """Makes one PartSpec for each component's settings."""
+def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], choose: Choose) -> StackSpec:
+    """Returns the specification of a stack. Settings of a layer precede those of its stack and the model."""
+    path, overrides = ("model", stack.name), getattr(settings, stack.name)
+    depths = {other.name: getattr(settings, other.name).layers or settings.layers for other in stacks}
+    cross = settings.decoder.cross_attention if stack.cross else None
+    per_layer: Mapping[int, LayerOverrides] = overrides.per_layer
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._by_origin: dict[KeyPath, PartSpec] = {}
+    def candidates(part: str, layer: int | None = None) -> list[Candidate]:
+        own = getattr(per_layer[layer], part) if layer is not None and layer in per_layer else None
+        return [
+            ((*path, "per_layer", layer or 0, part), own),
+            ((*path, part), getattr(overrides, part)),
+            (("model", part), getattr(settings, part)),
+        ]
 
-    def get(self, kind: Kind, block: Component, origin: KeyPath) -> PartSpec:
-        if origin not in self._by_origin:
-            component = self._registry.load(kind, block.name)
-            name = label(self._registry.find(kind, block.name))
-            options = checked_options(component, block.options, name)
-            self._by_origin[origin] = PartSpec(component, options, name, origin)
-        return self._by_origin[origin]
+    def layer_spec(layer: int) -> LayerSpec:
+        attention = candidates("attention", layer)
+        sublayers = {"attention": choose(Kind.ATTENTION, *attention)}
+        if cross is not None:
+            keys = (*path, "cross_attention", "attention")
+            sublayers["cross_attention"] = choose(Kind.ATTENTION, (keys, cross.attention), *attention)
+        sublayers["feed_forward"] = choose(Kind.FEED_FORWARD, *candidates("feed_forward", layer))
+        return LayerSpec(
+            sublayers=sublayers,
+            norm=choose(Kind.NORM, *candidates("norm", layer)),
+            residual=choose(Kind.RESIDUAL, *candidates("residual", layer)),
+            origin=(*path, "per_layer", layer) if layer in per_layer else (),
+        )
 
-    def of(self, choice: Choice) -> PartSpec:
-        return self.get(choice.kind, choice.block, choice.path)
-
-
-def _stack(plan: StackPlan, settings: Model, parts: _Parts) -> StackSpec:
-    per_layer: Mapping[int, object] = getattr(settings, plan.top.stack).per_layer
+    cross_position = None
+    if cross is not None:
+        keys = (*path, "cross_attention", "position")
+        cross_position = choose(Kind.POSITION, (keys, cross.position or NO_POSITION))
+    position = ((*path, "position"), overrides.position), (("model", "position"), settings.position)
     return StackSpec(
-        name=plan.top.stack,
-        causal=plan.top.causal,
-        layers=tuple(
-            LayerSpec(
-                sublayers={name: parts.of(choice) for name, choice in layer.sublayers.items()},
-                norm=parts.of(layer.norm),
-                residual=parts.of(layer.residual),
-                origin=("model", plan.top.stack, "per_layer", number) if number in per_layer else (),
-            )
-            for number, layer in enumerate(plan.layers)
-        ),
-        position=parts.of(plan.position),
-        norm=parts.of(plan.norm),
-        cross_position=None if plan.cross_position is None else parts.of(plan.cross_position),
-        read_by=plan.top.read_by,
+        name=stack.name,
+        causal=stack.causal,
+        layers=tuple(layer_spec(layer) for layer in range(depths[stack.name])),
+        position=choose(Kind.POSITION, *position),
+        norm=choose(Kind.NORM, *candidates("norm")),
+        cross_position=cross_position,
+        read_by=0 if stack.cross else sum(depths[other.name] for other in stacks if other.cross),
     )

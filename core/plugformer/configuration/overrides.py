@@ -4,11 +4,8 @@ from collections.abc import Iterable
 
 from plugformer.configuration.blocks import block_of
 from plugformer.errors import ConfigurationError
-from plugformer.problems import Key, KeyPath, Origin, Problem, dotted, report
+from plugformer.problems import KeyPath, Origin, Problem, dotted, report
 from plugformer.yaml_tree import MappingNode, Node, ScalarNode, read_text
-
-_DIGITS = 9
-"""Of the longest number that a key may be: Python refuses to read those of thousands."""
 
 
 def read_overrides(arguments: Iterable[str]) -> MappingNode:
@@ -20,16 +17,15 @@ def read_overrides(arguments: Iterable[str]) -> MappingNode:
         ConfigurationError: An argument is not KEY=VALUE, its value is not YAML, a key is given twice, or goes
             into a value that is not a mapping; all of them together.
     """
-    problems: list[Problem] = []
     settings: list[tuple[KeyPath, Node]] = []
     messages: list[str] = []
     for argument in arguments:
-        origin = Origin.of_argument("--set", argument)
         try:
-            settings.append(read_setting(argument, origin))
+            settings.append(read_setting(argument, Origin.of_argument("--set", argument)))
         except ConfigurationError as error:
             messages.append(str(error))
     root = MappingNode({}, {}, Origin("--set"))
+    problems: list[Problem] = []
     for path, node in sorted(settings, key=lambda setting: len(setting[0])):
         problems += _insert(root, path, node)
     if problems or messages:
@@ -47,47 +43,43 @@ def read_setting(argument: str, origin: Origin) -> tuple[KeyPath, Node]:
     path = keys(key.strip())
     if not equals or "" in path:
         raise Problem(origin, (), "expected KEY=VALUE with a dotted key, such as model.attention=gqa").error
-    node = read_text(text, origin)
-    return path, ScalarNode(None, origin) if node is None else node
+    return path, read_text(text, origin) or ScalarNode(None, origin)
 
 
 def keys(dotted: str) -> KeyPath:
-    """Returns the keys that `model.encoder.per_layer.0` stands for."""
-    return tuple(map(_key, dotted.split(".")))
+    """Returns the keys of `model.encoder.per_layer.0`; numbers are short, since Python refuses long ones."""
+    return tuple(int(key) if key.isdecimal() and len(key) < 10 else key for key in dotted.split("."))
 
 
 def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
-    """Returns a tree like a task file's that says one thing.
+    """Returns a tree like a task file's with one value.
 
     Args:
         dotted: The keys, such as `model.encoder.attention`.
         node: The value.
         origin: Where the keys were written.
     """
-    for key in reversed(keys(dotted)):
-        node = MappingNode({key: node}, {key: origin}, origin)
-    return node  # type: ignore[return-value]  # there is at least one key
-
-
-def _key(part: str) -> Key:
-    return int(part) if part.isdecimal() and len(part) <= _DIGITS else part
+    *outer, last = keys(dotted)
+    tree = MappingNode({last: node}, {last: origin}, origin)
+    for key in reversed(outer):
+        tree = MappingNode({key: tree}, {key: origin}, origin)
+    return tree
 
 
 def _insert(root: MappingNode, path: KeyPath, node: Node) -> list[Problem]:
-    """Puts a value into the tree, making mappings on its way; a component's short form becomes a block."""
+    """Puts a value into the tree and makes the mappings on its way; a component's name becomes a block."""
     inner = root
     for depth, key in enumerate(path[:-1], start=1):
-        given = inner.items.get(key, MappingNode({}, {}, node.origin))
-        child = block_of(given)
+        below = inner.items.get(key, MappingNode({}, {}, node.origin))
+        child = block_of(below)
         if child is None:
-            message = f"cannot be set: {dotted(path[:depth])} is given a value by {given.origin}"
+            message = f"cannot be set: {dotted(path[:depth])} is given a value by {below.origin}"
             return [Problem(node.origin, path, message)]
         inner.items[key] = child
         inner.keys.setdefault(key, node.origin)
         inner = child
     if path[-1] in inner.items:
-        first = inner.items[path[-1]].origin
-        return [Problem(node.origin, path, f"is set twice; also by {first}")]
+        return [Problem(node.origin, path, f"is set twice; also by {inner.items[path[-1]].origin}")]
     inner.items[path[-1]] = node
     inner.keys[path[-1]] = node.origin
     return []

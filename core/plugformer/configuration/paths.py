@@ -25,24 +25,24 @@ def expand(text: str, origin: Origin) -> Path:
     """Returns the absolute path that a task file means.
 
     Raises:
-        ConfigurationError: A variable is not set, the home folder is unknown, or no path can be so called.
+        ConfigurationError: A variable is not set, or the home folder is unknown.
     """
-    filled = _VARIABLE.sub(_value, text)
-    if "\0" in filled:
-        raise ConfigurationError(f"{text!r} is not a path")
     try:
-        path = Path(filled).expanduser()
+        path = Path(_VARIABLE.sub(lambda match: os.environ[match.group(1)], text)).expanduser()
+    except KeyError as error:
+        message = f"the environment variable {error} is not set; set it, or write the path out"
+        raise ConfigurationError(message) from error
     except RuntimeError as error:
         raise ConfigurationError(f"{text!r}: {error}") from error
     return Path(os.path.normpath(origin.folder.absolute() / path))
 
 
 def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Problem]) -> Node:
-    """Returns what was written, with absolute paths.
+    """Returns a node with absolute paths.
 
     Args:
-        node: What was written.
-        value: The same after validation; where it holds a `pathlib.Path`, a path is meant.
+        node: The options as they were written.
+        value: The same after validation; it holds a `pathlib.Path` for every path.
         path: The keys that lead to it.
         problems: Paths that cannot be resolved are added to it.
     """
@@ -60,35 +60,26 @@ def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Probl
         return replace(node, items=items)
     elif isinstance(node, SequenceNode) and isinstance(value, Iterable):
         pairs = enumerate(zip(node.items, value, strict=False))
-        found = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
-        return replace(node, items=tuple(found))
+        nodes = [resolve_paths(item, part, (*path, index), problems) for index, (item, part) in pairs]
+        return replace(node, items=tuple(nodes))
     return node
 
 
 def _parts(node: MappingNode, value: object) -> dict[Key, Any]:
-    """Returns what became of a mapping's items by the keys that they were written with."""
+    """Returns the validated items of a mapping by the keys that they were written with."""
     if isinstance(value, BaseModel):
         fields = type(value).model_fields.items()
         return {**dict(value), **{key_of(name, field): getattr(value, name) for name, field in fields}}
     return dict(zip(node.items, value.values(), strict=False)) if isinstance(value, dict) else {}
 
 
-def _value(match: re.Match[str]) -> str:
-    name = match.group(1)
-    if name not in os.environ:
-        raise ConfigurationError(
-            f"the environment variable {name!r} is not set; set it, or write the path out"
-        )
-    return os.environ[name]
-
-
 def with_other_runs(tree: MappingNode) -> MappingNode:
-    """Returns a merged tree with absolute paths of runs, and with the tokenizers of the one that it names.
+    """Returns a merged tree with absolute paths of runs, and with the tokenizers of the run that it names.
 
-    A run's own task has these tokenizers already: nothing is read then.
+    A run's own task has these tokenizers already: then nothing is read.
 
     Raises:
-        ConfigurationError: A path means none, or there is no run whose tokenizers could be read.
+        ConfigurationError: A path is invalid, or is not a run with tokenizers.
     """
     for path in _RUNS:
         node = _at(tree, path)
@@ -106,15 +97,15 @@ def with_other_runs(tree: MappingNode) -> MappingNode:
     if "name" in tokenizer.items or names_sides(tokenizer):
         return tree
     try:
-        theirs = tokenizer_of(Path(run.value))
+        block = tokenizer_of(Path(run.value))
     except PlugformerError as error:
         raise Problem(run.origin, _RUNS[0], str(error)).error from error
-    both = replace(theirs, items=theirs.items | tokenizer.items, keys=theirs.keys | tokenizer.keys)
+    both = replace(block, items=block.items | tokenizer.items, keys=block.keys | tokenizer.keys)
     return _with(tree, ("tokenizer",), both)
 
 
 def tokenizer_of(run: Path) -> MappingNode:
-    """Returns name and options of a run's tokenizers as its task says them; nothing else is read.
+    """Returns name and options of a run's tokenizers from its task file.
 
     Raises:
         RunError: It is no run directory.

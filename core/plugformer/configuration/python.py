@@ -55,7 +55,7 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
         value = {"name": value[0], **value[1]}
     if isinstance(value, type):
-        return ScalarNode(_registered(value, origin, path, classes), origin)
+        return ScalarNode(_registered(value, path, classes), origin)
     if isinstance(value, Path):
         return ScalarNode(str(value), origin)
     if value is None or isinstance(value, str | bool | int | float):
@@ -76,10 +76,9 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
     raise Problem(origin, (), f"{expected}; found {value!r}").error
 
 
-def _registered(component: type, origin: Origin, path: KeyPath, classes: Classes) -> str:
-    """Keeps a class under its own name, and returns the name that selects it."""
-    named = classes.setdefault(str(kind_at(path)), {})
-    if named.setdefault(component.__name__, component) is not component:
-        message = f"another class is called {component.__name__!r}, too; rename one of them"
-        raise Problem(origin, (), message).error
-    return f"session:{component.__name__}"
+def _registered(component: type, path: KeyPath, classes: Classes) -> str:
+    """Keeps a class under its own name, or a similar one if another class has it; returns what selects it."""
+    named, name = classes.setdefault(str(kind_at(path)), {}), component.__name__.lstrip("_")
+    while named.setdefault(name, component) is not component:
+        name += "-"
+    return f"session:{name}"

@@ -88,24 +88,27 @@ def resolve(
         RunError: A file of a run names a manifest or another task.
     """
     known = registry or Registry.discover()
-    if isinstance(task, Mapping):
-        layers = dictionary_layers(*read_dictionary(task, "task", known))
-    else:
-        layers = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
+    layers = _read(task, known)
     changes, known = read_changes(overrides, layers.registry)
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
     return resolve_layers(replace(layers, registry=known), [*above, changes])
 
 
+def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> Layers:
+    if isinstance(task, Mapping):
+        return dictionary_layers(*read_dictionary(task, "task", registry))
+    return read_layers(str(task.absolute()) if isinstance(task, Path) else task, registry)
+
+
 def resolve_changed(
-    name_or_file: str,
+    task: str | Path | Mapping[str, Any],
     changes: Iterable[MappingNode],
     registry: Registry | None = None,
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
 
     Args:
-        name_or_file: As of `resolve`.
+        task: As for `resolve`.
         changes: Trees like those of task files.
         registry: What is installed; discovered if None.
 
@@ -114,7 +117,7 @@ def resolve_changed(
         ConfigurationError: A file or a change is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    return resolve_layers(read_layers(name_or_file, registry or Registry.discover()), changes)
+    return resolve_layers(_read(task, registry or Registry.discover()), changes)
 
 
 def resolve_layers(

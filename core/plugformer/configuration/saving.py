@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from plugformer.configuration.task import Component, Task, Tokenizers
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.yaml_tree import plain, read_mapping, resolve_scalar
 
 
@@ -27,38 +27,29 @@ class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class decides by value)
         return True
 
+    def text(self, text: str) -> yaml.ScalarNode:
+        # Unprintable characters are escaped: PyYAML would fold some line breaks, such as U+0085, into spaces.
+        is_ambiguous = resolve_scalar(text) != text or not text.isprintable()
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_ambiguous else None)
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # Unprintable characters are escaped: PyYAML would fold some line breaks, such as U+0085, into spaces.
-    ambiguous = resolve_scalar(text) != text or not text.isprintable()
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if ambiguous else None)
 
-
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _Dumper.text)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Tokenizers) and value.source == value.target:
-        own = {"shared": value.shared} if value.run is None else {"shared": value.shared, "run": value.run}
-        return {**_plain(value.source), **own}
-    if isinstance(value, Component):
-        core = {key: item for key, item in _settings(value).items() if key != "name"}
-        return {"name": value.name, **value.options, **core}
+    """Returns settings as a file has them: without absent ones, and overrides that override nothing."""
+    if isinstance(value, TokenizerSettings) and value.source == value.target:
+        run = {} if value.run is None else {"run": value.run}
+        return {**_plain(value.source), "shared": value.shared, **run}
     if isinstance(value, BaseModel):
-        return _settings(value)
+        written = {}
+        for key, field in type(value).model_fields.items():
+            plain = _plain(item := getattr(value, key))
+            if not (item == field.default and plain in (None, {}, [])):
+                written[field.alias or key] = plain
+        if isinstance(value, Component):
+            return {"name": value.name, **value.options, **written}
+        return written
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _settings(value: BaseModel) -> dict[str, Any]:
-    """Returns a model's fields, without absent settings, and overrides that override nothing."""
-    written = {}
-    for key, field in type(value).model_fields.items():
-        item = getattr(value, key)
-        plain = _plain(item)
-        if not (item == field.default and plain in (None, {}, [])):
-            written[field.alias or key] = plain
-    return written
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""The first pass over a merged task: its structure, its names and its contradictions, nothing imported."""
+"""The first pass over a merged task: its structure, names and contradictions. Nothing is imported."""
 
 from collections.abc import Container, Iterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from plugformer.yaml_tree import MappingNode, Node, SequenceNode, plain
 S = TypeVar("S", bound=Settings)
 
 _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
-"""What a line of metrics.jsonl holds beside the metrics and `token_accuracy`, which may be both."""
+"""The keys of a line of metrics.jsonl besides the metrics and `token_accuracy`, which may be both."""
 
 
 def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
@@ -27,7 +27,7 @@ def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]
     Args:
         tree: The merged layers.
         registry: Where names are looked up.
-        kinds: Those of the components that must be known.
+        kinds: Kinds of components that must be known.
 
     Raises:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range, components
@@ -38,8 +38,7 @@ def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]
     try:
         task = Task.model_validate(written)
     except ValidationError as error:
-        found = explain(error, Task, written, also=("extends",))
-        problems += [located(problem, tree) for problem in found]
+        problems += [located(problem, tree) for problem in explain(error, Task, written, also=("extends",))]
     else:
         problems += [Problem(origin_of(tree, path), path, message) for path, message in contradictions(task)]
         if not problems:
@@ -81,76 +80,43 @@ def _unknown_names(tree: MappingNode, registry: Registry, kinds: Container[str])
 
 
 def contradictions(task: Task) -> Iterator[Finding]:
-    """Yields every contradiction in a task whose single values are all right."""
-    for find in (_streaming, _layers, _scores, _monitor, _embeddings, _decoding):
-        yield from find(task)
-
-
-def _streaming(task: Task) -> Iterator[Finding]:
-    if task.data.streaming is None:
-        return
-    if task.training.steps is None:
-        yield (
-            ("data", "streaming"),
-            "a stream has no length that epochs could be counted by; give training.steps",
-        )
-    if task.data.split is not None:
-        yield (
-            ("data", "split"),
-            "of what is streamed nothing can be taken out; name files for validation and test instead",
-        )
-
-
-def _embeddings(task: Task) -> Iterator[Finding]:
-    embeddings = task.model.embeddings
-    if embeddings.shared and not task.tokenizer.shared:
-        yield (
-            ("model", "embeddings", "shared"),
-            "a shared embedding needs a shared tokenizer: give one tokenizer, or shared: false here",
-        )
-
-
-def _decoding(task: Task) -> Iterator[Finding]:
-    settings, longest = task.decoding, task.model.max_length - 1
-    if isinstance(settings.length, int) and settings.length > longest:
-        yield (
-            ("decoding", "length"),
-            f"{settings.length} is more than the {longest} that model.max_length leaves room for",
-        )
-
-
-def _layers(task: Task) -> Iterator[Finding]:
-    for name, stack in (("encoder", task.model.encoder), ("decoder", task.model.decoder)):
-        layers = stack.layers or task.model.layers
+    """Yields every contradiction in a task whose single values are all valid."""
+    model, longest = task.model, task.model.max_length - 1
+    if task.data.streaming is not None and task.training.steps is None:
+        yield ("data", "streaming"), "a stream has no epochs; give training.steps"
+    if task.data.streaming is not None and task.data.split is not None:
+        message = "streamed data cannot be split; name files for validation and test instead"
+        yield ("data", "split"), message
+    for name, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
+        layers = stack.layers or model.layers
         for index in stack.per_layer:
             if index >= layers:
-                yield (
-                    ("model", name, "per_layer", index),
-                    f"there is no layer {index}: the {name} has {layers}, numbered 0 to {layers - 1}",
-                )
+                message = f"there is no layer {index}: the {name} has {layers}, numbered 0 to {layers - 1}"
+                yield ("model", name, "per_layer", index), message
+    yield from _scores(task)
+    if model.embeddings.shared and not task.tokenizer.shared:
+        message = "a shared embedding needs a shared tokenizer: give one tokenizer, or shared: false here"
+        yield ("model", "embeddings", "shared"), message
+    if isinstance(task.decoding.length, int) and task.decoding.length > longest:
+        message = f"{task.decoding.length} is more than the {longest} that model.max_length leaves room for"
+        yield ("decoding", "length"), message
 
 
 def _scores(task: Task) -> Iterator[Finding]:
-    seen: set[str] = set()
+    known = ["loss"]
     for index, metric in enumerate(task.evaluation.metrics):
         name, advice = metric.score_name, f"give this one another name: {{name: {metric.name}, as: NAME}}"
-        if name in seen:
+        if name in known[1:]:
             yield ("evaluation", "metrics", index), f"two scores are called {name!r}; {advice}"
         elif name in _LOGGED or (name == "token_accuracy" != metric.name):
             message = f"{name!r} is a figure that every evaluation has; {advice}"
             yield ("evaluation", "metrics", index), message
-        seen.add(name)
-
-
-def _monitor(task: Task) -> Iterator[Finding]:
-    known = ["loss", *(metric.score_name for metric in task.evaluation.metrics)]
+        known.append(name)
     monitor = task.training.monitor
     if monitor not in known:
-        yield (
-            ("training", "monitor"),
-            f"unknown metric {monitor!r}{nearest(monitor, known)}; expected {' or '.join(map(repr, known))}, "
-            "or add it to evaluation.metrics",
-        )
+        expected = " or ".join(map(repr, dict.fromkeys(known)))
+        message = f"unknown metric {monitor!r}{nearest(monitor, known)}; expected {expected}"
+        yield ("training", "monitor"), f"{message}, or add it to evaluation.metrics"
 
 
 def origin_of(tree: MappingNode, path: KeyPath, *, key: bool = False) -> Origin | None:
@@ -159,18 +125,18 @@ def origin_of(tree: MappingNode, path: KeyPath, *, key: bool = False) -> Origin 
     Args:
         tree: The merged layers.
         path: The keys that lead to the value; the sides of a tokenizer given once for both are skipped.
-        key: Return the place of the value's key instead of the value's.
+        key: Whether to return the origin of the value's key.
     """
     node: Node = tree
-    found = tree.origin
+    innermost = tree.origin
     for part in path:
         if isinstance(node, MappingNode) and part in node.items:
-            place = node.keys[part] if key and part == path[-1] else node.items[part].origin
+            origin = node.keys[part] if key and part == path[-1] else node.items[part].origin
             node = node.items[part]
         elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
             node = node.items[part]
-            place = node.origin
+            origin = node.origin
         else:
             continue
-        found = found if place == DEFAULT else place
-    return None if found == DEFAULT else found
+        innermost = innermost if origin == DEFAULT else origin
+    return None if innermost == DEFAULT else innermost

@@ -1,8 +1,7 @@
-"""The settings of a task: what a task file says, as pydantic models.
+"""The settings of a task file, as pydantic models.
 
-Components appear as blocks: a name, options of their own (checked against the component's constructor,
-elsewhere) and, for some kinds, settings that belong to the core. Reading files, merging them and telling the
-user where a mistake stands is the rest of this package.
+A component is a block: a name, options of its own (its constructor checks them) and, for some kinds, settings
+of the core. The other modules of this package read files, merge them and locate mistakes.
 """
 
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -68,36 +67,36 @@ class Split(Settings):
     )
     by: Literal["random", "order", "group"] = Field(
         default="random",
-        description="Which ones: drawn, the last ones, or drawn so that rows of one source stay together.",
+        description="random; order: the last rows; group: random, keeping rows with equal sources together.",
     )
-    seed: Seed = Field(default=1, description="Of the drawing.")
+    seed: Seed = Field(default=1, description="Seed of the random split.")
 
 
 class Length(Settings):
-    """What happens to an example with a side longer than `max` tokens; always counted and reported."""
+    """How to treat an example with a side longer than `max` tokens; such examples are always reported."""
 
     max: Count | None = Field(
         default=None, description="Longest side in tokens; the model's max_length if not given."
     )
     over: Literal["drop", "truncate", "refuse"] = Field(
-        default="refuse", description="What happens to a longer example."
+        default="refuse", description="What to do with a longer example."
     )
 
 
 class Streaming(Settings):
-    """Training examples are read while training, pass after pass, instead of being prepared before it.
+    """Read training examples during the training, for data that are too large to be prepared before.
 
-    For what is too much to prepare. Validation and test splits are prepared as ever.
+    Validation and test splits are prepared as usual.
     """
 
     buffer: Count = Field(
         default=20_000,
-        description="Examples read at a time, for each batch of an update: they are shuffled and make "
-        "batches of like length.",
+        description="Examples read at a time for each batch of an update. They are shuffled and grouped into "
+        "batches of similar length.",
     )
     tokenizer_examples: Count = Field(
         default=1_000_000,
-        description="Training examples that tokenizers are trained on: the first ones, of all files alike.",
+        description="Training examples for the training of tokenizers: the first ones of all files.",
     )
 
 
@@ -112,18 +111,17 @@ class DataBlock(Component):
     )
 
 
-class Tokenizers(Settings):
-    """One tokenizer for both sides, or one for each; where no text is generated there is a source only."""
+class TokenizerSettings(Settings):
+    """One tokenizer for both sides, or one for each; a task without text output has only the source's."""
 
     source: Component
     target: Component
     shared: bool = Field(
-        default=True, description="One vocabulary for both sides; false if the sides are given apart."
+        default=True, description="One vocabulary for both sides; false if each side has its own block."
     )
     run: str | None = Field(
         default=None,
-        description="A run directory, relative to this file, whose tokenizers are used: name, options and "
-        "what they have learned.",
+        description="A run directory, relative to this file, whose trained tokenizers are used.",
     )
 
     @model_validator(mode="before")
@@ -132,9 +130,9 @@ class Tokenizers(Settings):
         if isinstance(value, str):
             value = {"name": value}
         if isinstance(value, dict) and "name" in value:
-            own = {key: value[key] for key in ("shared", "run") if key in value}
-            block = {key: option for key, option in value.items() if key not in own}
-            return {"source": block, "target": block, **own}
+            core = {key: value[key] for key in ("shared", "run") if key in value}
+            block = {key: option for key, option in value.items() if key not in core}
+            return {"source": block, "target": block, **core}
         if not isinstance(value, dict):
             return value
         if "source" not in value and "target" not in value:
@@ -158,16 +156,16 @@ class Embeddings(Settings):
     tied: bool = Field(default=False, description="The output projection is the target embedding.")
     scaled: bool = Field(
         default=True,
-        description="Embeddings start small and are multiplied by the square root of the width, so that they "
-        "learn as fast as other parameters.",
+        description="Embeddings have small initial values and are multiplied by the square root of the "
+        "width, so that they learn as fast as other parameters.",
     )
 
 
 class Overrides(Settings):
-    """Settings of a part of the model, instead of those that the model gives to all its parts.
+    """Settings of a part of the model that replace those of the whole model.
 
     Attributes:
-        independent: Keys that do not follow the key of the same name further out.
+        independent: Keys that do not inherit the model's key of the same name.
     """
 
     independent: ClassVar[frozenset[str]] = frozenset()
@@ -183,7 +181,7 @@ class LayerOverrides(Overrides):
 
 
 class CrossAttention(Overrides):
-    """How a decoder reads the encoder's output; no positions unless the task says so."""
+    """How a decoder reads the encoder's output; without positions by default."""
 
     independent = frozenset({"position"})
 
@@ -194,7 +192,7 @@ class CrossAttention(Overrides):
 class StackOverrides(LayerOverrides):
     """Settings of the encoder or the decoder that differ from the model's."""
 
-    layers: Layers | None = Field(default=None, description="Instead of the model's.")
+    layers: Layers | None = Field(default=None, description="Number of layers, instead of the model's.")
     position: Component | None = None
     per_layer: dict[Annotated[int, Field(ge=0)], LayerOverrides] = Field(
         default={}, description="Components of single layers, by number from 0."
@@ -208,15 +206,15 @@ class DecoderOverrides(StackOverrides):
 
 
 class InitializeFrom(Settings):
-    """Where parts of the model have their initial values from."""
+    """Another run whose parameters are the initial values of parts of the model."""
 
     run: str = Field(description="A run directory, relative to this file.")
     parts: Annotated[list[str], Field(min_length=1)] = Field(
-        description="Parts of its model: encoder, decoder, head, each without embeddings, and embedding."
+        description="Parts of its model: encoder, decoder and head, all without embeddings, and embedding."
     )
 
 
-class Model(Settings):
+class ModelSettings(Settings):
     """The model: its sizes, and the names of its parts."""
 
     architecture: Component = Field(
@@ -232,12 +230,12 @@ class Model(Settings):
     attention_dropout: Rate = Field(default=0.0, description="Rate on attention weights.")
     max_length: Size = Field(default=512, description="Longest sequence in tokens, on either side.")
     final_norm: bool | None = Field(
-        default=None, description="A norm after the last layer; as the residual needs it, if not given."
+        default=None, description="A norm after the last layer; by default, if the residual needs one."
     )
     embeddings: Embeddings = Embeddings()
     initialization: Component = Component(name="default")
     initialize_from: InitializeFrom | None = Field(
-        default=None, description="Begin with what another run has learned, in some parts."
+        default=None, description="Take the initial values of some parts from another run."
     )
     position: Component = Component(name="rope")
     attention: Component = Component(name="mha")
@@ -256,9 +254,9 @@ class EarlyStopping(Settings):
 
 
 class Average(Settings):
-    """Which evaluations' parameters are averaged into the model that the run ends with."""
+    """The evaluations whose parameters are averaged into the final model."""
 
-    checkpoints: Count = Field(description="Number of evaluations; all, if there are fewer in the end.")
+    checkpoints: Count = Field(description="Number of evaluations; all of them if there are fewer.")
     of: Literal["last", "best"] = Field(
         default="last", description="The last evaluations, or the best by training.monitor."
     )
@@ -268,7 +266,7 @@ DEFAULT_EPOCHS = 10
 DEFAULT_BATCH_TOKENS = 2048
 
 
-class Training(Settings):
+class TrainingSettings(Settings):
     """How the model is trained."""
 
     exclusive = (("epochs", "steps"), ("batch_tokens", "batch_size"))
@@ -287,66 +285,65 @@ class Training(Settings):
     )
     batches_per_update: Count = Field(
         default=1,
-        description="Batches whose gradients one update accumulates, counted over all processes; each has at "
-        "least one.",
+        description="Gradient accumulation: batches per update over all processes, at least one for each.",
     )
     gradient_checkpointing: bool = Field(
         default=False,
-        description="Keep only what is between layers and compute each twice: less memory, more time.",
+        description="Keep only the outputs of layers and compute each layer twice: less memory, more time.",
     )
     compile: bool = Field(
         default=False,
-        description="Compute layers by torch.compile while training; the first updates take longer.",
+        description="Use torch.compile for layers during the training; the first updates take longer.",
     )
     shard: bool = Field(
         default=False,
-        description="Each of several processes keeps a part of parameters, gradients and optimizer state: "
-        "less memory, more communication.",
+        description="Shard parameters, gradients and optimizer state over the processes: less memory, more "
+        "communication.",
     )
     precision: Literal["float32", "bf16", "fp16"] | None = Field(
         default=None,
-        description="Numbers that training computes with: bf16 and fp16 are mixed with float32, fp16 needs a "
-        "GPU. If not given, as `accelerate launch` says, else float32.",
+        description="Floating-point type of the computation: bf16 and fp16 are mixed with float32; fp16 "
+        "needs a GPU. The default is the setting of `accelerate launch`, or float32.",
     )
     float32_matmul_precision: Literal["highest", "high"] = Field(
         default="highest",
-        description="Precision of products of float32 matrices on a GPU, as PyTorch calls it: high is TF32, "
-        "faster with a mantissa of 10 bits.",
+        description="Precision of float32 matrix multiplications on a GPU: high is TF32, faster, with a "
+        "mantissa of 10 bits.",
     )
     optimizer: Component = Component.model_validate({"name": "adamw", "lr": 0.001})
     schedule: Component = Component(name="warmup_cosine")
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
-        default=1.0, description="Largest norm of all gradients together; null for none."
+        default=1.0, description="Largest norm of all gradients together; null for no clipping."
     )
     not_finite: Literal["stop", "skip"] = Field(
         default="stop",
-        description="Where loss or gradients are not finite numbers: end the run, or leave the update out.",
+        description="If the loss or gradients are not finite: end the run, or skip the update.",
     )
     label_smoothing: Rate = Field(
-        default=0.0, description="Share of probability spread over all outputs in the training loss."
+        default=0.0, description="Share of the probability that the training loss spreads over all outputs."
     )
-    seed: Seed = Field(default=1, description="Of initial values, the order of examples and dropout.")
+    seed: Seed = Field(default=1, description="Seed of initial values, the order of examples and dropout.")
     replicate: Seed = Field(
         default=0,
-        description="Another one gives other initial values and dropout with the same order of examples.",
+        description="Another replicate has other initial values and dropout but the same order of examples.",
     )
     log_every: Count = Field(default=50, description="Updates between two lines of metrics.jsonl.")
     evaluate_every: Count | None = Field(
         default=None,
-        description="Updates between evaluations; an epoch if not given, 1000 if data are streamed.",
+        description="Updates between evaluations; by default an epoch, or 1000 if data are streamed.",
     )
     monitor: str = Field(
         default="loss",
-        description="What decides the best checkpoint: loss, or one of the metrics and of equals the loss.",
+        description="The score that selects the best checkpoint: loss, or a metric (ties: the lower loss).",
     )
     early_stopping: EarlyStopping | None = None
     keep_checkpoints: Count = Field(
         default=2,
-        description="Newest checkpoints kept; a damaged one is passed over for the one before it.",
+        description="Number of newest checkpoints to keep; if one is damaged, the one before it is used.",
     )
     average: Average | None = Field(
         default=None,
-        description="End with the mean of the parameters at several evaluations, not with the best.",
+        description="End with the mean of the parameters at several evaluations instead of the best.",
     )
     hooks: list[Component] = Field(
         default=[], description="Components that take part in the training, in this order."
@@ -354,7 +351,7 @@ class Training(Settings):
 
     @property
     def replicate_seed(self) -> int:
-        """The seed of initial values and dropout: in replicate 0 `seed`, in others unlike any process's."""
+        """The seed of initial values and dropout: `seed` in replicate 0, in others unlike any process's."""
         if self.replicate == 0:
             return self.seed
         import numpy as np
@@ -363,7 +360,7 @@ class Training(Settings):
 
 
 class DecodingBlock(Component):
-    """How outputs are searched, and what every output must respect."""
+    """The search for outputs, and the constraints on every output."""
 
     name: str = "greedy"
     max_length: Count | Annotated[str, Field(pattern=r"^source\+\d{1,9}$")] = Field(
@@ -372,7 +369,7 @@ class DecodingBlock(Component):
     )
     length: Literal["source"] | Count | None = Field(
         default=None,
-        description="Exact length of every output in tokens: a number, or that of the source; goes before "
+        description="Exact length of every output in tokens: a number, or that of the source; overrides "
         "max_length.",
     )
     pattern: Annotated[str, Field(min_length=1)] | None = Field(
@@ -382,51 +379,51 @@ class DecodingBlock(Component):
 
     @property
     def constrained(self) -> bool:
-        """Whether outputs must respect more than a greatest length."""
+        """Whether outputs have a constraint besides the maximum length."""
         return self.length is not None or self.pattern is not None
 
     def without_constraints(self) -> Self:
-        """Returns the same search, free to find what it likes."""
+        """Returns the same search without constraints."""
         return self.model_copy(update={"length": None, "pattern": None})
 
 
 class MetricBlock(Component):
-    """A metric, and what its score is called."""
+    """A metric, and the name of its score."""
 
     as_: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
         alias="as",
-        description="Name of the score; the metric's if not given. It lets one metric stand there twice.",
+        description="Name of the score; by default the metric's. With it a metric can be used twice.",
     )
 
     @property
     def score_name(self) -> str:
-        """What reports and `training.monitor` call the score."""
+        """The name of the score in reports and `training.monitor`."""
         return self.as_ or self.name
 
 
-class Evaluation(Settings):
-    """What is measured."""
+class EvaluationSettings(Settings):
+    """Metrics and samples of an evaluation."""
 
     metrics: list[MetricBlock] = Field(
-        default=[], description="What answers, or the probabilities of the right ones, are scored with."
+        default=[], description="Scores of answers, or of the probabilities of the right answers."
     )
     samples: Annotated[int, Field(ge=0)] = Field(default=5, description="Outputs shown at each evaluation.")
     limit: Count | None = Field(
         default=1000,
-        description="Validation examples decoded at evaluations during training, spread over the split.",
+        description="Validation examples to decode at evaluations during training, spread over the split.",
     )
 
 
 class Task(Settings):
     """A whole task."""
 
-    type: Component = Field(description="What examples mean: what is mapped to what.")
+    type: Component = Field(description="The task type: what is mapped to what.")
     description: str = Field(default="", description="One sentence for people.")
     registry: str | None = Field(default=None, description="A local manifest, relative to this file.")
     data: DataBlock
-    tokenizer: Tokenizers
-    model: Model
-    training: Training = Training()
+    tokenizer: TokenizerSettings
+    model: ModelSettings
+    training: TrainingSettings = TrainingSettings()
     decoding: DecodingBlock = DecodingBlock()
-    evaluation: Evaluation = Evaluation()
+    evaluation: EvaluationSettings = EvaluationSettings()

@@ -112,7 +112,7 @@ class Packed:
 
         Args:
             pieces: Their numbers.
-            offset: How many tokens later each begins; those at the end are not moved beyond it.
+            offset: Tokens by which each begins later; pieces at the end stay within the stream.
         """
         lengths = self.lengths[pieces]
         starts = self._starts(pieces, offset)

@@ -14,9 +14,9 @@ def token_batches(
 ) -> list[Rows]:
     """Returns one epoch's batches under a token budget: a pure function of its arguments.
 
-    Examples of like length share a batch; which of them, and the order of the batches, is drawn anew in each
-    epoch. A batch's rows times (longest source + longest target) stay within the budget, but an example that
-    exceeds it alone is a batch of its own.
+    Examples of similar length share a batch. Which examples, and the order of the batches, is drawn again in
+    each epoch. A batch's rows times (longest source + longest target) stay within the budget, except that an
+    example that exceeds it is a batch by itself.
 
     Args:
         lengths: Tokens of each example's source and target (or of its text), special tokens included.

@@ -1,4 +1,4 @@
-"""What turns examples into numbers: tokenizers, made, kept and drawn from, and the task's type."""
+"""Tokenizers and the task's type, which turn examples into numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from plugformer.configuration.task import Tokenizers as Blocks
+from plugformer.configuration.task import TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.experiment import Experiment
 from plugformer.interfaces import (
@@ -28,12 +28,12 @@ from plugformer.kinds import Kind
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """What is learned from the training examples before any model.
+    """What is learned from the training examples before a model is built.
 
     Attributes:
         source: Tokenizer of the input.
-        target: Tokenizer of the output; the same object where both sides share it, or nothing is generated.
-        task_type: The task's type, with what it has learned.
+        target: Tokenizer of the output; the same object if both sides share it, or if there is no output.
+        task_type: The task's type with its state.
     """
 
     source: Tokenizer
@@ -42,7 +42,7 @@ class Vocabularies:
 
     @property
     def tokenizers(self) -> Tokenizers:
-        """Those of source and target."""
+        """The tokenizers of source and target."""
         return Tokenizers(self.source, self.target)
 
     @property
@@ -57,18 +57,18 @@ class Vocabularies:
 
     @property
     def sizes(self) -> Sizes:
-        """What a model must know of them."""
-        own = self.task_type.outputs
-        return Sizes(source=self.source.size, outputs=self.target.size if own is None else own)
+        """The sizes that a model is built with."""
+        outputs = self.task_type.outputs
+        return Sizes(source=self.source.size, outputs=self.target.size if outputs is None else outputs)
 
 
 class SubwordSampling:
-    """Encodes examples with tokenizers that draw how they cut texts.
+    """Encodes examples with tokenizers that cut texts at random.
 
     Args:
         vocabularies: Of the task.
         limits: Most tokens of an example.
-        truncate: Whether longer texts are cut; if not, an example whose draw is too long is left as it is.
+        truncate: Whether longer texts are cut; if not, an example that becomes too long stays unchanged.
     """
 
     def __init__(self, vocabularies: Vocabularies, limits: Limits, *, truncate: bool) -> None:
@@ -79,8 +79,8 @@ class SubwordSampling:
 
     @property
     def active(self) -> bool:
-        """Whether a tokenizer draws anything."""
-        return any(type(each).sampling is not Tokenizer.sampling for each in self._tokenizers)
+        """Whether a tokenizer samples."""
+        return any(type(tokenizer).sampling is not Tokenizer.sampling for tokenizer in self._tokenizers)
 
     def encode(
         self, encoded: Encoded, examples: Sequence[Example], generators: Sequence[np.random.Generator]
@@ -107,9 +107,9 @@ class SubwordSampling:
 
     def _drawn(self, example: Example, generator: np.random.Generator) -> Mapping[str, Any] | None:
         """Returns the numbers of an example; None if they are too many."""
-        tokenizers = Tokenizers(*(each.sampling(generator) for each in self._tokenizers))
-        found = self._type.encode({name: [value] for name, value in example.items()}, tokenizers)
-        rows = {name: values[0] for name, values in found.items()}
+        tokenizers = Tokenizers(*(tokenizer.sampling(generator) for tokenizer in self._tokenizers))
+        encoded = self._type.encode({name: [value] for name, value in example.items()}, tokenizers)
+        rows = {name: values[0] for name, values in encoded.items()}
         sides = {name: getattr(self._limits, name) for name in ("input", "output") if name in rows}
         if self._truncate:
             rows |= {name: rows[name][:limit] for name, limit in sides.items()}
@@ -131,26 +131,26 @@ def create_tokenizers(experiment: Experiment) -> Tokenizers:
     return Tokenizers(source, target)
 
 
-def has_one(blocks: Blocks, columns: Sequence[Column]) -> bool:
+def has_one(blocks: TokenizerSettings, columns: Sequence[Column]) -> bool:
     """Returns whether one tokenizer serves all of a task: it is shared, or there is only one side."""
     return blocks.shared or all(column.tokenizer != "target" for column in columns)
 
 
 def learned_by(folder: Path, side: str) -> Path:
-    """Returns the file with what a tokenizer of a run, or of prepared examples, has learned.
+    """Returns the file of a tokenizer in the folder of a run, or of prepared examples.
 
     Args:
-        folder: Where it lies.
-        side: `source`, `target` or `shared`; where others serve another number of sides, theirs is found.
+        folder: The folder.
+        side: `source`, `target` or `shared`. If there is no such file, that of `shared` serves a side, and
+            that of `source` both.
     """
-    own, other = (
-        folder / f"tokenizer-{each}.json" for each in (side, "source" if side == "shared" else "shared")
-    )
-    return other if other.exists() and not own.exists() else own
+    file = folder / f"tokenizer-{side}.json"
+    fallback = folder / f"tokenizer-{'source' if side == 'shared' else 'shared'}.json"
+    return fallback if fallback.exists() and not file.exists() else file
 
 
 def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
-    """Writes what tokenizers have learned into a folder and returns a hash of each file, by its side."""
+    """Saves tokenizers in a folder and returns a hash of each file by its side."""
     hashes = {}
     for side, tokenizer in _sides(tokenizers).items():
         file = folder / f"tokenizer-{side}.json"
@@ -160,7 +160,7 @@ def save_tokenizers(tokenizers: Tokenizers, folder: Path) -> dict[str, str]:
 
 
 def load_tokenizers(tokenizers: Tokenizers, folder: Path) -> None:
-    """Reads what tokenizers have learned, from a run or from what `save_tokenizers` wrote.
+    """Loads tokenizers from a folder of `save_tokenizers` or of a run.
 
     Raises:
         RunError: A file is missing or damaged.

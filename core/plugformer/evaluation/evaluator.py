@@ -32,7 +32,7 @@ class Evaluator:
     Attributes:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
-        classes: Names of the classes in their order, which tables follow; none where answers are others.
+        classes: Names of the classes in their order, which tables follow; empty if answers are not classes.
         processes: Those that share the examples; all get all figures.
     """
 

@@ -166,16 +166,7 @@ class Predictor(ABC):
 
 @dataclass(eq=False)
 class GenerativePredictor(Predictor):
-    """Continues sequences.
-
-    Attributes:
-        model: The model.
-        tokenizer: Of the outputs.
-        decoding: The search for outputs.
-        constraint: Of the outputs.
-        computing: Size of batches, and precision.
-        n_best: Outputs for each example.
-    """
+    """Continues sequences, with a search for the best outputs that a constraint allows."""
 
     model: Generative
     tokenizer: Tokenizer
@@ -205,14 +196,7 @@ class GenerativePredictor(Predictor):
 
 @dataclass(eq=False)
 class DirectPredictor(Predictor):
-    """Predicts from the hidden states of the input, without a search.
-
-    Attributes:
-        model: The model.
-        vocabularies: Of the task.
-        computing: Size of batches, and precision.
-        n_best: Answers to each example.
-    """
+    """Predicts from the hidden states of the input, without a search."""
 
     model: Model
     vocabularies: Vocabularies

@@ -1,5 +1,6 @@
 """The results of evaluations and self-checks, as people and scripts read them."""
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,10 +86,6 @@ class Report:
         others: Reports on further test splits.
         self_check: At the end of a training, whether the saved model computes what it should.
         unconstrained: The scores of outputs that need not respect the task's constraints, if it has some.
-        arguments: At the end of a training, what commands need beside the run, a space first: local
-            manifests, which no run names by itself; not in `as_json`.
-        question: At the end of a training, an example of what the model answers: a text, or several with tabs
-            between; not in `as_json`.
         statistics: By metric, each example's statistics that the score is the aggregate of; not in `as_json`.
     """
 
@@ -100,8 +97,6 @@ class Report:
     others: list["Report"] = field(default_factory=list)
     self_check: SelfCheck | None = None
     unconstrained: dict[str, Score] = field(default_factory=dict)
-    arguments: str = ""
-    question: str = "some text"
     statistics: dict[str, ndarray] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -112,6 +107,17 @@ class Report:
         ]
         shown = "".join(f", {part}" for part in [*scores, *map(repr, self.others)])
         return f"Report({str(self.run)!r}, {self.split}, {self.examples:,} examples{shown})"
+
+    def _repr_html_(self) -> str:
+        """Returns the scores as a table, for Jupyter."""
+        rows = "".join(
+            f"<tr><td>{report.split}</td><td>{name}</td><td>{score['value']:.4f}</td>"
+            f"<td>{score['low']:.4f} to {score['high']:.4f}</td></tr>"
+            for report in (self, *self.others)
+            for name, score in report.metrics.items()
+        )
+        head = "<tr><th>split</th><th>metric</th><th>value</th><th>95 % interval</th></tr>"
+        return f"<table><caption>{html.escape(str(self.run))}</caption>{head}{rows}</table>"
 
     def as_json(self) -> dict[str, Any]:
         """Returns the form that `--json` prints."""

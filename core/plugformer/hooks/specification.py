@@ -13,7 +13,7 @@ import pluggy
 import torch
 from torch import Tensor
 
-from plugformer.configuration.task import Task, Training
+from plugformer.configuration.task import Task, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
 from plugformer.decoding import Constraint
 from plugformer.distributed import Processes
@@ -183,7 +183,7 @@ class Hooks:
         """
 
     @hookspec
-    def parallel(self, model: Model, settings: Training, processes: Processes) -> Any:
+    def parallel(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
         """Returns the strategy for parallel training, or None to leave it to other plugins.
 
         What is returned is a `plugformer.training.Parallel`. All processes ask, when the model has been built

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from plugformer.configuration.paths import tokenizer_of
-from plugformer.configuration.task import InitializeFrom, Task, Tokenizers
+from plugformer.configuration.task import InitializeFrom, Task, TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.data.vocabularies import Vocabularies, learned_by
 from plugformer.errors import PlugformerError, nearest
@@ -164,7 +164,7 @@ def _other_tokenizers(task: Task) -> Iterator[Finding]:
         return
     try:
         RunDirectory.open(Path(own.run))
-        theirs = Tokenizers.model_validate(plain(tokenizer_of(Path(own.run))))
+        theirs = TokenizerSettings.model_validate(plain(tokenizer_of(Path(own.run))))
     except (PlugformerError, ValidationError) as error:
         yield path, str(error) if isinstance(error, PlugformerError) else f"{own.run} is damaged: {error}"
         return

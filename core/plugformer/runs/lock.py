@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import plugformer
-from plugformer.configuration.plan import NO_POSITION
+from plugformer.configuration.model_spec import NO_POSITION
 from plugformer.configuration.task import Component, Task
 from plugformer.errors import RunError
 from plugformer.experiment import Experiment

@@ -5,10 +5,9 @@ from typing import Any
 
 from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
-from plugformer.configuration.layers import Layers
+from plugformer.configuration.layers import Layers, refuse_references
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
-from plugformer.configuration.trust import refuse_references
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import Experiment
 from plugformer.kinds import Kind

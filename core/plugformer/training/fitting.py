@@ -7,7 +7,7 @@ from typing import cast
 from jaxtyping import Int
 from numpy import ndarray
 
-from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, Training
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, TrainingSettings
 from plugformer.data.order import Rows, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
@@ -126,7 +126,7 @@ def _tell_why_it_ended(trainer: Trainer, notify: Callable[[str], None]) -> None:
 
 def parallel_of(
     model: Model,
-    settings: Training,
+    settings: TrainingSettings,
     registry: Registry,
     notify: Callable[[str], None],
     processes: Processes,
@@ -189,14 +189,14 @@ Epochs = Callable[[int], list[Rows]]
 """The batches of an epoch by its number."""
 
 
-def epochs_of(settings: Training, data: PreparedData) -> Epochs | None:
+def epochs_of(settings: TrainingSettings, data: PreparedData) -> Epochs | None:
     """Returns the batches of a training's epochs, keeping those of the last one; None for streamed data."""
     if data.streamed is not None:
         return None
     return lru_cache(maxsize=1)(order_of(settings, data.splits["train"].lengths))
 
 
-def updates(settings: Training, epochs: Epochs | None) -> tuple[int, int]:
+def updates(settings: TrainingSettings, epochs: Epochs | None) -> tuple[int, int]:
     """Returns the number of updates of a training that nothing ends earlier, and those that make an epoch."""
     epoch_steps = STREAMED_EPOCH
     if epochs is not None:
@@ -205,7 +205,7 @@ def updates(settings: Training, epochs: Epochs | None) -> tuple[int, int]:
 
 
 def _stream(
-    settings: Training, data: PreparedData, epochs: Epochs | None, processes: Processes
+    settings: TrainingSettings, data: PreparedData, epochs: Epochs | None, processes: Processes
 ) -> BatchStream:
     """Returns the training batches."""
     if data.streamed is not None:
@@ -213,7 +213,7 @@ def _stream(
     return PreparedBatches(data.splits["train"], lambda _: cast("Epochs", epochs), settings, processes)
 
 
-def order_of(settings: Training, lengths: Int[ndarray, "examples sides"]) -> Epochs:
+def order_of(settings: TrainingSettings, lengths: Int[ndarray, "examples sides"]) -> Epochs:
     """Returns an epoch's batches as a function of its number, as the task's batch settings say."""
     if settings.batch_size is not None:
         size = settings.batch_size

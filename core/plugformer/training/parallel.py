@@ -10,7 +10,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import TrainingSettings
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.runs.checkpoint import Stateful
@@ -22,7 +22,7 @@ _WANTED_BY_LAUNCHER = "ACCELERATE_MIXED_PRECISION"
 _NONE = "no"  # what Accelerate calls float32
 
 
-def precision(settings: Training) -> str:
+def precision(settings: TrainingSettings) -> str:
     """Returns `float32`, or what is mixed with it: the task's choice, or else that of `accelerate launch`.
 
     Raises:
@@ -34,7 +34,7 @@ def precision(settings: Training) -> str:
     return "float32" if found == _NONE else found
 
 
-def accelerator(settings: Training, **options: Any) -> Accelerator:
+def accelerator(settings: TrainingSettings, **options: Any) -> Accelerator:
     """Returns an Accelerator with this process's device and a task's precision.
 
     Args:
@@ -67,7 +67,7 @@ class Parallel:
     model: nn.Module
     trained: Model
 
-    def __init__(self, model: Model, settings: Training) -> None:
+    def __init__(self, model: Model, settings: TrainingSettings) -> None:
         # Experts that no token was sent to have no gradients, in one process or in all.
         unused = DistributedDataParallelKwargs(find_unused_parameters=True)
         self.accelerator = accelerator(settings, kwargs_handlers=[unused])

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 
-from plugformer.configuration.task import Training
+from plugformer.configuration.task import TrainingSettings
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import Rows
 from plugformer.data.split_stats import SplitStats
@@ -35,7 +35,7 @@ class BatchStream(ABC):
         processes: Those that train.
     """
 
-    def __init__(self, settings: Training, processes: Processes) -> None:
+    def __init__(self, settings: TrainingSettings, processes: Processes) -> None:
         self._count = settings.batches_per_update
         self._seed = settings.seed
         self._processes = processes
@@ -100,7 +100,11 @@ class PreparedBatches(BatchStream):
     """
 
     def __init__(
-        self, examples: EncodedSplit, order: Order, settings: Training, processes: Processes = SINGLE_PROCESS
+        self,
+        examples: EncodedSplit,
+        order: Order,
+        settings: TrainingSettings,
+        processes: Processes = SINGLE_PROCESS,
     ) -> None:
         super().__init__(settings, processes)
         self._examples = examples
@@ -142,7 +146,7 @@ class StreamedBatches(BatchStream):
     """
 
     def __init__(
-        self, examples: StreamedExamples, order: Order, settings: Training, processes: Processes
+        self, examples: StreamedExamples, order: Order, settings: TrainingSettings, processes: Processes
     ) -> None:
         super().__init__(settings, processes)
         self._examples = examples

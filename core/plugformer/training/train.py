@@ -16,7 +16,7 @@ from torch import Tensor
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
 from plugformer.configuration.python import Settings
-from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Training
+from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, TrainingSettings
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.device import use_device
@@ -228,7 +228,7 @@ def _other_duration(
     return [f"training: {old} -> {new} updates, after update {made}", *patience]
 
 
-def _other_patience(before: Training, now: Training, made: int) -> list[str]:
+def _other_patience(before: TrainingSettings, now: TrainingSettings, made: int) -> list[str]:
     """Returns the change of the patience, on one line; empty if there is none.
 
     Raises:
@@ -341,14 +341,11 @@ def _finish(
         reports.append(report)
         processes.on_main(partial(directory.write_evaluation, name, report.as_json()))
     check = processes.on_main(lambda: _checked(trained, data, observers, notify))
-    inputs = [column for column in trained.vocabularies.task_type.columns if column.role == "input"]
     trained.report = replace(
         reports[0],
         seconds=time.perf_counter() - started,
         others=reports[1:],
         self_check=check,
-        arguments=trained.registry.arguments,
-        question="\t".join(["some text"] * max(len(inputs), 1)),
     )
 
 

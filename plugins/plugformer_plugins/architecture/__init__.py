@@ -1,1 +1,1 @@
-"""Architectures. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Architectures. Manifest entries name their modules; nothing is re-exported."""

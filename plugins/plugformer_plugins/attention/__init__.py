@@ -1,1 +1,1 @@
-"""Attentions. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Attentions. Manifest entries name their modules; nothing is re-exported."""

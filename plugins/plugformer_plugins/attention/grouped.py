@@ -1,7 +1,4 @@
-"""Grouped-query attention: groups of query heads share one key-value head.
-
-Multi-head and multi-query attention are its two ends and live beside it.
-"""
+"""Multi-head, multi-query and grouped-query attention."""
 
 from typing import Annotated, cast
 
@@ -13,8 +10,6 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 from plugformer_plugins.attention.head_width import head_width
-
-Bias = Annotated[bool, Field(description="Add a learned bias in each of the four projections.")]
 
 
 class GroupedQueryAttention(Attention):
@@ -41,11 +36,8 @@ class GroupedQueryAttention(Attention):
         self,
         model: ModelContext,
         *,
-        kv_heads: Annotated[
-            int | None,
-            Field(ge=1, description="Number of key-value heads, a divisor of heads; half the heads if null."),
-        ] = None,
-        bias: Bias = True,
+        kv_heads: Annotated[int | None, Field(ge=1)] = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.heads = model.heads
@@ -96,3 +88,40 @@ def _kv_heads(heads: int, kv_heads: int | None) -> int:
             f"expected one of {', '.join(map(str, divisors))}: change kv_heads or model.heads"
         )
     return kv_heads
+
+
+class MultiHeadAttention(GroupedQueryAttention):
+    """Attention with as many key-value heads as query heads.
+
+    Attention Is All You Need, Vaswani et al. 2017, section 3.2.2: https://arxiv.org/abs/1706.03762:
+    MultiHead(Q, K, V) = Concat(head_1, ..., head_H) W_O with
+    head_i = softmax(Q W_Qi (K W_Ki)^T / sqrt(head width)) V W_Vi.
+
+    Args:
+        model: Sizes of the model; the width is divided evenly among the heads.
+        bias: Whether the projections have biases.
+
+    Raises:
+        ConfigurationError: The heads do not divide the width.
+    """
+
+    def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
+        super().__init__(model, kv_heads=model.heads, bias=bias)
+
+
+class MultiQueryAttention(GroupedQueryAttention):
+    """Attention with one key-value head, which all query heads read; its state is `heads` times smaller.
+
+    Fast Transformer Decoding: One Write-Head is All You Need, Shazeer 2019, section 3:
+    https://arxiv.org/abs/1911.02150.
+
+    Args:
+        model: Sizes of the model; the width is divided evenly among the heads.
+        bias: Whether the projections have biases.
+
+    Raises:
+        ConfigurationError: The heads do not divide the width.
+    """
+
+    def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
+        super().__init__(model, kv_heads=1, bias=bias)

@@ -47,7 +47,6 @@ class MultiHeadLatentAttention(Attention):
             Field(
                 ge=1,
                 le=32_768,
-                description="Width of the latent; if null, four head widths, at most half the width.",
             ),
         ] = None,
         rotary_width: Annotated[
@@ -56,12 +55,9 @@ class MultiHeadLatentAttention(Attention):
                 ge=2,
                 le=32_768,
                 multiple_of=2,
-                description="Width of the rotated part; if null, half a head width.",
             ),
         ] = None,
-        bias: Annotated[
-            bool, Field(description="Add a learned bias in the projections to queries, latent and output.")
-        ] = True,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         width = head_width(model)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from jaxtyping import Int
     from numpy import ndarray
 
-    from plugformer_plugins.data.examples import LoadedRow
-
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _DIGITS = re.compile(r"([0-9]+)")
 
@@ -37,8 +35,8 @@ class Labels:
         self._spellings: dict[str, int] = {}
         self._rows = array("q")
 
-    def taken(self, rows: "Iterable[LoadedRow]", position: int) -> Iterator[tuple[Any, ...]]:
-        """Yields the values of rows without their label, which is at a position, and keeps the labels."""
+    def taken(self, rows: Iterable[tuple[tuple[Any, ...], str]], position: int) -> Iterator[tuple[Any, ...]]:
+        """Yields values without the label at a position, for rows of values and places; keeps the labels."""
         for values, place in rows:
             label = values[position]
             self.places.setdefault(label, place)

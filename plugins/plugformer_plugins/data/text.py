@@ -15,8 +15,6 @@ from plugformer_plugins.data.splits import Keys, OneOrMore, SplitName, missing, 
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-Share = Annotated[float, Field(gt=0, lt=1)]
-
 
 class PlainText(Data):
     """Text files, plain or with .gz.
@@ -34,7 +32,7 @@ class PlainText(Data):
         *,
         files: dict[SplitName, OneOrMore[Path]],
         examples: Literal["file", "paragraph", "line"] = "file",
-        ends: dict[Literal["validation", "test"], Share] | None = None,
+        ends: dict[Literal["validation", "test"], Annotated[float, Field(gt=0, lt=1)]] | None = None,
     ) -> None:
         self._files = files
         self._examples = examples

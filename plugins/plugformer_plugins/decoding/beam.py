@@ -31,10 +31,8 @@ class Beam(Decoding):
     def __init__(
         self,
         *,
-        size: Annotated[int, Field(ge=1, le=1024, description="Live hypotheses of each sentence.")] = 5,
-        length_penalty: Annotated[
-            float, Field(ge=0, description="0 ranks by probability, 1 by mean log-probability.")
-        ] = 1.0,
+        size: Annotated[int, Field(ge=1, le=1024)] = 5,
+        length_penalty: Annotated[float, Field(ge=0)] = 1.0,
     ) -> None:
         self.size = size
         self.length_penalty = length_penalty

@@ -1,6 +1,7 @@
-"""Sampling, from the whole distribution or from its head."""
+"""Decoding one token at a time: greedy search and sampling."""
 
 import random
+from abc import abstractmethod
 from typing import Annotated
 
 import torch
@@ -8,8 +9,59 @@ from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor
 
-from plugformer.interfaces import Hypothesis, Session
-from plugformer_plugins.decoding.stepwise import StepwiseDecoding
+from plugformer.interfaces import END, Decoding, Hypothesis, Session
+
+
+class StepwiseDecoding(Decoding):
+    """Extends every unfinished sentence by one chosen token at a time; finished ones leave the batch.
+
+    Attributes:
+        live: The sentence of each row during a search.
+    """
+
+    @abstractmethod
+    def choose(self, session: Session) -> Int[Tensor, " rows"]:
+        """Returns the next token of every row."""
+
+    def search(self, session: Session) -> list[list[Hypothesis]]:
+        """Returns one hypothesis for each sentence."""
+        outputs: list[list[int]] = [[] for _ in session.sentence_ids]
+        scores = [0.0 for _ in session.sentence_ids]
+        self.live: list[int] = session.sentences.tolist()
+        while True:
+            tokens = self.choose(session)
+            chosen = session.log_probabilities.gather(1, tokens[:, None]).squeeze(1)
+            unfinished = []
+            for row, (sentence, token, score) in enumerate(
+                zip(self.live, *_read(tokens, chosen), strict=True)
+            ):
+                scores[sentence] += score
+                if token != END:
+                    outputs[sentence].append(int(token))
+                    unfinished.append(row)
+            if not unfinished:
+                return [[Hypothesis(*output)] for output in zip(outputs, scores, strict=True)]
+            if len(unfinished) < len(tokens):
+                rows = torch.tensor(unfinished, device=tokens.device)
+                session.select(rows)
+                tokens = tokens.index_select(0, rows)
+                self.live = [self.live[row] for row in unfinished]
+            session.extend(tokens)
+
+
+def _read(tokens: Int[Tensor, " rows"], scores: Float[Tensor, " rows"]) -> tuple[list[float], list[float]]:
+    """Returns both as numbers; a device is waited for once. Floats hold token numbers below 2**24 exactly."""
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    first, second = torch.stack([tokens.to(wide), scores.to(wide)]).tolist()
+    return first, second
+
+
+class Greedy(StepwiseDecoding):
+    """Always takes the most probable token."""
+
+    def choose(self, session: Session) -> Int[Tensor, " rows"]:
+        """Returns the most probable next token of every row."""
+        return session.log_probabilities.argmax(dim=-1)
 
 
 class Sampling(StepwiseDecoding):
@@ -30,14 +82,10 @@ class Sampling(StepwiseDecoding):
     def __init__(
         self,
         *,
-        temperature: Annotated[
-            float, Field(ge=1e-6, le=1e6, description="Below 1 sharpens, above 1 flattens.")
-        ] = 1.0,
-        top_k: Annotated[int, Field(ge=1, description="Draw from the k most probable tokens.")] | None = None,
-        top_p: Annotated[
-            float, Field(ge=1e-9, le=1, description="Draw from the smallest set with this probability.")
-        ] = 1.0,
-        seed: Annotated[int, Field(ge=0, description="Decides all random choices.")] = 1,
+        temperature: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0,
+        top_k: Annotated[int, Field(ge=1)] | None = None,
+        top_p: Annotated[float, Field(ge=1e-9, le=1)] = 1.0,
+        seed: Annotated[int, Field(ge=0)] = 1,
     ) -> None:
         self.temperature = temperature
         self.top_k = top_k

@@ -1,1 +1,1 @@
-"""Feed-forward networks. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Feed-forward networks. Manifest entries name their modules; nothing is re-exported."""

@@ -10,8 +10,6 @@ from torch.nn import functional
 
 from plugformer.interfaces import FeedForward, ModelContext
 
-Bias = Annotated[bool, Field(description="Add a learned bias in each of the three linear maps.")]
-
 
 class GatedLinearUnit(FeedForward):
     """(f(x W_gate) * (x W_up)) W_down, with biases if wanted.
@@ -26,7 +24,12 @@ class GatedLinearUnit(FeedForward):
         bias: Whether the maps have biases; the paper has none.
     """
 
-    def __init__(self, model: ModelContext, *, bias: Bias = False) -> None:
+    def __init__(
+        self,
+        model: ModelContext,
+        *,
+        bias: Annotated[bool, Field(description="Whether the maps have biases.")] = False,
+    ) -> None:
         super().__init__()
         self.gate = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)

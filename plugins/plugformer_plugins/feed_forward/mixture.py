@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import FeedForward, ModelContext
-from plugformer_plugins.feed_forward.gelu import GELU
+from plugformer_plugins.feed_forward.position_wise import GELU
 
 
 class MixtureOfExperts(FeedForward):
@@ -41,9 +41,9 @@ class MixtureOfExperts(FeedForward):
         self,
         model: ModelContext,
         *,
-        experts: Annotated[int, Field(ge=1, le=4096, description="Number of experts.")] = 8,
-        top_k: Annotated[int, Field(ge=1, description="Experts that each token is sent to.")] = 2,
-        balance: Annotated[float, Field(ge=0, description="Weight of the balance loss.")] = 0.01,
+        experts: Annotated[int, Field(ge=1, le=4096)] = 8,
+        top_k: Annotated[int, Field(ge=1)] = 2,
+        balance: Annotated[float, Field(ge=0)] = 0.01,
     ) -> None:
         super().__init__()
         if top_k > experts:

@@ -1,15 +1,13 @@
-"""The position-wise network of the original transformer, for any activation."""
+"""The position-wise networks of the original transformer."""
 
 from abc import abstractmethod
-from typing import Annotated
+from typing import Literal
 
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
 from plugformer.interfaces import FeedForward, ModelContext
-
-Bias = Annotated[bool, Field(description="Add a learned bias in each linear map.")]
 
 
 class PositionWise(FeedForward):
@@ -23,7 +21,7 @@ class PositionWise(FeedForward):
         bias: Whether the maps have biases.
     """
 
-    def __init__(self, model: ModelContext, *, bias: Bias = True) -> None:
+    def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
         super().__init__()
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
@@ -36,3 +34,44 @@ class PositionWise(FeedForward):
         """Returns the network's output at each token."""
         output: Tensor = self.down(self.activation(self.up(x)))
         return output
+
+
+class ReLU(PositionWise):
+    """max(0, x W_up + b_up) W_down + b_down.
+
+    Attention Is All You Need, Vaswani et al. 2017, equation 2: https://arxiv.org/abs/1706.03762.
+
+    Args:
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
+        bias: Whether the maps have biases.
+    """
+
+    def activation(self, hidden: Float[Tensor, "tokens hidden"]) -> Float[Tensor, "tokens hidden"]:
+        """Returns max(0, h)."""
+        return functional.relu(hidden, inplace=True)  # nothing else reads it
+
+
+class GELU(PositionWise):
+    """GELU(x W_up + b_up) W_down + b_down; GELU(h) = h Phi(h), Phi the normal distribution function.
+
+    Gaussian Error Linear Units, Hendrycks and Gimpel 2016, section 2: https://arxiv.org/abs/1606.08415.
+
+    Args:
+        model: Sizes of the model; the hidden layer has exactly `model.ffn_width` units.
+        approximate: "none" for the exact function, "tanh" for the paper's approximation (as in GPT-2).
+        bias: Whether the maps have biases.
+    """
+
+    def __init__(
+        self,
+        model: ModelContext,
+        *,
+        approximate: Literal["none", "tanh"] = "none",
+        bias: bool = True,
+    ) -> None:
+        super().__init__(model, bias=bias)
+        self.approximate = approximate
+
+    def activation(self, hidden: Float[Tensor, "tokens hidden"]) -> Float[Tensor, "tokens hidden"]:
+        """Returns h Phi(h)."""
+        return functional.gelu(hidden, approximate=self.approximate)

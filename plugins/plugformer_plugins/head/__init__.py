@@ -1,1 +1,1 @@
-"""Heads. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Heads. Manifest entries name their modules; nothing is re-exported."""

@@ -1,10 +1,7 @@
 """The language-model head: the next token at every position."""
 
-from typing import Annotated
-
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -32,7 +29,7 @@ class LanguageModel(Head):
         self,
         model: HeadContext,
         *,
-        bias: Annotated[bool, Field(description="Add a learned bias to the logits.")] = False,
+        bias: bool = False,
     ) -> None:
         super().__init__()
         self.label_smoothing = model.label_smoothing

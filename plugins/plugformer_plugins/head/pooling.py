@@ -1,9 +1,4 @@
-"""Pooling: one vector for a sequence from the hidden states of its real tokens, wherever the padding is.
-
-Heads over a whole sequence have in common that they map it to their outputs.
-
-Where no token is real, sums, means and maxima are zero.
-"""
+"""Heads that pool the hidden states of a sequence into one vector, wherever the padding is."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -12,12 +7,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional
 
-from plugformer.interfaces import Head, HeadContext, Level
+from plugformer.interfaces import Head, HeadContext, Level, Likelihoods, OutputType
 
 Pooling = Annotated[
     Literal["first", "last", "max", "mean", "sum"],
-    Field(description="How the hidden states of the real tokens become one vector."),
+    Field(description="How the hidden states of a sequence become one vector."),
 ]
 Hidden = Float[Tensor, "batch length width"]
 Real = Bool[Tensor, "batch length"]
@@ -92,3 +88,91 @@ class Pooled(Head):
         """Returns the outputs of each sequence."""
         logits: Tensor = self.output(self.dropout(self.hidden(self.pool(hidden, real))))
         return logits
+
+
+ACTIVATIONS: dict[Literal["relu", "tanh"], type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class Classifier(Pooled):
+    """Pools the real tokens, optionally passes a hidden layer, and maps to the labels.
+
+    With `pooling: first` and a hidden tanh layer as wide as the model this is BERT's classifier: Devlin et
+    al. 2019, section 4.1, https://arxiv.org/abs/1810.04805.
+
+    Args:
+        model: Sizes of the model and number of labels. The embedding is never shared.
+        pooling: How the hidden states of a sequence become one vector.
+        hidden: Width of a hidden layer between pooling and output; None for none.
+        activation: Activation of the hidden layer.
+        dropout: Rate on the input of the output layer.
+    """
+
+    def __init__(
+        self,
+        model: HeadContext,
+        *,
+        pooling: Pooling = "mean",
+        hidden: Annotated[int | None, Field(ge=1, le=32_768)] = None,
+        activation: Literal["relu", "tanh"] = "tanh",
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    ) -> None:
+        super().__init__(model, pooling=pooling, dropout=dropout)
+        if hidden is not None:
+            self.hidden = nn.Sequential(nn.Linear(model.width, hidden), ACTIVATIONS[activation]())
+            self.output = nn.Linear(hidden, model.outputs)
+
+    def loss(
+        self, hidden: Hidden, targets: Int[Tensor, " batch"], real: Real
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the cross-entropy summed over the sequences, and their number; smoothed in training."""
+        smoothing = self.label_smoothing if self.training else 0.0
+        loss = functional.cross_entropy(
+            self.logits(hidden, real), targets, reduction="sum", label_smoothing=smoothing
+        )
+        return loss, targets.new_tensor(targets.numel())
+
+
+class MultiLabelClassifier(Pooled):
+    """A linear map of the pooled hidden states, and a binary cross-entropy for each label."""
+
+    output_types = frozenset({OutputType.LABELS})
+
+    def loss(
+        self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the cross-entropies summed over labels and sequences, and the number of sequences.
+
+        In training mode targets are smoothed towards one half.
+        """
+        smoothing = self.label_smoothing if self.training else 0.0
+        smoothed = targets * (1 - smoothing) + smoothing / 2
+        loss = functional.binary_cross_entropy_with_logits(
+            self.logits(hidden, real), smoothed, reduction="sum"
+        )
+        return loss, torch.tensor(len(targets), device=targets.device)
+
+    def likelihoods(self, hidden: Hidden, targets: Float[Tensor, "batch outputs"], real: Real) -> Likelihoods:
+        """Returns the joint likelihood of each sequence's labels, and whether all are right."""
+        logits = self.logits(hidden, real).float()
+        losses = functional.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")
+        right = ((logits >= 0) == (targets > 0.5)).all(dim=-1).long()
+        return Likelihoods(-losses.sum(dim=-1), torch.ones_like(right), right)
+
+
+class Regressor(Pooled):
+    """A linear map of the pooled hidden states, and the squared error."""
+
+    output_types = frozenset({OutputType.NUMBER})
+
+    def loss(
+        self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real
+    ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+        """Returns the squared errors summed over the sequences, and their number."""
+        errors = self.logits(hidden, real)[:, 0] - targets
+        return errors.square().sum(), torch.tensor(len(targets), device=targets.device)
+
+    def likelihoods(self, hidden: Hidden, targets: Float[Tensor, " batch"], real: Real) -> Likelihoods:
+        """Returns the negative squared error of each sequence; no number is right or wrong."""
+        errors = (self.logits(hidden, real)[:, 0] - targets).float()
+        ones = torch.ones(len(targets), dtype=torch.int64, device=targets.device)
+        return Likelihoods(-errors.square(), ones, correct=None)

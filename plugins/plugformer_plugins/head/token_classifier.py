@@ -26,7 +26,7 @@ class TokenClassifier(Head):
         self,
         model: HeadContext,
         *,
-        dropout: Annotated[float, Field(ge=0, lt=1, description="Rate on the hidden states.")] = 0.0,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     ) -> None:
         super().__init__()
         self.label_smoothing = model.label_smoothing

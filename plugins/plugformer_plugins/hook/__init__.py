@@ -1,1 +1,1 @@
-"""Hooks that take part. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Hooks that take part. Manifest entries name their modules; nothing is re-exported."""

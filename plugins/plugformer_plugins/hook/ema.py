@@ -30,12 +30,8 @@ class ExponentialMovingAverage(Hook):
     def __init__(
         self,
         *,
-        decay: Annotated[
-            float, Field(ge=0, lt=1, description="Share of the average that stays at each update.")
-        ] = 0.999,
-        warm_up: Annotated[
-            bool, Field(description="After n updates the decay is at most (1 + n) / (10 + n).")
-        ] = True,
+        decay: Annotated[float, Field(ge=0, lt=1)] = 0.999,
+        warm_up: bool = True,
     ) -> None:
         self.decay = decay
         self.warm_up = warm_up

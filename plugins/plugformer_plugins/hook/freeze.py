@@ -25,10 +25,7 @@ class Freeze(Hook):
     def __init__(
         self,
         *,
-        parameters: Annotated[
-            list[str],
-            Field(min_length=1, description="Patterns of paths, such as encoder or *.norms.*."),
-        ],
+        parameters: Annotated[list[str], Field(min_length=1)],
     ) -> None:
         self.parameters = parameters
 

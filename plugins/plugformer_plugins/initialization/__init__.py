@@ -1,1 +1,1 @@
-"""Schemes of initial values. Nothing is re-exported: importing one imports no other."""
+"""Schemes of initial values. Manifest entries name their modules; nothing is re-exported."""

@@ -1,1 +1,1 @@
-"""Metrics, one file each."""
+"""Metrics, one file for each family."""

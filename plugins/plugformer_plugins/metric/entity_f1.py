@@ -1,11 +1,10 @@
 """Entity F1: entities found with the right beginning, end and type."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from jaxtyping import Float
 from numpy import ndarray
-from pydantic import Field
 
 from plugformer.errors import DataError
 from plugformer.interfaces import OutputType
@@ -78,10 +77,7 @@ class EntityF1(MicroF1):
     def __init__(
         self,
         *,
-        scheme: Annotated[
-            Literal["IOB1", "IOB2", "BIO", "IOBES", "BIOES", "BILOU", "BMES", "BMEWO"],
-            Field(description="How tags mark entities."),
-        ] = "IOB2",
+        scheme: Literal["IOB1", "IOB2", "BIO", "IOBES", "BIOES", "BILOU", "BMES", "BMEWO"] = "IOB2",
     ) -> None:
         self._name = scheme
         self._scheme = SCHEMES[scheme]

@@ -52,7 +52,7 @@ class Evaluate(OutputMetric):
         key: str | None = None,
         arguments: dict[str, Any] | None = None,
         higher_is_better: bool = True,
-        resamples: Annotated[int, Field(ge=1, description="For the confidence interval.")] = 200,
+        resamples: Annotated[int, Field(ge=1)] = 200,
     ) -> None:
         if not _NAME.fullmatch(metric):
             raise ConfigurationError(

@@ -56,21 +56,16 @@ class BLEU(SacreBLEUScore):
     https://arxiv.org/abs/1804.08771. It tokenizes by itself: outputs and references are plain text.
 
     Args:
-        tokenize: How both sides are cut into words.
+        tokenize: 13a (the standard), intl (punctuation by Unicode), zh (Chinese characters are words), char
+            (all characters are words), or none (white space separates words).
         lowercase: Whether letter case is ignored.
     """
 
     def __init__(
         self,
         *,
-        tokenize: Annotated[
-            Literal["13a", "intl", "zh", "char", "none"],
-            Field(
-                description="13a (the standard), intl (punctuation by Unicode), zh (Chinese characters are "
-                "words), char (all characters are), or none (words stand between white space)."
-            ),
-        ] = "13a",
-        lowercase: Annotated[bool, Field(description="Ignore letter case.")] = False,
+        tokenize: Literal["13a", "intl", "zh", "char", "none"] = "13a",
+        lowercase: bool = False,
     ) -> None:
         super().__init__(bleu.BLEU(tokenize=tokenize, lowercase=lowercase, force=True))
 
@@ -82,15 +77,15 @@ class CHRF(SacreBLEUScore):
     https://aclanthology.org/W17-4770. Computed by sacreBLEU.
 
     Args:
-        word_order: Longest word n-grams beside those of characters: 0 is chrF, 2 is chrF++.
+        word_order: Length of the longest word n-grams: 0 is chrF, 2 is chrF++.
         lowercase: Whether letter case is ignored.
     """
 
     def __init__(
         self,
         *,
-        word_order: Annotated[int, Field(ge=0, description="Longest word n-grams; 2 makes it chrF++.")] = 0,
-        lowercase: Annotated[bool, Field(description="Ignore letter case.")] = False,
+        word_order: Annotated[int, Field(ge=0)] = 0,
+        lowercase: bool = False,
     ) -> None:
         super().__init__(chrf.CHRF(word_order=word_order, lowercase=lowercase))
 
@@ -117,12 +112,9 @@ class TokenizedBLEU(SacreBLEUScore):
     def __init__(
         self,
         *,
-        tokenize: Annotated[
-            Literal["moses", "none"],
-            Field(description="moses, or none for texts that are tokenized already."),
-        ] = "moses",
-        language: Annotated[str, Field(description="Language whose rules Moses uses, as en or fr.")] = "en",
-        lowercase: Annotated[bool, Field(description="Ignore letter case.")] = True,
+        tokenize: Literal["moses", "none"] = "moses",
+        language: str = "en",
+        lowercase: bool = True,
     ) -> None:
         super().__init__(bleu.BLEU(tokenize="none", lowercase=lowercase, smooth_method="none", force=True))
         self.tokenizer = f"moses.{language}" if tokenize == "moses" else "none"

@@ -1,1 +1,1 @@
-"""Norms. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Norms. Manifest entries name their modules; nothing is re-exported."""

@@ -1,1 +1,1 @@
-"""Optimizers. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Optimizers. Manifest entries name their modules; nothing is re-exported."""

@@ -1,12 +1,21 @@
-"""Adam, without weight decay."""
+"""Adam, and AdamW with decoupled weight decay."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import nn
 
 from plugformer.interfaces import Optimizer
-from plugformer_plugins.optimizer.moments import Betas, Epsilon, LearningRate
+
+LearningRate = Annotated[float, Field(gt=0)]
+
+DecayRate = Annotated[float, Field(ge=0, lt=1)]
+
+Betas = tuple[DecayRate, DecayRate]
+
+Epsilon = Annotated[float, Field(gt=0)]
 
 
 class Adam(Optimizer):
@@ -36,3 +45,40 @@ class Adam(Optimizer):
         """Returns torch's fused Adam of all parameters that are trained."""
         trained = [parameter for _, parameter in parameters if parameter.requires_grad]
         return torch.optim.Adam(trained, lr=self.lr, betas=self.betas, eps=self.epsilon, fused=True)
+
+
+class AdamW(Optimizer):
+    """Adam whose weight decay is taken off the parameters and not put into the gradient.
+
+    Decoupled Weight Decay Regularization, Loshchilov and Hutter 2019, algorithm 2:
+    https://arxiv.org/abs/1711.05101. Matrices decay, embeddings among them; vectors and scalars (biases, norm
+    weights) do not, because pulling them to zero does not make the model any simpler.
+
+    Args:
+        lr: Learning rate, which the schedule's factor multiplies.
+        betas: Decay rates of the first and second moment.
+        epsilon: Added to the root of the second moment.
+        weight_decay: Share of a matrix taken off at each update, times the learning rate.
+    """
+
+    def __init__(
+        self,
+        *,
+        lr: LearningRate = 0.001,
+        betas: Betas = (0.9, 0.999),
+        epsilon: Epsilon = 1e-8,
+        weight_decay: Annotated[float, Field(ge=0)] = 0.01,
+    ) -> None:
+        self.lr = lr
+        self.betas = betas
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+
+    def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
+        """Returns torch's fused AdamW with two groups: what decays, and what does not."""
+        trained = [parameter for _, parameter in parameters if parameter.requires_grad]
+        groups = [
+            {"params": [p for p in trained if p.ndim >= 2], "weight_decay": self.weight_decay},
+            {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self.lr, betas=self.betas, eps=self.epsilon, fused=True)

@@ -1,1 +1,1 @@
-"""Positional encodings. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Positional encodings. Manifest entries name their modules; nothing is re-exported."""

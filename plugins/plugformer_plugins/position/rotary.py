@@ -30,9 +30,7 @@ class Rotary(PositionalEncoding):
         self,
         model: ModelContext,
         *,
-        base: Annotated[
-            float, Field(gt=1, description="Wavelengths grow geometrically from 2 pi to about 2 pi base.")
-        ] = 10000.0,
+        base: Annotated[float, Field(gt=1)] = 10000.0,
     ) -> None:
         super().__init__()
         self.base = base

@@ -39,16 +39,9 @@ class T5(PositionalEncoding):
         self,
         model: ModelContext,
         *,
-        buckets: Annotated[
-            int, Field(ge=4, multiple_of=4, description="Number of buckets, both directions together.")
-        ] = 32,
-        max_distance: Annotated[
-            int, Field(ge=2, description="Distance from which all share the last bucket.")
-        ] = 128,
-        bidirectional: Annotated[
-            bool | None,
-            Field(description="Half of the buckets are for keys ahead; if null, unless attention is causal."),
-        ] = None,
+        buckets: Annotated[int, Field(ge=4, multiple_of=4)] = 32,
+        max_distance: Annotated[int, Field(ge=2)] = 128,
+        bidirectional: bool | None = None,
     ) -> None:
         super().__init__()
         self.bidirectional = not model.place.causal if bidirectional is None else bidirectional

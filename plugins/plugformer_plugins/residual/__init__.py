@@ -1,1 +1,1 @@
-"""Residual connections. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Residual connections. Manifest entries name their modules; nothing is re-exported."""

@@ -27,10 +27,7 @@ class LayerScale(Residual):
         self,
         model: ResidualContext,
         *,
-        init: Annotated[
-            float | None,
-            Field(gt=0, le=1, description="What the scales start at; by the depth of the stack if null."),
-        ] = None,
+        init: Annotated[float | None, Field(gt=0, le=1)] = None,
     ) -> None:
         super().__init__()
         self.init = _by_depth(model.place.layers) if init is None else init

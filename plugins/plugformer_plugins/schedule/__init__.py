@@ -1,1 +1,1 @@
-"""Schedules. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Schedules. Manifest entries name their modules; nothing is re-exported."""

@@ -1,1 +1,1 @@
-"""Task types. Nothing is re-exported: importing one, by its manifest entry, imports no other."""
+"""Task types. Manifest entries name their modules; nothing is re-exported."""

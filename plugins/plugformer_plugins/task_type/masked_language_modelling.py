@@ -48,9 +48,7 @@ class MaskedLanguageModelling(TaskType):
     def __init__(
         self,
         *,
-        share: Annotated[
-            float, Field(gt=0, lt=1, description="Of a text's tokens, drawn to be predicted.")
-        ] = 0.15,
+        share: Annotated[float, Field(gt=0, lt=1)] = 0.15,
     ) -> None:
         self._share = share
 

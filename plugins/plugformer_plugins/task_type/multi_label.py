@@ -9,7 +9,7 @@ from torch.nn.functional import logsigmoid
 
 from plugformer.interfaces import Batch, Column, Model, OutputType, Prediction, Tokenizers
 from plugformer_plugins.task_type.labels import learned_names, number_of, refuse_alternatives
-from plugformer_plugins.task_type.texts import Inputs, PredictionFromTexts
+from plugformer_plugins.task_type.texts import PredictionFromTexts, TextColumns
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,10 +30,8 @@ class MultiLabel(PredictionFromTexts):
     def __init__(
         self,
         *,
-        inputs: Inputs = ["text"],  # noqa: B006 (pydantic copies it)
-        threshold: Annotated[
-            float, Field(gt=0, lt=1, description="Probability from which a label applies.")
-        ] = 0.5,
+        inputs: TextColumns = ["text"],  # noqa: B006 (pydantic copies it)
+        threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5,
     ) -> None:
         super().__init__(inputs=inputs)
         self._threshold = threshold

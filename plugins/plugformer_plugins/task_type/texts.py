@@ -9,9 +9,7 @@ from pydantic import Field
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import END, Column, Example, Examples, Level, TaskType, Tokenizers
 
-Inputs = Annotated[
-    list[str], Field(min_length=1, description="Columns with the texts, read one after the other.")
-]
+TextColumns = Annotated[list[str], Field(min_length=1, description="Columns with the texts.")]
 
 
 class PredictionFromTexts(TaskType):
@@ -31,7 +29,7 @@ class PredictionFromTexts(TaskType):
     level = Level.SEQUENCE
     output: ClassVar[Column]
 
-    def __init__(self, *, inputs: Inputs = ["text"]) -> None:  # noqa: B006 (pydantic copies it)
+    def __init__(self, *, inputs: TextColumns = ["text"]) -> None:  # noqa: B006 (pydantic copies it)
         self._inputs = inputs
         if len({*inputs, self.output.name}) <= len(inputs):
             raise ConfigurationError(

@@ -1,1 +1,1 @@
-"""Tokenizers, one file each, all on the pipelines of Hugging Face `tokenizers`."""
+"""Tokenizers on the pipelines of Hugging Face `tokenizers`."""

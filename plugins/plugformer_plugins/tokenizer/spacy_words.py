@@ -37,8 +37,8 @@ class SpacyWords(WordLevel):
     def __init__(
         self,
         *,
-        language: Annotated[str, Field(description="As spaCy names it: de, en, ...; xx for any.")] = "en",
-        lowercase: Annotated[bool, Field(description="Put words into lower case.")] = False,
+        language: str = "en",
+        lowercase: bool = False,
         min_frequency: Annotated[int, Field(ge=1)] = 1,
         max_size: Annotated[int, Field(gt=len(SPECIAL_TOKENS))] | None = None,
     ) -> None:

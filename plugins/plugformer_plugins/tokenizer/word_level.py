@@ -1,10 +1,10 @@
-"""What tokenizers have in common whose vocabulary is a list of whole pieces, the most frequent first."""
+"""Tokenizers whose vocabulary is a list of whole pieces, the most frequent first."""
 
 from abc import abstractmethod
 from typing import Annotated
 
 from pydantic import Field
-from tokenizers import Tokenizer, models, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from plugformer.interfaces import SPECIAL_TOKENS, UNKNOWN
 from plugformer_blocks import FastTokenizer
@@ -47,4 +47,62 @@ class WordLevel(FastTokenizer):
             min_frequency=self._min_frequency,
             special_tokens=list(SPECIAL_TOKENS),
             show_progress=False,
+        )
+
+
+class Characters(WordLevel):
+    """Unicode code points, spaces and line breaks included.
+
+    Lossless for text whose characters all have a token.
+
+    Args:
+        min_frequency: How often a character must occur in training to have a token of its own.
+        max_size: Number of tokens at most, the special ones included; the rarest characters are left out.
+    """
+
+    def cut(self, tokenizer: Tokenizer) -> None:
+        """Cuts between all characters."""
+        # (?m) lets the dot match line breaks too, in the syntax of Oniguruma.
+        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")
+        tokenizer.decoder = decoders.Fuse()
+
+
+class Whitespace(WordLevel):
+    """Words between white space, punctuation left on them: for text that is tokenized already.
+
+    Decoding puts one space between words.
+
+    Args:
+        min_frequency: How often a word must occur in training to have a token of its own.
+        max_size: Number of tokens at most, the special ones included; the rarest words are left out.
+    """
+
+    def cut(self, tokenizer: Tokenizer) -> None:
+        """Cuts at white space of any kind."""
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+
+
+class Words(WordLevel):
+    """Basic English cleaning and splitting, as classifiers of news and reviews use it.
+
+    Text is lower-cased; double quotes vanish; colons, semicolons and HTML line breaks become spaces; full
+    stops, commas, exclamation and question marks, brackets and apostrophes become words of their own.
+    Decoding puts one space between words.
+
+    Args:
+        min_frequency: How often a word must occur in training to have a token of its own.
+        max_size: Number of tokens at most, the special ones included; the rarest words are left out.
+    """
+
+    def cut(self, tokenizer: Tokenizer) -> None:
+        """Cleans, then cuts at white space and around punctuation."""
+        tokenizer.normalizer = normalizers.Sequence(
+            [
+                normalizers.Lowercase(),
+                normalizers.Replace('"', ""),
+                normalizers.Replace(Regex(r"<br\s*/?>|[;:]"), " "),
+            ]
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(r"[.,!?()']"), "isolated")]
         )

@@ -13,9 +13,7 @@ from plugformer.interfaces import Column, Data, require_columns
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-# All sequences are in memory at once, as text.
-Count = Annotated[int, Field(ge=1, le=10**8)]
-Numbers = Annotated[int, Field(ge=1, le=10**5)]
+_Length = Annotated[int, Field(ge=1, le=10**5)]  # all sequences are in memory at once, as text
 
 
 class Copying(Data):
@@ -39,10 +37,10 @@ class Copying(Data):
     def __init__(
         self,
         *,
-        size: Count = 20_000,
-        held_out: Count = 1_000,
-        numbers: Numbers = 10,
-        min_numbers: Numbers | None = None,
+        size: Annotated[int, Field(ge=1, le=10**8)] = 20_000,
+        held_out: Annotated[int, Field(ge=1, le=10**8)] = 1_000,
+        numbers: _Length = 10,
+        min_numbers: _Length | None = None,
         symbols: Annotated[int, Field(ge=2, le=10**6)] = 10,
         seed: int = 1,
     ) -> None:

@@ -14,8 +14,6 @@ from plugformer.interfaces import Column, Data, require_columns
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-Row = tuple[str, str]
-
 HELD_OUT = 0.05
 """Share of the rows that is the test set; as many before them are the validation set."""
 
@@ -44,9 +42,7 @@ class Dates(Data):
         size: Annotated[int, Field(ge=20)] = 50_000,
         locales: Annotated[tuple[str, ...], Field(min_length=1)] = ("en_US",),
         seed: int = 1,
-        exceptions: Annotated[
-            float, Field(ge=0, le=0.25, description="Share of rows that are exceptions, of either kind.")
-        ] = 0.0,
+        exceptions: Annotated[float, Field(ge=0, le=0.25)] = 0.0,
     ) -> None:
         self._path = path
         self._size = size
@@ -77,7 +73,7 @@ class Dates(Data):
             except DataError as error:
                 yield ("path",), str(error)
 
-    def _generated(self) -> list[Row]:
+    def _generated(self) -> list[tuple[str, str]]:
         from plugformer_tasks.dates.spelling import spelled_dates
 
         rows = list(islice(spelled_dates(self._locales, self._seed), self._size))
@@ -88,7 +84,7 @@ class Dates(Data):
             )
         return self._with_exceptions(rows) if self._exceptions else rows
 
-    def _with_exceptions(self, rows: list[Row]) -> list[Row]:
+    def _with_exceptions(self, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Replaces rows at regular distances: they are drawn, and so are the others."""
         from plugformer_tasks.dates.exceptions import exchanged_dates, no_dates
 
@@ -106,7 +102,7 @@ class Dates(Data):
         return rows
 
 
-def read(file: Path) -> list[Row]:
+def read(file: Path) -> list[tuple[str, str]]:
     """Returns a file's rows.
 
     Raises:
@@ -126,7 +122,7 @@ def read(file: Path) -> list[Row]:
     return rows
 
 
-def _splits(rows: list[Row]) -> "DatasetDict":
+def _splits(rows: list[tuple[str, str]]) -> "DatasetDict":
     """Cuts the rows into splits, in their order."""
     from datasets import Dataset, DatasetDict
 

@@ -12,8 +12,6 @@ from plugformer.interfaces import Column, Data, require_columns
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-Words = tuple[str, ...]
-
 BOTH = ("Austin", "Chelsea", "Florence", "Georgia", "Jordan", "Paris", "Sydney", "Victoria")
 FIRST = (*BOTH, "Anna", "Ben", "Clara", "David", "Emma", "Frank", "Grace", "Henry", "Ida", "James")
 LAST = (
@@ -102,10 +100,10 @@ class Names(Data):
             {name: Dataset.from_list(list(islice(sentences, size))) for name, size in self._sizes.items()}
         )
 
-    def _sentences(self) -> list[dict[str, Words]]:
+    def _sentences(self) -> list[dict[str, tuple[str, ...]]]:
         """Returns all sentences, each once."""
         draw = random.Random(self._seed)  # noqa: S311 (examples, not secrets)
-        found: dict[tuple[Words, Words], None] = {}
+        found: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
         while len(found) < sum(self._sizes.values()):
             found[_sentence(draw)] = None
         tagged = list(found)
@@ -113,7 +111,7 @@ class Names(Data):
         return [{"words": words, "tags": tags} for words, tags in tagged]
 
 
-def _sentence(draw: random.Random) -> tuple[Words, Words]:
+def _sentence(draw: random.Random) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the words of a sentence, and the tag of each."""
     tagged = [pair for word in draw.choice(FRAMES).split() for pair in _filled(word, draw)]
     words, tags = zip(*tagged, strict=True)
