@@ -1,7 +1,7 @@
 """The arms of a study: tasks that have been checked, with the mistakes of all arms in one error."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,7 +12,9 @@ import yaml
 from plugformer.configuration import (
     Key,
     MappingNode,
+    Origin,
     Problem,
+    ScalarNode,
     Task,
     as_dict,
     dump,
@@ -94,7 +96,7 @@ class Arm:
         }
 
 
-def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
+def resolve_arms(study: Study, registry: Registry, rows: Mapping[str, Any] | None = None) -> list[Arm]:
     """Returns all arms of a study with each choice of tuned settings, the baseline's first.
 
     Raises:
@@ -110,7 +112,7 @@ def resolve_arms(study: Study, registry: Registry) -> list[Arm]:
         values = {factor: change.label for factor, change in changes.items()}
         for tuned in tunings(study):
             try:
-                resolved = _resolve(study, [*common, *changes.values(), *tuned.values()], registry)
+                resolved = _resolve(study, [*common, *changes.values(), *tuned.values()], registry, rows)
             except ConfigurationError as error:
                 for problem in re.split(r"\n(?! )", str(error)):  # hints are indented
                     mistakes.setdefault(problem, name)
@@ -226,13 +228,19 @@ def _change(study: Study, path: str, *place: Key) -> Change:
     return Change(key if isinstance(key, str) else label(value), value, nested(path, node, origin))
 
 
-def _resolve(study: Study, changes: Iterable[Change], registry: Registry) -> Experiment:
+def _resolve(
+    study: Study, changes: Iterable[Change], registry: Registry, rows: Mapping[str, Any] | None
+) -> Experiment:
     """Returns an arm's task; its model has been built on the meta device."""
+    layers = [change.layer for change in changes]
+    if rows is not None:
+        origin = Origin("data")
+        layers.insert(0, nested("data.name", ScalarNode("memory", origin), origin))
     try:
-        merged = resolve_changed(study.task_path, [change.layer for change in changes], registry)
+        merged = resolve_changed(study.task_path, layers, registry)
     except RegistryError as error:
         raise _located(error, study, "task") from error
-    resolved = validate(merged)
+    resolved = validate(merged, rows)
     try:
         with torch.device("meta"):
             build(resolved.spec, ASSUMED)

@@ -3,11 +3,12 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -125,6 +126,17 @@ def visible_gpus() -> list[str]:
     return (names or [str(number) for number in range(count)])[:count]
 
 
+@contextmanager
+def hidden_script() -> Iterator[None]:
+    """Inside, new processes do not import the script that runs the study: it would run the study again."""
+    main = vars(sys.modules["__main__"])
+    hidden = {name: main.pop(name) for name in ("__file__",) if name in main}
+    try:
+        yield
+    finally:
+        main.update(hidden)
+
+
 @dataclass
 class _Worker:
     cell: Cell
@@ -156,7 +168,8 @@ class LocalExecutor(Executor):
         gpu = min(self.gpus, key=used.count, default=None)
         arguments = (cell, self.threads, theirs, gpu)
         process = self._context.Process(target=work, args=arguments, name=str(cell))
-        process.start()
+        with hidden_script():
+            process.start()
         theirs.close()
         self.running[ours] = _Worker(cell, process, gpu)
 

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from plugformer.errors import ConfigurationError, needing
 from plugformer.runs import replacing
-from plugformer_ablation.arms import label
+from plugformer_ablation.arms import BASELINE, label
 from plugformer_ablation.comparison import Verdict
 from plugformer_ablation.findings import LOSS, Findings
 from plugformer_ablation.results import Record, flat
@@ -28,18 +29,6 @@ NOTHING = "-"
 
 _COARSE = 10.0  # scores above this are in percent or larger: two decimals are enough
 _UNLIMITED = 10_000  # columns: more than any line needs
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "±": r"$\pm$",
-        "<": r"$<$",
-        ">": r"$>$",
-        **{character: rf"\{character}" for character in "&%$#_{}"},
-    }
-)
 
 
 def write_report(findings: Findings, out: Path, notify: Callable[[str], None]) -> list[Path]:
@@ -125,8 +114,10 @@ def heading(findings: Findings) -> str:
     direction = "higher" if findings.record["higher_is_better"] else "lower"
     seeds, split = (findings.results.study[key] for key in ("seeds", "split"))
     count = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    values = findings.record["arms"][0]["values"]
-    baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
+    baseline = findings.record["arms"][0]["arm"]
+    if baseline == BASELINE:
+        values = findings.record["arms"][0]["values"]
+        baseline = ", ".join(f"{factor} {value}" for factor, value in values.items())
     return f"{findings.metric} on {split}, {direction} is better; {count}; baseline: {baseline}"
 
 
@@ -224,31 +215,24 @@ def report_text(findings: Findings, width: int | None) -> str:
 
 
 def latex_table(findings: Findings) -> str:
-    """Returns a table environment; its document needs the package booktabs."""
+    """Returns a tabular environment after comments that explain it; its document needs booktabs."""
     arms, comparisons = arms_table(findings), comparisons_table(findings)
-    both = arms[["arm", findings.metric, LOSS, "parameters"]].rename(columns={"arm": "Arm"})
+    table = arms[["arm", findings.metric, LOSS, "parameters"]]
     if len(comparisons):
-        wanted = ["difference", f"{_level(findings)} interval", "p", "verdict", "MDD"]
-        beside = comparisons.rename(columns={"minimum detectable difference": "MDD"}).set_index("arm")
-        beside = beside.reindex(both["Arm"])[wanted]
-        both = both.join(beside.reset_index(drop=True))
-        both["verdict"] = both["verdict"].fillna("baseline")
-    both = both.fillna("").map(latex_escape)
-    both.columns = ["$p$" if name == "p" else latex_escape(name) for name in both.columns]
-    title = findings.record["study"]["study"]
-    caption = latex_escape(f"{title}: {heading(findings)}. {' '.join(explanation(findings))}")
-    latex: str = both.style.hide(axis="index").to_latex(
-        column_format="lrrrrrrlr"[: len(both.columns)],
-        position_float="centering",
-        hrules=True,
-        caption=caption,
-    )
-    return f"% needs \\usepackage{{booktabs}}\n{latex}"
-
-
-def latex_escape(text: str) -> str:
-    """Returns a text that LaTeX prints as it is; the minus signs of numbers become real ones."""
-    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", " ".join(text.split()).translate(_LATEX))
+        names = [
+            "difference",
+            f"{_level(findings)} interval",
+            "p",
+            "verdict",
+            "minimum detectable difference",
+        ]
+        beside = comparisons.set_index("arm").reindex(table["arm"])[names].reset_index(drop=True)
+        table = table.join(beside.rename(columns={names[-1]: "MDD"})).fillna("")
+    latex = table.to_latex(index=False, escape=True, column_format="lrrrrrrlr"[: len(table.columns)])
+    latex = re.sub(r"(?<![\w.])-(?=\d)", "$-$", latex.replace("<", "$<$").replace(">", "$>$"))
+    lines = [findings.record["study"]["study"], heading(findings), *explanation(findings)]
+    comments = "\n".join(f"% {' '.join(line.split())}" for line in (*lines, "needs \\usepackage{booktabs}"))
+    return f"{comments}\n{latex}"
 
 
 def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str:
@@ -294,8 +278,6 @@ def report_page(findings: Findings, figures: Sequence[Mapping[str, Any]]) -> str
 
 def html_tables(findings: Findings) -> str:
     """Returns sentences, scores and verdicts as HTML, for a notebook."""
-    from html import escape
-
     lines = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences(findings))
     scores = arms_table(findings)[["arm", "cells", findings.metric, "95 % interval", LOSS, "parameters"]]
     comparisons = comparisons_table(findings).iloc[:, :6]

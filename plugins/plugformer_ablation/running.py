@@ -13,7 +13,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
-from plugformer.configuration import short_name
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, remove_leftovers, write_json
@@ -63,22 +62,28 @@ def ablate(
     """
     registry, console = Registry.discover(), Console(stderr=True)
     declared = read_study(study if isinstance(study, Mapping) else str(study))
-    options: dict[str, Any] = {} if data is None else {"data": data}
+    rows = data if isinstance(data, Mapping) and "train" in data else {"train": data}
     executor: Executor
-    if components or options:
+    if components or data is not None:
         registry = registry.with_components(components or {})
         console.print("cells run one after the other: classes and rows of this session stay in this process")
+        options = {} if data is None else {"data": rows}
         executor = InlineExecutor(registry=registry, **options)
     else:
         executor = LocalExecutor(workers)
     folder = Path(out or Path("studies", re.sub(r"[^\w.-]+", "-", declared.title)))
-    findings = find(run_study(declared, folder, registry, executor, console))
+    findings = find(run_study(declared, folder, registry, executor, console, None if data is None else rows))
     write_report(findings, folder, partial(console.print, markup=False, highlight=False))
     return findings
 
 
 def run_study(
-    study: Study, out: Path, registry: Registry, executor: Executor, console: Console
+    study: Study,
+    out: Path,
+    registry: Registry,
+    executor: Executor,
+    console: Console,
+    rows: Mapping[str, Any] | None = None,
 ) -> StudyResults:
     """Runs a study to its end, or resumes it; finished cells are not run again.
 
@@ -88,6 +93,7 @@ def run_study(
         registry: The installed components.
         executor: Runs the cells.
         console: Shows progress and notices.
+        rows: Examples in memory, by split, in place of the task's data.
 
     Raises:
         ConfigurationError: The configuration of an arm is wrong; nothing has been run.
@@ -99,7 +105,7 @@ def run_study(
     def notify(text: str) -> None:
         console.print(text, markup=False, highlight=False)
 
-    arms = resolve_arms(study, registry)
+    arms = resolve_arms(study, registry, rows)
     for notice in dict.fromkeys(notice for arm in arms for notice in arm.resolved.notices):
         notify(notice)
     with study_lock(out):
@@ -220,7 +226,7 @@ def _claim(study: Study, out: Path) -> None:
 
 def _same(before: Study, now: Study) -> bool:
     """Whether two studies have the same task, and the same title or else a factor in common."""
-    if short_name(before.task) != short_name(now.task):
+    if before.task_name != now.task_name:
         return False
     if before.study and now.study:
         return before.study == now.study

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 from plugformer import train
-from plugformer.configuration import Task, dump
+from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.hooks import Update, hookimpl, must_not_fail
 from plugformer.runs import read_json, write_json, write_text
 from plugformer_ablation.arms import Arm, written
 from plugformer_ablation.cells import identity, ingredients
+from plugformer_ablation.executors import hidden_script
 from plugformer_ablation.training import discover
 
 WARM_UP, COUNTED = 5, 20
@@ -85,26 +86,20 @@ def _measured(arm: Arm, threads: int) -> float:
     """Returns the seconds of an update, measured in a new process."""
     with TemporaryDirectory(prefix="plugformer-") as folder:
         file = Path(folder, "task.yaml")
-        write_text(file, dump(_short(arm.resolved.task)))
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        write_text(file, dump(arm.resolved.task.model_copy(update={"registry": None})))
+        with hidden_script(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(seconds_per_update, file, arm.resolved.registry.local, threads).result()
 
 
-def _short(task: Task) -> Task:
-    """Returns a task without evaluations."""
-    evaluation = task.evaluation.model_copy(update={"samples": 0, "limit": 1})
-    more = WARM_UP + COUNTED + 1
-    training = task.training.model_copy(update={"steps": more, "evaluate_every": more, "log_every": more})
-    return task.model_copy(update={"registry": None, "evaluation": evaluation, "training": training})
-
-
 def seconds_per_update(file: Path, manifests: Sequence[Path], threads: int) -> float:
-    """Trains a task for a few updates; returns the median of their seconds."""
+    """Trains a task for a few updates, without evaluations; returns the median of their seconds."""
     torch.set_num_threads(threads)
-    watch = _Stopwatch()
+    watch, more = _Stopwatch(), WARM_UP + COUNTED + 1
+    settings = [f"training.{name}={more}" for name in ("steps", "evaluate_every", "log_every")]
     with suppress(_EnoughError):
         train(
             str(file),
+            overrides=[*settings, "evaluation.samples=0", "evaluation.limit=1"],
             out=file.parent / "run",
             registry=discover(manifests),
             observers=[watch],

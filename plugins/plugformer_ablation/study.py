@@ -24,6 +24,7 @@ from plugformer.configuration import (
     read_file,
     read_setting,
     report,
+    short_name,
 )
 from plugformer.errors import ConfigurationError
 
@@ -65,7 +66,9 @@ class Study(Settings):
     """A whole study; one that was read from a tree can locate everything in it."""
 
     study: str = Field(default="", description="Its title.")
-    task: str = Field(description="A task's name, or a file, relative to this one.")
+    task: str | dict[str, Any] = Field(
+        description="A task's name, a file, relative to this one, or the settings of a task."
+    )
     changes: dict[str, Any] = Field(
         default={}, alias="set", description="Settings of all arms on top of the task, by dotted keys."
     )
@@ -130,12 +133,19 @@ class Study(Settings):
     @property
     def title(self) -> str:
         """The title, or the task and what is compared."""
-        return self.study or f"{self.task}: {', '.join(self.factors or self.arms)}"
+        return self.study or f"{self.task_name}: {', '.join(self.factors or self.arms)}"
 
     @property
-    def task_path(self) -> str:
-        """The task's name, or the absolute path of its file."""
-        return str(expand(self.task, self.node("task").origin)) if is_file(self.task) else self.task
+    def task_name(self) -> str:
+        """The task's name, or that of its file; "task" for settings."""
+        return short_name(self.task) if isinstance(self.task, str) else "task"
+
+    @property
+    def task_path(self) -> str | dict[str, Any]:
+        """The task's name, the absolute path of its file, or its settings."""
+        if isinstance(self.task, str) and is_file(self.task):
+            return str(expand(self.task, self.node("task").origin))
+        return self.task
 
     def node(self, *path: Key) -> Node:
         """Returns the node at a path, which must exist."""
@@ -192,7 +202,7 @@ def read_study(
 
 def _tree_of(study: Mapping[str, Any]) -> MappingNode:
     try:
-        text = json.dumps({**study, "task": str(study["task"])} if "task" in study else dict(study))
+        text = json.dumps(dict(study), default=_path)
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
             f"the study holds a value that YAML cannot write: {error}\n  name classes of the session in "
@@ -201,6 +211,12 @@ def _tree_of(study: Mapping[str, Any]) -> MappingNode:
     tree = read_setting(f"study={text}", Origin("study", folder=Path.cwd()))[1]
     assert isinstance(tree, MappingNode)  # noqa: S101 (for mypy)
     return tree
+
+
+def _path(value: object) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{value!r}")
 
 
 def _contradictions(study: Study) -> Iterator[tuple[_Path, str]]:

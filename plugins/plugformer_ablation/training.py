@@ -5,7 +5,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -108,7 +108,7 @@ def train_cell(
         report = resume(cell.folder, **options).report
     else:
         report = train(str(cell.task), out=cell.folder, **options).report
-    _refuse_changes(cell, registry)
+    _refuse_changes(cell, registry, further.get("data"))
     _result(cell, report).save(cell.folder)
 
 
@@ -139,9 +139,9 @@ def _wait_for_worker(run: Path, notify: Callable[[str], None]) -> None:
         time.sleep(1)
 
 
-def _refuse_changes(cell: Cell, registry: Registry) -> None:
+def _refuse_changes(cell: Cell, registry: Registry, rows: Mapping[str, Any] | None) -> None:
     """Raises RunError if code changed during the training: the hash in the folder's name would be wrong."""
-    resolved = validate(resolve(str(cell.task), registry=registry))
+    resolved = validate(resolve(str(cell.task), registry=registry), rows)
     now = {**ingredients(resolved, cell.ingredients["data"]), "split": cell.ingredients["split"]}
     if differences := changes(cell.ingredients, now):
         lines = ["the code changed while this cell was trained:", *differences, "run the study again"]

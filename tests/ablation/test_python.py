@@ -26,9 +26,27 @@ def test_a_class_of_the_session_is_compared(tmp_path, capsys):
     assert (tmp_path / "s/report.html").exists()
     assert "mine scores the same as mha" in repr(findings)
     assert "<table" in findings._repr_html_()
-    assert "session:" in str(findings.results.made_of["components"]["attention/mine"]) or "Mine" in str(
-        findings.results.made_of["components"]["attention/mine"]
-    )
+    assert "attention/mine" in findings.results.made_of["components"]
+
+
+def test_rows_in_memory_are_split_and_compared(tmp_path):
+    rows = [{"text": f"{word} number {i}", "label": word} for i in range(20) for word in ("good", "bad")]
+    task = {
+        "type": "classification",
+        "tokenizer": "words",
+        "data": {"split": {"validation": 0.2, "test": 0.2}},
+        "model": {"architecture": "encoder-only", "head": "classifier", "layers": 1, "width": 16, "heads": 2},
+        "training": {"steps": 4, "evaluate_every": 2},
+        "evaluation": {"metrics": ["accuracy"]},
+    }
+    wide = {"model": {"ffn_width": 64}}
+    comparison = {"task": task, "seeds": 2, "arms": {"usual": {}, "wide": wide}}
+    findings = ablate(comparison, data=rows, out=tmp_path / "s")
+    assert [cell.failure for cell in findings.results.cells] == [None] * 4
+    assert findings.record["arms"][0]["cost"]["parameters"] > 0
+    assert [comparison["pairs"] for comparison in findings.comparisons] == [2]
+    again = ablate(comparison, data=rows, out=tmp_path / "s")
+    assert [str(cell) for cell in again.results.cells] == [str(cell) for cell in findings.results.cells]
 
 
 def test_a_mistake_names_the_arm():

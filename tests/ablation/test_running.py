@@ -276,7 +276,7 @@ def test_the_speed_of_an_arm_is_measured_and_nothing_else_is_done(registry, tmp_
 
     arm = resolve_arms(declared(seeds=1), registry)[0]
     file = tmp_path / "task.yaml"
-    file.write_text(dump(speed._short(arm.resolved.task)))
+    file.write_text(dump(arm.resolved.task))
     assert 0 < speed.seconds_per_update(file, (), 1) < 1
     assert not (tmp_path / "run/evaluation.json").exists()
     assert not (tmp_path / "run/model.safetensors").exists()

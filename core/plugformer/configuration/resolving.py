@@ -26,7 +26,7 @@ from plugformer.kinds import Kind
 from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model, written_options
-from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain
+from plugformer.yaml_tree import MappingNode, ScalarNode, plain
 
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
@@ -88,24 +88,27 @@ def resolve(
         RunError: A file of a run names a manifest or another task.
     """
     known = registry or Registry.discover()
-    if isinstance(task, Mapping):
-        layers = dictionary_layers(*read_dictionary(task, "task", known))
-    else:
-        layers = read_layers(str(task.absolute()) if isinstance(task, Path) else task, known)
+    layers = _read(task, known)
     changes, known = read_changes(overrides, layers.registry)
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
     return resolve_layers(replace(layers, registry=known), [*above, changes])
 
 
+def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> Layers:
+    if isinstance(task, Mapping):
+        return dictionary_layers(*read_dictionary(task, "task", registry))
+    return read_layers(str(task.absolute()) if isinstance(task, Path) else task, registry)
+
+
 def resolve_changed(
-    name_or_file: str,
+    task: str | Path | Mapping[str, Any],
     changes: Iterable[MappingNode],
     registry: Registry | None = None,
 ) -> ResolvedTask:
     """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
 
     Args:
-        name_or_file: As of `resolve`.
+        task: As for `resolve`.
         changes: Trees like those of task files.
         registry: What is installed; discovered if None.
 
@@ -114,7 +117,7 @@ def resolve_changed(
         ConfigurationError: A file or a change is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    return resolve_layers(read_layers(name_or_file, registry or Registry.discover()), changes)
+    return resolve_layers(_read(task, registry or Registry.discover()), changes)
 
 
 def resolve_layers(
@@ -171,13 +174,14 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
 
 def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
     """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
-    options: Node = block.options
-    problems: list[Problem] = []
+    options, problems = block.options, list[Problem]()
     try:
         model = _model(block, resolved.registry)
         checked = model.model_validate(plain(options))
-        options = resolve_paths(options, checked, block.path, problems)
-        return written_options(model.model_validate(plain(options))), problems
+        absolute = resolve_paths(options, checked, block.path, problems)
+        if absolute != options:
+            checked = model.model_validate(plain(absolute))
+        return written_options(checked), problems
     except RegistryError as error:
         return {}, [resolved.problem(block.name_path, str(error))]
     except ValidationError as error:
