@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plugformer.evaluation.report import Report, SelfCheck
-from plugformer.hooks import Comparison
+from plugformer.hooks import ConsistencyCheck
 from plugformer_cli import printing
 from plugformer_cli.printing import print_report
 
@@ -162,9 +162,9 @@ def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
     assert outcome.err.startswith("Error: --allow-changes is an option of --resume")
 
 
-AGREES = Comparison("cached = uncached", 2e-6, "May 1", "an attention")
-DIFFERS = Comparison("batch = single", 0.5, "May \x1b[2J2", "padding that is read")
-RAISES = Comparison("saved = loaded", float("nan"), "", "what is not saved", "RunError: it is gone")
+AGREES = ConsistencyCheck("cached = uncached", 2e-6, "May 1", "an attention")
+DIFFERS = ConsistencyCheck("batch = single", 0.5, "May \x1b[2J2", "padding that is read")
+RAISES = ConsistencyCheck("saved = loaded", float("nan"), "", "what is not saved", "RunError: it is gone")
 
 
 def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):

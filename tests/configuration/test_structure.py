@@ -42,7 +42,7 @@ MISTAKES = [
     ("model: {dropout: 1}", "model.dropout: should be less than 1, found 1"),
     ("data: {split: {test: 0}}", "data.split.test: .*, found 0"),
     # Closed choices, and what may be one of two things.
-    ("training: {not_finite: skipp}", "training.not_finite: .*, found 'skipp' (did you mean 'skip'?)"),
+    ("training: {on_nonfinite: skipp}", "training.on_nonfinite: .*, found 'skipp' (did you mean 'skip'?)"),
     ("type: translation", "top.yaml:2:7  type: unknown task_type 'translation'\n  known: classification,"),
     ("data: {padding: bach}", "data.padding: .*, found 'bach' (did you mean 'batch'?)"),
     ("decoding: {max_length: sauce+3}", "max_length: .*, found 'sauce+3'"),
