@@ -8,7 +8,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens, evaluating
 from plugformer.model import build
-from plugformer.runs.weights import own_tensors, restore
+from plugformer.runs.store import own_tensors, restore
 from plugformer.validation import validate
 from plugformer_inspection import AttentionLocation, observing
 
