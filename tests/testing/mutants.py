@@ -1,9 +1,10 @@
-"""Tests of faulty components: each is caught by a check, and each check catches one."""
+"""Tests of faulty components: a check catches each of them, and each check catches one."""
 
 from collections.abc import Callable, Mapping
 
 import pytest
 
+from plugformer.interfaces import Positions
 from plugformer.kinds import Kind
 from plugformer_testing import Status, check, module
 from plugformer_testing.contract import Check
@@ -43,3 +44,11 @@ def mutant_tests(
         assert {name for mutant, name in pairs if Subject.of(mutant).kind is kind} == expected
 
     return test_is_caught, test_every_check_catches_one
+
+
+def changed(positions: Positions, *, index=None, mask=None, padding=None) -> Positions:
+    """Returns positions with another index, mask or kind of padding."""
+    index, mask = (
+        old if new is None else new for new, old in ((index, positions.index), (mask, positions.mask))
+    )
+    return Positions(index, mask, padding or positions.padding, positions.encoding)

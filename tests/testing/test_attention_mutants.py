@@ -1,13 +1,19 @@
 """Every check of attention catches a fault that it is there for."""
 
 import torch
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import changed, mutant_tests
 
 from plugformer.interfaces import AttentionContext, Padding, Positions
 from plugformer.kinds import Kind
 from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import check
+
+
+def seen(context, *, query=None, key=None, causal=None, observer=None):
+    """Returns a context with other positions, or that is causal or not; nobody observes it by default."""
+    causal = context.causal if causal is None else causal
+    return AttentionContext(query or context.query, key or context.key, causal=causal, observer=observer)
 
 
 class Altered(MultiHeadAttention):
@@ -21,10 +27,8 @@ class SeesTheFuture(Altered):
     """Leaks the next key."""
 
     def attend(self, query, state, context):
-        shifted = Positions(
-            context.query.index + 1, context.query.mask, context.query.padding, context.query.encoding
-        )
-        return self.plain(query, state, AttentionContext(shifted, context.key, causal=context.causal))
+        later = changed(context.query, index=context.query.index + 1)
+        return self.plain(query, state, seen(context, query=later))
 
 
 class LearnsFromTheFuture(Altered):
@@ -37,14 +41,8 @@ class SeesPadding(Altered):
     """Ignores the padding mask."""
 
     def attend(self, query, state, context):
-        key = Positions(
-            context.key.index, torch.ones_like(context.key.mask), context.key.padding, context.key.encoding
-        )
-        return self.plain(query, state, AttentionContext(context.query, key, causal=context.causal))
-
-
-class LearnsFromPadding(LearnsFromTheFuture):
-    pass
+        key = changed(context.key, mask=torch.ones_like(context.key.mask))
+        return self.plain(query, state, seen(context, key=key))
 
 
 class CountsPadding(Altered):
@@ -56,13 +54,10 @@ class CountsPadding(Altered):
     def attend(self, query, state, context):
         same = context.query is context.key
         key = self.columns(context.key)
-        return self.plain(
-            query, state, AttentionContext(key if same else context.query, key, causal=context.causal)
-        )
+        return self.plain(query, state, seen(context, query=key if same else context.query, key=key))
 
     def columns(self, positions):
-        index = torch.arange(positions.length)[None].expand(positions.mask.shape)
-        return Positions(index, positions.mask, positions.padding, positions.encoding)
+        return changed(positions, index=torch.arange(positions.length)[None].expand(positions.mask.shape))
 
 
 class MixesRows(Altered):
@@ -132,9 +127,7 @@ class OpenChunks(Altered):
 
     def attend(self, query, state, context):
         whole = context.query.length == context.key.length
-        return self.plain(
-            query, state, AttentionContext(context.query, context.key, causal=context.causal and whole)
-        )
+        return self.plain(query, state, seen(context, causal=context.causal and whole))
 
 
 class CentersMemory(Altered):
@@ -177,13 +170,8 @@ class RaisesOnSelection(Altered):
 
 class UnrotatedQueries(Altered):
     def attend(self, query, state, context):
-        here = Positions(
-            torch.zeros_like(context.query.index),
-            context.query.mask,
-            context.query.padding,
-            context.query.encoding,
-        )
-        turned = AttentionContext(context.query, context.key, causal=context.causal)
+        here = changed(context.query, index=torch.zeros_like(context.query.index))
+        turned = seen(context)
         turned.query = type("Still", (), {"rotate": here.rotate, "length": context.query.length})()
         turned.__dict__.update(mask=context.mask, bias=context.bias, is_causal=False)
         turned.content_bias = context.content_bias
@@ -199,7 +187,7 @@ class ShowsUnmaskedWeights(Altered):
     def attend(self, query, state, context):
         shape = (len(query), self.heads, query.shape[1], context.key.length)
         context.record("weights", torch.full(shape, 1 / context.key.length))
-        return self.plain(query, state, AttentionContext(context.query, context.key, causal=context.causal))
+        return self.plain(query, state, seen(context))
 
 
 class ShowsOtherWeights(Altered):
@@ -209,7 +197,7 @@ class ShowsOtherWeights(Altered):
         shape = (len(query), self.heads, query.shape[1], context.key.length)
         shown = context.mask.expand(shape).double()
         context.record("weights", shown / shown.sum(dim=-1, keepdim=True).clamp(min=1))
-        return self.plain(query, state, AttentionContext(context.query, context.key, causal=context.causal))
+        return self.plain(query, state, seen(context))
 
 
 class DropsForever(Altered):
@@ -230,15 +218,8 @@ class ReadsTwoKeys(Altered):
     def attend(self, query, state, context):
         key = context.key
         near = key.mask & (key.index < 2)
-        return self.plain(
-            query,
-            state,
-            AttentionContext(
-                context.query,
-                Positions(key.index, near, Padding.ANYWHERE, key.encoding),
-                causal=context.causal,
-            ),
-        )
+        key = changed(key, mask=near, padding=Padding.ANYWHERE)
+        return self.plain(query, state, seen(context, key=key))
 
 
 class NormalizesItsOutput(MultiHeadAttention):
@@ -282,21 +263,16 @@ class ReaderIsUnrotated(Shared):
     def attend(self, query, state, context):
         if self.reads_layer is None:
             return super().attend(query, state, context)
-        still = Positions(
-            torch.zeros_like(context.query.index),
-            context.query.mask,
-            context.query.padding,
-            context.query.encoding,
-        )
-        return super().attend(query, state, AttentionContext(still, context.key, causal=False))
+        still = changed(context.query, index=torch.zeros_like(context.query.index))
+        return super().attend(query, state, seen(context, query=still, causal=False))
 
 
 class LeaksInTraining(Altered):
     """Is causal in evaluation mode only."""
 
     def attend(self, query, state, context):
-        seen = AttentionContext(context.query, context.key, causal=context.causal and not self.training)
-        return self.plain(query, state, seen)
+        causal = context.causal and not self.training
+        return self.plain(query, state, seen(context, causal=causal))
 
 
 class SeesPaddingInTraining(SeesPadding):
@@ -310,12 +286,8 @@ class ShowsCrossingUnmasked(Altered):
     def attend(self, query, state, context):
         if not (context.cross and context.observed):
             return self.plain(query, state, context)
-        key = Positions(
-            context.key.index, torch.ones_like(context.key.mask), Padding.NONE, context.key.encoding
-        )
-        return self.plain(
-            query, state, AttentionContext(context.query, key, causal=False, observer=context.observer)
-        )
+        key = changed(context.key, mask=torch.ones_like(context.key.mask), padding=Padding.NONE)
+        return self.plain(query, state, seen(context, key=key, causal=False, observer=context.observer))
 
 
 class SelectsLater(PositionwiseState):
@@ -347,7 +319,7 @@ MUTANTS = {
     "last_map_is_linear": (NormalizesItsOutput,),
     "every_real_token_is_read": (ReadsTwoKeys,),
     "dropout_ends_with_training": (DropsForever, LeaksInTraining, SeesPaddingInTraining),
-    "padding_is_not_seen": (SeesPadding, LearnsFromPadding),
+    "padding_is_not_seen": (SeesPadding, LearnsFromTheFuture),
     "padding_moves_nothing": (SeesPadding, CountsPadding),
     "rows_are_independent": (MixesRows, NumbersRows),
     "rows_without_real_tokens_are_harmless": (NotANumber,),

@@ -18,7 +18,7 @@ class LosesTheLast(Greedy):
 class KeepsTheEnd(Greedy):
     def search(self, session):
         found = super().search(session)
-        return [[replace(h, tokens=[*h.tokens, END]) for h in each] for each in found]
+        return [[replace(h, tokens=[*h.tokens, END]) for h in outputs] for outputs in found]
 
 
 class NeverLeaves(Decoding):
@@ -46,17 +46,19 @@ class EndsWhenItLikes(Greedy):
     """Ends after the first token, whether it may or not."""
 
     def search(self, session):
-        return [[replace(h, tokens=h.tokens[:1]) for h in each] for each in super().search(session)]
+        return [[replace(h, tokens=h.tokens[:1]) for h in outputs] for outputs in super().search(session)]
 
 
 class ScoresWithoutEnd(Greedy):
     def search(self, session):
-        return [[replace(h, score=h.score / 2) for h in each] for each in super().search(session)]
+        return [[replace(h, score=h.score / 2) for h in outputs] for outputs in super().search(session)]
 
 
 class KeepsTensors(Greedy):
     def search(self, session):
-        return [[replace(h, score=torch.tensor(h.score)) for h in each] for each in super().search(session)]
+        return [
+            [replace(h, score=torch.tensor(h.score)) for h in outputs] for outputs in super().search(session)
+        ]
 
 
 class SharpensInPlace(Greedy):

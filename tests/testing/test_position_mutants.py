@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import torch
-from tests.testing.mutants import mutant_tests
+from tests.testing.mutants import changed, mutant_tests
 
 from plugformer.errors import LengthError
-from plugformer.interfaces import Padding, PositionalEncoding, Positions
+from plugformer.interfaces import Padding, PositionalEncoding
 from plugformer.kinds import Kind
 from plugformer_plugins.position.alibi import ALiBi
 from plugformer_plugins.position.learned import Learned
@@ -18,11 +18,7 @@ from plugformer_testing.runner import checks_of
 
 def by_column(positions):
     """The same tokens, numbered by column from zero."""
-    return replace_index(positions, torch.arange(positions.length)[None].expand(positions.mask.shape))
-
-
-def replace_index(positions, index):
-    return Positions(index, positions.mask, positions.padding, positions.encoding)
+    return changed(positions, index=torch.arange(positions.length)[None].expand(positions.mask.shape))
 
 
 class RestartsAfterCaching(Rotary):
@@ -37,7 +33,7 @@ class SkipsOneAfterCaching(Sinusoidal):
 
     def embed(self, x, positions):
         far = positions.padding is not Padding.NONE and int(positions.index.min()) > 0
-        return super().embed(x, replace_index(positions, positions.index + far))
+        return super().embed(x, changed(positions, index=positions.index + far))
 
 
 class EmbedsByColumn(Sinusoidal):
@@ -84,15 +80,12 @@ class TurnsByRoot(Rotary):
 
     def rotate(self, heads, positions):
         index = positions.index.double().sqrt()
-        return super().rotate(heads, Positions(index, positions.mask, positions.padding, positions.encoding))
+        return super().rotate(heads, changed(positions, index=index))
 
 
 class OneRow(Learned):
     def embed(self, x, positions):
-        still = Positions(
-            torch.zeros_like(positions.index), positions.mask, positions.padding, positions.encoding
-        )
-        return super().embed(x, still)
+        return super().embed(x, changed(positions, index=torch.zeros_like(positions.index)))
 
 
 class FlatBias(PositionalEncoding):

@@ -60,7 +60,9 @@ class Forgets(RunningMean):
 
 class Unmoved(Sums):
     def select(self, rows):
-        return type(self)(*super().select(rows).piece, past=tuple(each[: len(rows)] for each in self.past))
+        return type(self)(
+            *super().select(rows).piece, past=tuple(tensor[: len(rows)] for tensor in self.past)
+        )
 
 
 class LeavesThePast(RunningMean):

@@ -180,15 +180,15 @@ class IgnoresTheNumber(Classification):
 class WorstFirst(Classification):
     def answer(self, model, batch, tokenizers, n_best):
         return [
-            Prediction.of([*each.alternatives[::-1], replace(each, alternatives=())])
-            for each in super().answer(model, batch, tokenizers, n_best)
+            Prediction.of([*answer.alternatives[::-1], replace(answer, alternatives=())])
+            for answer in super().answer(model, batch, tokenizers, n_best)
         ]
 
 
 class AnswersInNumbers(Classification):
     def answer(self, model, batch, tokenizers, n_best):
-        found = super().answer(model, batch, tokenizers, n_best)
-        return [replace(each, output=self.state.index(each.output)) for each in found]
+        answers = super().answer(model, batch, tokenizers, n_best)
+        return [replace(answer, output=self.state.index(answer.output)) for answer in answers]
 
 
 class ATagForEachToken(Tagging):
@@ -199,17 +199,17 @@ class ATagForEachToken(Tagging):
 
 class ScoresInProbabilities(MultiLabel):
     def answer(self, model, batch, tokenizers, n_best):
-        found = super().answer(model, batch, tokenizers, n_best)
-        return [replace(each, score=each.probability) for each in found]
+        answers = super().answer(model, batch, tokenizers, n_best)
+        return [replace(answer, score=answer.probability) for answer in answers]
 
 
 class RanksTheBatch(Regression):
     """Answers with how far an example is from the batch's mean."""
 
     def answer(self, model, batch, tokenizers, n_best):
-        found = super().answer(model, batch, tokenizers, n_best)
-        mean = sum(each.output for each in found) / len(found)
-        return [replace(each, output=each.output - mean) for each in found]
+        answers = super().answer(model, batch, tokenizers, n_best)
+        mean = sum(answer.output for answer in answers) / len(answers)
+        return [replace(answer, output=answer.output - mean) for answer in answers]
 
 
 class NeverEnoughAnswers(MultiLabel):
@@ -226,8 +226,8 @@ class RanksByName(RanksTheBatch):
     """Does the same in an answer of several parts."""
 
     def answer(self, model, batch, tokenizers, n_best):
-        found = super().answer(model, batch, tokenizers, n_best)
-        return [replace(each, output={"rank": each.output}) for each in found]
+        answers = super().answer(model, batch, tokenizers, n_best)
+        return [replace(answer, output={"rank": answer.output}) for answer in answers]
 
 
 class NobodyPredictsMoods(Classification):

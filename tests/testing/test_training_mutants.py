@@ -26,7 +26,7 @@ class ComparesToTheFirst(ExactMatch):
 
     def statistics(self, predictions, references):
         return super().statistics(predictions, references) + [
-            [predictions[0] == each] for each in predictions
+            [predictions[0] == prediction] for prediction in predictions
         ]
 
 
@@ -482,5 +482,5 @@ def tags(text):
 def test_a_metric_is_tried_on_examples_of_its_own(monkeypatch):
     assert check(SameTags).passed
     monkeypatch.setattr(SameTags, "check_examples", ())
-    failed = [each.check for each in check(SameTags).of(Status.FAILED)]
+    failed = [outcome.check for outcome in check(SameTags).of(Status.FAILED)]
     assert failed == ["right_predictions_score_best"]
