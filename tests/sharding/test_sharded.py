@@ -115,8 +115,8 @@ torch.manual_seed(1)
 for layer in (*model.encoder.layers, *model.decoder.layers):
     layer.feed_forward = Choosy().double()
 rows = [[[4, 5, 6], [7]], [[8, 9, 10, 11]]]
-arrange = EncoderDecoder().arrange
-batches = [arrange(Encoded(Ragged.of(each), Ragged.of(each)), Level.NEXT_TOKEN) for each in rows]
+collate = EncoderDecoder().collate
+batches = [collate(Encoded(Ragged.of(each), Ragged.of(each)), Level.NEXT_TOKEN) for each in rows]
 
 plain = deepcopy(model)
 for chosen, batch in enumerate(batches):
