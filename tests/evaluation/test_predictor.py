@@ -164,7 +164,7 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     assert [replace(answer, alternatives=()) for answer in ranked] == answers
     scores = [[answer.score, *(each.score for each in answer.alternatives)] for answer in ranked]
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
-    with pytest.raises(ConfigurationError, match="13 outputs are asked for, but there are 12 labels"):
+    with pytest.raises(ConfigurationError, match="n_best is 13, but there are only 12 labels"):
         DirectPredictor(model, vocabularies, 100, n_best=13).answer(batch, 0)
 
 
