@@ -22,7 +22,7 @@ import yaml
 
 from plugformer.configuration import dump, resolve
 from plugformer.hooks import hookimpl
-from plugformer.hooks.specification import Evaluation, Run, Update
+from plugformer.hooks.specification import EvaluationResult, Run, Update
 from plugformer.training.train import train
 
 EVALUATIONS = 2
@@ -75,7 +75,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.best: Evaluation | None = None
+        self.best: EvaluationResult | None = None
         self.ends: list[float] = []
 
     @hookimpl
@@ -84,7 +84,7 @@ class Watch:
         self.ends.append(time.process_time())
 
     @hookimpl
-    def evaluation_ended(self, run: Run, evaluation: Evaluation) -> None:  # noqa: ARG002
+    def evaluation_ended(self, run: Run, evaluation: EvaluationResult) -> None:  # noqa: ARG002
         """Keeps the best evaluation."""
         if evaluation.best:
             self.best = evaluation

@@ -11,13 +11,13 @@ from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import Evaluation, Run, hookimpl
+from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
 from plugformer.interfaces import IGNORED, Batch, Sizes
 from plugformer.kinds import Kind
 from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState
-from plugformer.training.parallel import Parallel
+from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 from plugformer.validation import validate_model
@@ -51,12 +51,12 @@ def losses(registry, tmp_path):
         seen = Losses()
         Trainer(
             run=Run(tmp_path, task, model, STEPS, epoch_steps=STEPS + 1),
-            parallel=Parallel(model, task.training),
+            strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(split_of([batch]), lambda _: lambda epoch: [[0]], task.training),
             validation=SimpleNamespace(
-                evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
+                evaluate=lambda step: EvaluationResult(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
             ),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([seen], pytest.fail),

@@ -3,7 +3,6 @@
 import os
 
 import torch
-from accelerate.state import AcceleratorState
 
 from plugformer.errors import ConfigurationError
 
@@ -27,20 +26,17 @@ def chosen_device(name: str | torch.device | None = None) -> torch.device:
     """
     if name is None:
         return best_device()
-    counts = {"cpu": 1}
-    if (best := best_device()).type != "cpu":
-        counts = {best.type: torch.accelerator.device_count(), **counts}
+    best = best_device()
+    count = 1 if best.type == "cpu" else torch.accelerator.device_count()
     try:
         device = torch.device(name)
     except RuntimeError:  # no type of device has this name
         device = None
-    if device is None or (device.index or 0) >= counts.get(device.type, 0):
-        known = (
-            f"{type_}:{number}" if count > 1 else type_
-            for type_, count in counts.items()
-            for number in range(count)
-        )
-        raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {', '.join(known)}")
+    if device is None or (
+        device.type != "cpu" and (device.type != best.type or (device.index or 0) >= count)
+    ):
+        known = "cpu" if best.type == "cpu" else f"cpu and {best.type}:0 to {best.type}:{count - 1}"
+        raise ConfigurationError(f"this machine has no device {str(name)!r}; it has {known}")
     return device
 
 
@@ -57,10 +53,6 @@ def use_device(name: str | torch.device | None) -> None:
     os.environ.pop(_CHOSEN, None)
     if name is not None:
         os.environ[_CHOSEN] = str(chosen_device(name))
+    from accelerate.state import AcceleratorState  # for which `predict` need not wait
+
     AcceleratorState._reset_state(reset_partial_state=True)
-
-
-def described(device: torch.device) -> str:
-    """Returns the name of a device, and what it is if its driver says so: `cuda (NVIDIA H100)`."""
-    name = getattr(torch.get_device_module(device), "get_device_name", None)
-    return str(device) if device.type == "cpu" or name is None else f"{device} ({name(device)})"

@@ -1,6 +1,6 @@
-"""The processes that train one model together: who is who, and what they tell each other.
+"""The processes that train one model together, and their messages.
 
-Numbers and small objects travel here, over gloo, on every kind of machine; gradients travel elsewhere.
+Numbers and small objects are exchanged here, over gloo; Accelerate exchanges gradients.
 """
 
 import atexit
@@ -18,20 +18,14 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from torch import distributed
 
-from plugformer.errors import (
-    ConfigurationError,
-    InterruptedRunError,
-    PlugformerError,
-    RunError,
-    described,
-)
+from plugformer.errors import InterruptedRunError, PlugformerError, RunError, described
 
 __all__ = ["SINGLE_PROCESS", "Processes"]
 
 T = TypeVar("T")
 
 STEP = timedelta(minutes=10)
-"""How long a process waits for another within a step; one that has ended is noticed at once."""
+"""How long a process waits for another within a step; the end of a process is noticed at once."""
 
 PREPARATION = timedelta(days=7)
 """How long processes wait for one that prepares data, scores outputs or writes."""
@@ -42,19 +36,14 @@ class ReportedByMainProcess(SystemExit):
 
 
 class Processes:
-    """Processes that do the same work on different examples; this one alone, unless they are more.
+    """Processes that do the same work on different examples; a single one by default.
 
-    Methods are collectives, except `share`: all processes call them in the same order, and none continues
-    before the others have contributed.
+    Methods are collectives, except `share`: all processes call them in the same order.
 
     Args:
-        index: Number of this process.
-        count: Number of all.
+        index: Rank of this process.
+        count: Number of processes.
         first: Whether it is the first on its machine.
-
-    Attributes:
-        index: Number of this process.
-        count: Number of all.
     """
 
     def __init__(self, index: int = 0, count: int = 1, *, first: bool = True) -> None:
@@ -68,28 +57,18 @@ class Processes:
             atexit.register(self._leave)
 
     def _leave(self) -> None:
-        """Ends the groups' threads: one that lets go of a tensor while Python ends takes the process down."""
+        """Ends the groups' threads, which crash if they free a tensor while Python exits."""
         del self._steps, self._patient
         distributed.destroy_process_group()
 
     @classmethod
     def join(cls) -> "Processes":
-        """Returns the processes that a launcher has started with this one.
-
-        Raises:
-            ConfigurationError: The launcher was asked to shard the model itself.
-        """
-        if os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"):
-            raise ConfigurationError(
-                "`accelerate launch` was asked to shard the model (--use_fsdp, or its configuration file), "
-                "which does not know the model's layers\n  launch with --multi_gpu and without --use_fsdp, "
-                "and train with `--set training.shard=true`"
-            )
+        """Returns the processes that a launcher has started together with this one."""
         return _joined()
 
     @property
     def main(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and messages."""
         return self.index == 0
 
     def share(self, items: Sequence[T]) -> Sequence[T]:
@@ -97,7 +76,7 @@ class Processes:
         return items[self.index :: self.count]
 
     def total(self, values: ArrayLike) -> Float[ndarray, "*values"]:
-        """Returns the sums of figures over all processes."""
+        """Returns the sums of numbers over all processes."""
         return self._sum(values, self._steps)
 
     def any(self, flag: bool) -> bool:
@@ -105,7 +84,7 @@ class Processes:
         return bool(self.total([flag])[0])
 
     def gather(self, value: T) -> list[T]:
-        """Returns the values of all processes, in the order of their numbers."""
+        """Returns the values of all processes, in the order of their ranks."""
         if self.count == 1:
             return [value]
         values: list[T | None] = [None] * self.count
@@ -114,7 +93,7 @@ class Processes:
         return values  # type: ignore[return-value]  # all have been filled
 
     def on_main(self, action: Callable[[], T]) -> T:
-        """Runs an action on the main process and returns its result to all; its error ends all."""
+        """Runs an action on the main process and returns its result in all; its error ends all."""
         results: list[T | None] = [None]
         with self.raise_everywhere():
             if self.main:
@@ -125,7 +104,7 @@ class Processes:
         return results[0]  # type: ignore[return-value]  # it has been filled
 
     def first_on_each_machine(self, action: Callable[[], T]) -> T:
-        """Runs an action on one process of each machine, then on the others, which find what it has made."""
+        """Runs an action on one process of each machine, then on the others, which can use its files."""
         results: list[T] = []
         for turn in (True, False):
             with self.raise_everywhere():
@@ -138,18 +117,18 @@ class Processes:
         """Ends all processes if one raises an error within the block, which contains no collective.
 
         Raises:
-            Exception: That error, or on the main process a RunError that tells it.
+            Exception: That error; on the main process a RunError with its message, if another process failed.
             ReportedByMainProcess: In the other processes.
         """
         failure: Exception | None = None
         try:
             yield
-        except Exception as error:  # whatever it is: the others must not wait for this process
+        except Exception as error:
             failure = error
         if not self._sum([failure is not None], self._patient).any():
             return
         messages = self.gather("" if failure is None else _message(failure))
-        failed = [number for number, message in enumerate(messages) if message]
+        failed = [index for index, message in enumerate(messages) if message]
         if failed and not self.main:
             raise ReportedByMainProcess(_status(failure))
         if failure is not None:
@@ -157,47 +136,46 @@ class Processes:
         if failed:
             raise RunError(f"process {failed[0]} of {self.count}: {messages[failed[0]]}")
 
-    def _sum(self, values: ArrayLike, group: distributed.ProcessGroup | None) -> Float[ndarray, "*values"]:
-        own = np.asarray(values, dtype=np.float64)
-        if self.count == 1:
-            return own
-        sums = torch.tensor(own)
-        with self.peer_failure_as_error():
-            distributed.all_reduce(sums, group=group)
-        return sums.numpy()
-
     def abort(self, error: PlugformerError) -> NoReturn:
-        """Raises an error that all processes have come to; which the main process alone reports."""
+        """Raises an error that all processes have reached; only the main process reports it."""
         raise error if self.main else ReportedByMainProcess(_status(error))
 
     @contextmanager
     def peer_failure_as_error(self) -> Iterator[None]:
-        """Turns the end of another process into an error that says so.
-
-        Raises:
-            RunError: Another process has ended, or does not answer.
-        """
+        """Raises a RunError if another process has ended or does not answer."""
         try:
             yield
         except RuntimeError as error:
             if not isinstance(error, distributed.DistError) and "gloo" not in str(error):
                 raise
             raise RunError(
-                f"process {self.index} of {self.count} has lost another one, which has ended or does not "
-                f"answer ({str(error).splitlines()[0]}). Messages of that one, if any, tell why; "
-                "go on from the last checkpoint with --resume"
+                f"process {self.index} of {self.count} has lost another process "
+                f"({str(error).splitlines()[0]}); see its messages, then resume with --resume"
             ) from error
+
+    def _sum(self, values: ArrayLike, group: distributed.ProcessGroup | None) -> Float[ndarray, "*values"]:
+        numbers = np.asarray(values, dtype=np.float64)
+        if self.count == 1:
+            return numbers
+        sums = torch.tensor(numbers)
+        with self.peer_failure_as_error():
+            distributed.all_reduce(sums, group=group)
+        return sums.numpy()
 
 
 SINGLE_PROCESS = Processes()
-"""What everything but training works with."""
 
 
 @cache
 def _joined() -> Processes:
     from accelerate import PartialState
 
-    state = PartialState(cpu=_on_cpu(), timeout=STEP)
+    # Accelerate alone takes several processes without a GPU for single ones; no process group knows mps.
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    device = torch.accelerator.current_accelerator(check_available=True)
+    on_cpu = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
+    on_cpu = on_cpu or (several and (device is None or device.type == "mps"))
+    state = PartialState(cpu=on_cpu, timeout=STEP)
     if state.num_processes == 1:
         return SINGLE_PROCESS
     return Processes(state.process_index, state.num_processes, first=state.local_process_index == 0)
@@ -209,14 +187,3 @@ def _message(error: Exception) -> str:
 
 def _status(error: Exception | None) -> int:
     return 130 if isinstance(error, InterruptedRunError) else 2
-
-
-def _on_cpu() -> bool:
-    """Returns whether to compute on the CPU: as asked, or because several processes have no better device.
-
-    Accelerate alone would let each of them believe that it is the only one.
-    """
-    asked = os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true")
-    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    device = torch.accelerator.current_accelerator(check_available=True)  # else that of PyTorch's build
-    return asked or (several and (device is None or device.type == "mps"))  # no process group knows mps

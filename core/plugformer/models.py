@@ -104,8 +104,6 @@ def model_spec(
     chosen = _level(made, level)
     written["head"] = written["head"] or _HEADS[chosen]
     checked = _checked(written)
-    if checked.initialize_from is not None:
-        raise ConfigurationError("initialize_from: a model without a task has no runs to begin with")
     spec = spec_of_settings(checked, registry, made, chosen, training=TrainingSettings(seed=seed))
     _refuse_misfits(spec)
     return spec

@@ -26,7 +26,7 @@ from plugformer.model.dry_run import PartFailure, dry_run, sample_batch
 from plugformer.problems import Finding, KeyPath
 from plugformer.registry.loading import guarded
 from plugformer.registry.options import options_model
-from plugformer.runs.initialization import misfits
+from plugformer.runs.other_runs import misfits
 
 __all__ = ["validate", "validate_model"]
 
@@ -45,7 +45,7 @@ def validate(resolved: ResolvedTask, rows: Mapping[str, Any] | None = None) -> E
         ConfigurationError: Something does not fit; all problems together, each with its place.
     """
     experiment = Experiment.from_resolved(resolved, rows=rows)
-    findings = check(experiment) or misfits(experiment)
+    findings = check(experiment) or misfits(experiment.task)
     known = {path for path, _ in findings}
     others = (finding for finding in data_problems(experiment) if finding[0] not in known)
     return experiment.raise_for([*findings, *others])

@@ -3,13 +3,22 @@
 import ast
 
 from generators.markdown import definition, methods, prose, signature
-from plugformer.hooks.specification import Comparison, Evaluation, Hooks, Run, Sample, TrainingHooks, Update
+from plugformer.hooks.specification import (
+    ConsistencyCheck,
+    EvaluationResult,
+    Hooks,
+    Run,
+    SampleOutput,
+    TrainingHooks,
+    Update,
+)
 
 
 def hook_reference() -> str:
     """Returns a section for each hook, in the order of a run's life, then one for each argument's type."""
     given = [
-        f"### {cls.__name__}\n\n{prose(cls.__doc__)}" for cls in (Run, Update, Evaluation, Sample, Comparison)
+        f"### {cls.__name__}\n\n{prose(cls.__doc__)}"
+        for cls in (Run, Update, EvaluationResult, SampleOutput, ConsistencyCheck)
     ]
     looking, taking_part = _sections(Hooks), _sections(TrainingHooks)
     training = ["## Hooks of a training", prose(TrainingHooks.__doc__), *taking_part]

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from plugformer.hooks import Evaluation, Run, Sample, Update, hookimpl
+from plugformer.hooks import EvaluationResult, Run, SampleOutput, Update, hookimpl
 from plugformer_cli.printing import printable
 
 
@@ -72,7 +72,7 @@ class ProgressDisplay:
             )
 
     @hookimpl
-    def evaluation_ended(self, evaluation: Evaluation) -> None:
+    def evaluation_ended(self, evaluation: EvaluationResult) -> None:
         """Prints a few answers, and the figures of the validation split."""
         self._show(evaluation.samples)
         self._console.print(
@@ -83,16 +83,13 @@ class ProgressDisplay:
 
     @hookimpl
     def average_evaluated(
-        self, run: Run, steps: list[int], evaluation: Evaluation, single_best: float
+        self, run: Run, steps: list[int], evaluation: EvaluationResult, single_best: float
     ) -> None:
         """Prints the figures of the average, and whether it is better than the single best."""
-        settings = run.task.training
-        wanted = 0 if settings.average is None else settings.average.checkpoints
-        fewer = f" ({wanted} asked for, there were no more)" if len(steps) < wanted else ""
         verdict = "[green]better[/]" if evaluation.best else "[yellow]not better[/]"
         self._console.print(
-            f"[bold]average of steps {', '.join(map(str, steps))}[/]{fewer}  {_figures(evaluation)}  "
-            f"({verdict} than the single best: {settings.monitor} {single_best:.4f})",
+            f"[bold]average of steps {', '.join(map(str, steps))}[/]  {_figures(evaluation)}  "
+            f"({verdict} than the single best: {run.task.training.monitor} {single_best:.4f})",
             highlight=False,
         )
 
@@ -104,13 +101,13 @@ class ProgressDisplay:
     run_failed = run_ended
 
     @hookimpl
-    def samples_shown(self, samples: list[Sample]) -> None:
+    def samples_shown(self, samples: list[SampleOutput]) -> None:
         """Prints the answers of the untrained model."""
         if samples:
             self._console.print("before training:", highlight=False)
         self._show(samples)
 
-    def _show(self, samples: list[Sample]) -> None:
+    def _show(self, samples: list[SampleOutput]) -> None:
         for sample in samples:
             right = sample.output == sample.reference
             mark = "[green]✓[/]" if right else "[red]✗[/]"
@@ -120,7 +117,7 @@ class ProgressDisplay:
             )
 
 
-def _figures(evaluation: Evaluation) -> str:
+def _figures(evaluation: EvaluationResult) -> str:
     accuracy = evaluation.token_accuracy
     figures = [
         f"validation loss {evaluation.loss:.4f}",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from plugformer.errors import ConfigurationError
-from plugformer_cli.options import AsJson, LocalManifest, Settings, installed
+from plugformer_cli.options import AsJson, Device, LocalManifest, Settings, installed
 from plugformer_cli.printing import print_next_steps, print_report, print_self_check
 
 EXAMPLES = (
@@ -39,6 +39,7 @@ def command(
         bool,
         typer.Option("--allow-changes", help="With --resume: resume even if components have changed."),
     ] = False,
+    device: Device = None,
     as_json: AsJson = False,
     registry: LocalManifest = None,
 ) -> None:
@@ -71,6 +72,7 @@ def command(
     shared: dict[str, Any] = {
         "overrides": settings or [],
         "registry": known,
+        "device": device,
         "observers": [ProgressDisplay(console)],
         "notify": partial(console.print, markup=False, highlight=False),
     }

@@ -14,7 +14,7 @@ from torch import Tensor
 from plugformer import load
 from plugformer.data import EncodedSplit
 from plugformer.evaluation import GenerativePredictor
-from plugformer.hooks import Comparison, hookimpl
+from plugformer.hooks import ConsistencyCheck, hookimpl
 from plugformer.interfaces import (
     END,
     Batch,
@@ -53,7 +53,7 @@ class Way(NamedTuple):
 
 
 @hookimpl
-def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[Comparison]:
+def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[ConsistencyCheck]:
     """Compares ways to compute the same answers."""
     continues = trained.vocabularies.task_type.level is Level.NEXT_TOKEN
     ways = (_Continuing if continues else _Reading)(trained, split, rows).ways()
@@ -64,13 +64,13 @@ def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) 
         return [_compare(way, inputs) for way in ways]
 
 
-def _compare(way: Way, inputs: Sequence[str]) -> Comparison:
+def _compare(way: Way, inputs: Sequence[str]) -> ConsistencyCheck:
     try:
         differences = way.compute()
     except Exception as error:  # of a component: it is what was to be found out, and the model is saved
-        return Comparison(way.name, math.nan, "", way.likely, f"{type(error).__name__}: {error}")
+        return ConsistencyCheck(way.name, math.nan, "", way.likely, f"{type(error).__name__}: {error}")
     worst = int(np.argmax(differences))  # what is not a number counts as the largest
-    return Comparison(way.name, float(differences[worst]), inputs[worst], way.likely)
+    return ConsistencyCheck(way.name, float(differences[worst]), inputs[worst], way.likely)
 
 
 def _contracts(*components: str) -> str:

@@ -9,6 +9,6 @@ from plugformer_sharding.sharded import Sharded
 
 @hookimpl
 @must_not_fail
-def parallel(model: Model, settings: TrainingSettings, processes: Processes) -> Sharded | None:
+def training_strategy(model: Model, settings: TrainingSettings, processes: Processes) -> Sharded | None:
     """Shares the model out if the task says so."""
     return Sharded(model, settings, processes) if settings.shard else None

@@ -18,10 +18,10 @@ from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Batch, Hook, Loss, Model
 from plugformer.model import Layer
 from plugformer.runs import Stateful, own_tensors
-from plugformer.training import Objective, Parallel, accelerator
+from plugformer.training import Objective, TrainingStrategy, accelerator
 
 
-class Sharded(Parallel):
+class Sharded(TrainingStrategy):
     """Each process has a part of each parameter; those of a layer are whole only while it computes.
 
     ZeRO, Rajbhandari et al. 2020, section 5: https://arxiv.org/abs/1910.02054, as torch's `fully_shard` does

@@ -101,24 +101,6 @@ def test_relative_encodings_are_read(attention, encoding):
     assert not torch.allclose(read(encoding), read(NoPositions()))
 
 
-@every_encoding
-@every_attention
-@pytest.mark.parametrize("observer", [None, Collector()], ids=["kernel", "observed"])
-def test_a_row_without_real_keys_reads_zeros(registry, name, encoding, observer):
-    attention = registry.create(Kind.ATTENTION, name, MODEL, bias=False).double()
-    real = torch.tensor([[True] * 3, [False] * 3])
-    positions = Positions.of(real, encoding)
-    x = sequence(2, 3).requires_grad_()
-    output = attention.attend(
-        x,
-        attention.project(x, positions),
-        AttentionContext(positions, positions, causal=False, observer=observer),
-    )
-    output.sum().backward()
-    assert torch.equal(output[1], torch.zeros_like(output[1]))
-    assert all(value.grad.isfinite().all() for value in [x, *attention.parameters()])
-
-
 @every_attention
 def test_every_projection_has_a_bias_or_none(registry, name):
     names = [
@@ -128,29 +110,6 @@ def test_every_projection_has_a_bias_or_none(registry, name):
     first = "latent" if name == "mla" else "key"
     assert {"query.bias", f"{first}.bias", "output.bias"} <= names[0]
     assert not any(key.endswith("bias") for key in names[1])
-
-
-@every_attention
-def test_attention_dropout_works_in_training_alone(registry, name):
-    model = replace(MODEL, attention_dropout=0.5)
-    attention = registry.create(Kind.ATTENTION, name, model).double()
-    same = registry.create(Kind.ATTENTION, name, MODEL).double()
-    same.load_state_dict(attention.state_dict())
-    positions = Positions.of(torch.ones(2, 6, dtype=torch.bool), NoPositions(), Padding.NONE)
-    x, collector = sequence(2, 6), Collector()
-
-    def run(module: Attention, observer: Collector | None = None) -> torch.Tensor:
-        return module.attend(
-            x,
-            module.project(x, positions),
-            AttentionContext(positions, positions, causal=False, observer=observer),
-        )
-
-    assert not torch.allclose(run(attention), run(same))
-    run(attention, collector)
-    assert (collector.weights == 0).any()
-    attention.eval()
-    torch.testing.assert_close(run(attention), run(same))
 
 
 @every_attention

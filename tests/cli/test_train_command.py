@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from plugformer.evaluation.report import Report, SelfCheck
-from plugformer.hooks import Comparison
+from plugformer.hooks import ConsistencyCheck
 from plugformer_cli import printing
 from plugformer_cli.printing import print_report
 
@@ -22,6 +22,7 @@ REPORT = Report(
     2.0,
     others=[FURTHER],
 )
+
 MESSAGE = f"[a message] that a log keeps on one line, however long: {'word ' * 30}end"
 
 
@@ -46,7 +47,8 @@ def calls(monkeypatch):
             arguments["notify"](MESSAGE)
             assert [type(each).__name__ for each in arguments.pop("observers")] == ["ProgressDisplay"]
             allowed = [True] if arguments.get("allow_changes") else []
-            calls.append((name, first, arguments.get("overrides"), arguments.get("out"), *allowed))
+            calls.append((name, first, arguments["overrides"], arguments.get("out"), *allowed))
+            calls.extend(filter(None, [arguments["device"]]))
             return trained()
 
         return call
@@ -57,8 +59,19 @@ def calls(monkeypatch):
 
 
 def test_train_hands_over_task_settings_and_directory(run, calls):
-    run("train", "dates", "--set", "model.width=8", "--set", "training.steps=1", "--out", "here")
-    assert calls == [("train", "dates", ["model.width=8", "training.steps=1"], Path("here"))]
+    run(
+        "train",
+        "dates",
+        "--set",
+        "model.width=8",
+        "--set",
+        "training.steps=1",
+        "--out",
+        "here",
+        "--device",
+        "cpu",
+    )
+    assert calls == [("train", "dates", ["model.width=8", "training.steps=1"], Path("here")), "cpu"]
 
 
 @pytest.mark.parametrize("arguments", [["--out", "here"], ["here"]])
@@ -149,9 +162,9 @@ def test_changes_are_allowed_to_a_resumed_run_only(run, calls):
     assert outcome.err.startswith("Error: --allow-changes is an option of --resume")
 
 
-AGREES = Comparison("cached = uncached", 2e-6, "May 1", "an attention")
-DIFFERS = Comparison("batch = single", 0.5, "May \x1b[2J2", "padding that is read")
-RAISES = Comparison("saved = loaded", float("nan"), "", "what is not saved", "RunError: it is gone")
+AGREES = ConsistencyCheck("cached = uncached", 2e-6, "May 1", "an attention")
+DIFFERS = ConsistencyCheck("batch = single", 0.5, "May \x1b[2J2", "padding that is read")
+RAISES = ConsistencyCheck("saved = loaded", float("nan"), "", "what is not saved", "RunError: it is gone")
 
 
 def test_one_line_says_that_the_saved_model_is_sound(run, calls, monkeypatch):

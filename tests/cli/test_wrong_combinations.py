@@ -123,7 +123,7 @@ WRONG = {
         data="{name: brackets}",
     ),
     "data with words for a text of that name": Wrong(
-        r"TASK:2:14  data\.name: data 'conll' has words and tags, and the task's words holds text; choose",
+        r"TASK:2:14  data\.name: data 'conll' has words and tags, but the task's column words holds text",
         type="{name: regression, inputs: [words]}",
         data=TAGGED.replace("tags:", "number:"),
         head="regressor",
@@ -138,7 +138,7 @@ WRONG = {
         type="{name: classification, inputs: [text, label]}",
     ),
     "a word without a tag": Wrong(
-        r"short\.conll:4: 1 columns, expected text in column 2; correct the line, or say in data\.columns",
+        r"short\.conll:4: 1 columns, expected text in column 2; correct the line",
         type="tagging",
         data=CONLL.format("short.conll"),
         head="token_classifier",
@@ -252,9 +252,9 @@ def runs(tmp_path_factory, registry):
             ["predict", "a", "--set", "decoding.pattern=x+"],
             r"decoding\.pattern: a tagging task decodes nothing",
         ),
-        ("classes", ["predict", "out", "--n-best", "3"], "3 outputs are asked for, but there are 2 labels"),
-        ("tags", ["predict", "a", "--n-best", "2"], "2 outputs are asked for, but tags have no alternatives"),
-        ("numbers", ["predict", "a\tb", "--n-best", "2"], "2 outputs .* but a number has no alternatives"),
+        ("classes", ["predict", "out", "--n-best", "3"], "n_best is 3, but there are only 2 labels"),
+        ("tags", ["predict", "a", "--n-best", "2"], "n_best is 2, but tags have no alternatives"),
+        ("numbers", ["predict", "a\tb", "--n-best", "2"], "n_best is 2, but a number has no alternatives"),
         ("numbers", ["predict", "a"], "'a' has 1 of 2 texts; give text, second with tabs between"),
         (
             "tags",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import ResolvedTask, check_components, dump, origin_of, resolve
+from plugformer.configuration import ResolvedTask, check_components, dump, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry, checked_options
 from plugformer.validation import validate
@@ -95,15 +95,6 @@ def test_paths_are_relative_to_the_file_that_wrote_them(write, base, registry, t
     assert options["test"] == str(Path.cwd() / "t")
 
 
-def test_text_that_is_no_path_stays_as_it_is(base, registry) -> None:
-    options = checked(registry, "data.columns={text: ['~', '${X}']}").task.data.options
-    assert options["columns"] == {"text": ["~", "${X}"]}
-
-
-def test_origins_survive(base, registry) -> None:
-    assert str(origin_of(checked(registry).tree, ("data", "train"))) == "base.yaml:2:28"
-
-
 def test_what_does_not_fit_is_located_where_it_was_written(base, registry, monkeypatch) -> None:
     found = [
         (("model", "attention", "kv_heads"), "3 does not divide 4\nuse 1, 2 or 4"),
@@ -116,29 +107,6 @@ def test_what_does_not_fit_is_located_where_it_was_written(base, registry, monke
         "--set model.attention.kv_heads=3  model.attention.kv_heads: 3 does not divide 4\n  use 1, 2 or 4\n"
         "base.yaml:2:7  data: is odd"
     )
-
-
-def test_a_sound_task_comes_back_complete(base, registry, monkeypatch) -> None:
-    monkeypatch.setattr("plugformer.validation.check", lambda experiment: [])
-    assert validate(resolve("base.yaml", [], registry)).task == checked(registry).task
-
-
-def test_an_option_that_the_core_has_there_is_the_author_s_to_rename(base, registry, tmp_path) -> None:
-    (tmp_path / "clashing.py").write_text(
-        "from plugformer.interfaces.data import Data\n"
-        "class Clashing(Data):\n"
-        "    def __init__(self, *, length: int = 1): pass\n"
-        "    def load(self, task_type): pass\n"
-    )
-    manifest = tmp_path / "clashing.yaml"
-    manifest.write_text(
-        'plugformer: ">=0.1"\n'
-        "components: {data: {clashing: {class: clashing:Clashing, summary: S., source: https://example.org}}}\n"
-    )
-    with pytest.raises(
-        ConfigurationError, match=r"data 'clashing' has an option 'length', which is a setting"
-    ):
-        checked(registry.with_local(manifest), "data=clashing")
 
 
 ALIASED = """\

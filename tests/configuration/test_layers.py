@@ -18,11 +18,6 @@ def test_a_file_extends_a_file_relative_to_itself(write, base, registry) -> None
     assert (task.model.width, task.model.heads, task.model.attention.name) == (32, 2, "gqa")
 
 
-def test_set_applies_last(write, base, registry) -> None:
-    write("top.yaml", "extends: base.yaml\nmodel: {width: 32}\n")
-    assert resolve("top.yaml", ["model.width=16"], registry).task.model.width == 16
-
-
 def test_a_registered_task_can_be_extended(write, base, registry, tmp_path, monkeypatch) -> None:
     package = tmp_path / "plug_tasks_of_layers"
     package.mkdir()
@@ -66,11 +61,6 @@ def test_messages(write, registry, text: str, message: str) -> None:
         resolve("top.yaml", registry=registry)
 
 
-def test_an_unknown_task_is_named_with_those_that_exist(registry) -> None:
-    with pytest.raises(RegistryError, match="unknown task 'nonesuch'\nknown: "):
-        resolve("nonesuch", registry=registry)
-
-
 def test_a_local_manifest_is_relative_to_the_file_that_names_it(write, base, registry) -> None:
     write("inner/parts.yaml", "components: {metric: {here: {class: 'parts_of_layers:Here'}}}")
     write("inner/task.yaml", "extends: ../base.yaml\nregistry: parts.yaml\nevaluation: {metrics: [here]}\n")
@@ -81,13 +71,6 @@ def test_a_local_manifest_is_relative_to_the_file_that_names_it(write, base, reg
     assert resolved.registry.find("metric", "here").distribution == "local"
     with pytest.raises(RegistryError):
         registry.find("metric", "here")
-
-
-def test_the_manifest_of_an_extended_file_counts(write, base, registry) -> None:
-    write("inner/parts.yaml", "components: {metric: {here: {class: 'parts_of_layers:Here'}}}")
-    write("inner/task.yaml", "extends: ../base.yaml\nregistry: parts.yaml\n")
-    write("top.yaml", "extends: inner/task.yaml\nevaluation: {metrics: [here]}\n")
-    assert resolve("top.yaml", registry=registry).registry.find("metric", "here").distribution == "local"
 
 
 def test_set_may_name_a_local_manifest(write, base, registry) -> None:
@@ -120,9 +103,3 @@ def test_the_registry_is_discovered_if_none_is_given(write, base, registry, monk
 )
 def test_folders_of_results_are_called_after_what_tells_tasks_apart(given, name):
     assert short_name(given) == name
-
-
-def test_a_file_in_this_folder_that_is_called_as_most_are(tmp_path, monkeypatch):
-    (tmp_path / "sums").mkdir()
-    monkeypatch.chdir(tmp_path / "sums")
-    assert short_name("task.yaml") == "sums"

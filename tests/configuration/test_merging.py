@@ -159,11 +159,6 @@ def test_a_part_of_all_clears_the_same_part_of_some(over: str, cleared: list[str
         assert last not in inner
 
 
-def test_the_same_layer_may_say_both() -> None:
-    model = merged(SPECIFIC, "model: {attention: mla, encoder: {attention: mha}}")["model"]
-    assert (model["attention"], model["encoder"]["attention"]) == ("mla", "mha")
-
-
 def test_a_notice_says_what_was_cleared_and_where_it_stood() -> None:
     assert notices("model:\n  encoder: {norm: rms_norm}", "model: {norm: layer_norm}") == [
         "1.yaml:1:15  model.norm: clears model.encoder.norm, written at 0.yaml:2:19"

@@ -4,12 +4,10 @@ import re
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from plugformer.configuration.overrides import read_overrides
 from plugformer.errors import ConfigurationError
-from plugformer.yaml_tree import MappingNode, plain
+from plugformer.yaml_tree import plain
 
 
 @pytest.mark.parametrize(
@@ -64,18 +62,3 @@ def test_nodes_quote_their_argument() -> None:
 def test_messages(arguments: list[str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         read_overrides(arguments)
-
-
-def test_all_mistakes_come_together() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        read_overrides(["nothing", "a=[", "b=1", "b=2"])
-    assert len(str(caught.value).splitlines()) == 3
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.text("ab.=[]{}:1 *&!-\x00'\"é\udcff", max_size=12), max_size=3))
-def test_any_arguments_are_read_or_refused_with_our_error(arguments: list[str]) -> None:
-    try:
-        assert isinstance(read_overrides(arguments), MappingNode)
-    except ConfigurationError as error:
-        assert "--set" in str(error)

@@ -34,13 +34,6 @@ def test_a_task_reads_back_equal(write, base, registry: Registry, overrides: lis
     assert check_components(resolve("saved.yaml", registry=registry)).task == complete.task
 
 
-def test_what_says_nothing_is_not_written(base, registry: Registry) -> None:
-    text = dump(resolve("base.yaml", [], registry).task)
-    assert "final_norm" not in text
-    assert "encoder:" not in text
-    assert "tokenizer:\n  name: characters\n  shared: true\n" in text
-
-
 def test_a_run_keeps_the_defaults_that_it_was_trained_with(base, registry: Registry) -> None:
     text = dump(check_components(resolve("base.yaml", [], registry)).task)
     assert "scaled: true\n" in text

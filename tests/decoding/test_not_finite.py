@@ -14,7 +14,7 @@ from plugformer.evaluation.predictor import DirectPredictor
 from plugformer.interfaces import END, Prediction, Tokenizer
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer.runs.store import load_tensors, save_tensors
 from plugformer_inspection import inspect_attention
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.tokenizer.word_level import Characters

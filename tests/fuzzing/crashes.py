@@ -19,13 +19,14 @@ from pathlib import Path
 
 import torch
 
-from plugformer.runs import weights
+from plugformer.runs import store as weights
 from plugformer.training.train import resume, train
 
 SETTINGS = (
     "data.size=60", "model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32",
     "model.dropout=0.2", "model.max_length=40", "training.batch_size=4", "training.batches_per_update=2",
-    "training.evaluate_every=2", "training.log_every=3", "training.average={checkpoints: 3, of: best}",
+    "training.evaluate_every=2", "training.log_every=3",
+    "training.hooks=[{name: average_checkpoints, checkpoints: 3, of: best}]",
     "training.monitor=loss", "decoding.max_length=4", "evaluation.limit=2", "evaluation.samples=0",
 )  # fmt: skip
 TIMES = {"seconds", "tokens_per_second", "run", "directory", "peak_memory_mb"}
@@ -106,11 +107,11 @@ def content(folder):
     """Returns every file of a run, without the times."""
     files = {}
     for path in folder.rglob("*"):
-        if path.suffix in (".json", ".jsonl") and path.name != "checksums.json":
+        if path.suffix in (".json", ".jsonl"):
             text = path.read_text()
             values = [json.loads(line) for line in (text.splitlines() if path.suffix == ".jsonl" else [text])]
             files[str(path.relative_to(folder))] = without_times(values)
-        elif path.is_file() and path.name != "checksums.json":
+        elif path.is_file():
             files[str(path.relative_to(folder))] = path.read_bytes()
     return files
 

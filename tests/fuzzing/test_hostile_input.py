@@ -19,8 +19,8 @@ from plugformer.configuration.overrides import read_overrides
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
-from plugformer.runs.files import CHECKSUMS, write_checksums
 from plugformer.runs.loading import load
+from plugformer.runs.store import CHECKSUMS, write_checksums
 from plugformer.validation import validate
 from plugformer_plugins.data.table import TabularData
 

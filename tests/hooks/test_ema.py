@@ -8,7 +8,7 @@ from torch import nn
 
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HookManager
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer_plugins.hook.ema import ExponentialMovingAverage
 
 
@@ -62,14 +62,14 @@ def test_the_average_is_evaluated_and_saved_and_training_goes_on_without_it(trai
     step = "checkpoints/step-00000010"
     mine, plain = (load_tensors(run / step / "model.safetensors") for run in (out, trained.directory))
     assert all(torch.equal(mine[name], plain[name]) for name in plain), "what is trained is the same"
-    kept = load_tensors(out / step / "hooks.safetensors")
+    kept = load_tensors(out / step / "training.safetensors")
     best = load_tensors(out / "model.safetensors")
-    assert all(torch.equal(kept[f"hook ema/average/{name}"], best[name]) for name in best)
+    assert all(torch.equal(kept[f"hooks/ema/average/{name}"], best[name]) for name in best)
     assert validation(out) != validation(trained.directory)
 
 
 def test_an_average_of_averages(train_tiny, tmp_path):
-    """`training.average` is the mean of what was evaluated."""
+    """`average_checkpoints` takes the mean of what was evaluated."""
     means = []
 
     class Observer:
@@ -77,8 +77,8 @@ def test_an_average_of_averages(train_tiny, tmp_path):
         def evaluation_ended(self, run):
             means.append(load_tensors(run.directory / "model.safetensors")["head.weight"])
 
-    average = ("training.hooks=[{name: ema, decay: 0.9}]", "training.average={checkpoints: 3}")
-    train_tiny(tmp_path / "run", *average, observers=[Observer()])
+    hooks = "training.hooks=[{name: ema, decay: 0.9}, {name: average_checkpoints, checkpoints: 3}]"
+    train_tiny(tmp_path / "run", hooks, observers=[Observer()])
     found = load_tensors(tmp_path / "run/model.safetensors")["head.weight"]
     torch.testing.assert_close(found, torch.stack(means).mean(0))
 

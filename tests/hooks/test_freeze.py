@@ -8,7 +8,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import Run
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.validation import validate
 from plugformer_plugins.hook.freeze import Freeze
 
@@ -72,6 +72,6 @@ def test_frozen_parameters_stay_and_have_no_optimizer_state(train_tiny, tmp_path
     tensors = load_tensors(out / "model.safetensors")
     assert torch.equal(tensors["encoder.layers.0.attention.query.weight"], values[0])
     assert not gradients
-    moments = load_tensors(out / "checkpoints/step-00000010/optimizer.safetensors")
+    moments = load_tensors(out / "checkpoints/step-00000010/training.safetensors")
     trained = [name for name in tensors if not name.startswith("encoder.layers.")]
     assert sum(name.endswith("exp_avg") for name in moments) == len(trained)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.hooks.specification import Evaluation, Run, Update
+from plugformer.hooks.specification import EvaluationResult, Run, Update
 from plugformer.runs.directory import RunDirectory
 from plugformer.training.metrics_log import MetricsLog
 
@@ -64,7 +64,7 @@ def test_updates_before_an_early_end_are_logged_before_its_evaluation(tiny_task,
     for step in (1, 2):
         log.step_ended(run, Update(step, 1, float(step), 10, 40, None, 0.1, 2.0))
         log.evaluation_ended(
-            run, Evaluation(step, 0.5, 0.0, {}, [], best=False, seconds=1.0, final=step == 2)
+            run, EvaluationResult(step, 0.5, 0.0, {}, [], best=False, seconds=1.0, final=step == 2)
         )
     events = [(line["event"], line["step"], line["loss"]) for line in lines(tmp_path)]
     assert events == [("validation", 1, 0.5), ("training", 2, 1.5), ("validation", 2, 0.5)]

@@ -5,13 +5,12 @@ import sys
 
 import pytest
 
-from plugformer.errors import ConfigurationError, LengthError, RegistryError
+from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.kinds import Kind
 from plugformer.registry import (
     Entry,
     EntryKind,
     EntryState,
-    Manifest,
     Owner,
     Plugin,
     Registry,
@@ -69,16 +68,6 @@ def names(entries: list[Entry]) -> list[tuple[str, str, EntryState]]:
 BUILT_IN = plugin("plugformer", "0.1.0", noam="a:Noam", flat="a:Flat")
 
 
-def test_entries_are_sorted_and_filtered() -> None:
-    registry = Registry([BUILT_IN])
-    assert names(registry.entries(Kind.SCHEDULE)) == [
-        ("plugformer", "flat", EntryState.READY),
-        ("plugformer", "noam", EntryState.READY),
-    ]
-    assert registry.entries(Kind.NORM) == []
-    assert registry.entries() == registry.entries(Kind.SCHEDULE)
-
-
 def test_a_bare_or_qualified_name_finds_its_component() -> None:
     registry = Registry([BUILT_IN, plugin("plug-x", "2", flat2="b:Flat")])
     assert registry.find("schedule", "noam").target == "a:Noam"
@@ -103,12 +92,6 @@ def test_an_unknown_kind_is_named() -> None:
         Registry([BUILT_IN]).find("schedul", "noam")
 
 
-def test_quarantined_plugins_are_mentioned_where_a_name_is_not_found() -> None:
-    broken = Plugin(Owner("plug-b", "1"), Manifest(), "no manifest")
-    with pytest.raises(RegistryError, match=r"quarantined, so not searched: plug-b 1 "):
-        Registry([BUILT_IN, broken]).find("schedule", "nothing")
-
-
 def test_one_name_from_two_distributions_is_a_conflict_that_the_owner_resolves() -> None:
     registry = Registry([BUILT_IN, plugin("plug-x", "2", flat="b:Flat")])
     assert [entry.state for entry in registry.entries(Kind.SCHEDULE)] == [
@@ -124,11 +107,6 @@ def test_one_name_from_two_distributions_is_a_conflict_that_the_owner_resolves()
         "write plug-x:flat or plugformer:flat"
     )
     assert registry.find("schedule", "plug-x:flat").target == "b:Flat"
-
-
-def test_the_order_of_discovery_decides_nothing() -> None:
-    other = plugin("plug-x", "2", flat="b:Flat")
-    assert Registry([BUILT_IN, other]).entries() == Registry([other, BUILT_IN]).entries()
 
 
 def test_two_entries_with_the_same_target_are_one() -> None:
@@ -226,20 +204,6 @@ def test_a_constructor_that_raises_is_blamed_by_name(loaded: Registry) -> None:
         loaded.create("schedule", "leaves")
 
 
-def test_a_constructors_own_plugformer_error_passes_through(loaded: Registry) -> None:
-    with pytest.raises(LengthError, match=r"^too long$"):
-        loaded.create("schedule", "refuses")
-
-
-def test_ctrl_c_passes_through_a_plugins_import(loaded: Registry, monkeypatch) -> None:
-    def interrupt(name: str) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("plugformer.registry.loading.import_module", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        loaded.load("schedule", "flat")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -251,15 +215,6 @@ def test_ctrl_c_passes_through_a_plugins_import(loaded: Registry, monkeypatch) -
 def test_wrong_options_are_errors(loaded: Registry, options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(f"schedule 'flat' (plug-s 3.1): {message}")):
         loaded.create("schedule", "flat", **options)
-
-
-def test_an_option_may_be_called_name_or_kind(install) -> None:
-    code = (
-        SCHEDULES
-        + "class Named(Flat):\n def __init__(self, *, name: str, kind: str): self.both = name + kind\n"
-    )
-    install("plug-n", "components: {schedule: {named: {class: 'plug_n.parts:Named'}}}", parts=code)
-    assert Registry.discover().create("schedule", "named", name="a", kind="b").both == "ab"
 
 
 def test_tasks_are_found_without_importing_their_package(install) -> None:

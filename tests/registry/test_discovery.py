@@ -10,7 +10,7 @@ import pytest
 import plugformer
 from plugformer.errors import RegistryError
 from plugformer.registry import Plugin, Registry
-from plugformer.registry.discovery import BUILT_IN, discover_installed, normalized
+from plugformer.registry.discovery import discover_installed
 
 MANIFEST = "components: {norm: {mine: {class: 'plug_one.norms:Mine', summary: Mine.}}}"
 
@@ -26,13 +26,6 @@ def test_an_installed_plugin_is_found_and_not_imported(install) -> None:
     assert plugin.owner.version == "2.3"
     assert [entry.name for entry in plugin.manifest.entries] == ["mine"]
     assert "plug_one" not in sys.modules
-
-
-def test_plugformer_itself_comes_first(install) -> None:
-    install("a-plugin", MANIFEST)
-    assert next(iter(plugins())) == "plugformer"
-    assert BUILT_IN.version == plugformer.__version__
-    assert [plugin.owner for plugin in discover_installed()].count(BUILT_IN) == 1
 
 
 @pytest.mark.parametrize(
@@ -62,28 +55,11 @@ def test_a_broken_plugin_is_quarantined(install, manifest, options, cause) -> No
     assert plugins()["plug-two"].cause == ""
 
 
-def test_a_manifest_for_another_version_is_not_blamed_for_keys_of_that_version(install) -> None:
-    install("plug-one", "plugformer: '>=99'\nnovelties: {}")
-    assert plugins()["plug-one"].cause == f"needs plugformer >=99; installed is {plugformer.__version__}"
-
-
-def test_a_development_version_is_a_version(install, monkeypatch) -> None:
-    monkeypatch.setattr(plugformer, "__version__", "0.9.0.dev1")
-    install("plug-one", "plugformer: '>=0.8'")
-    assert plugins()["plug-one"].cause == ""
-
-
 def test_stale_metadata_of_the_same_distribution_counts_once(install) -> None:
     site = install("plug-one", MANIFEST)
     stale = site / "plug_one-0.9.dist-info"
     shutil.copytree(site / "plug_one-1.0.dist-info", stale)
     assert [plugin.owner.distribution for plugin in discover_installed()].count("plug-one") == 1
-
-
-def test_a_namespace_package_may_hold_a_manifest(install) -> None:
-    site = install("plug-one", MANIFEST)
-    (site / "plug_one" / "__init__.py").unlink()
-    assert plugins()["plug-one"].cause == ""
 
 
 def test_the_environment_restricts_plugins_but_never_built_ins(install, monkeypatch) -> None:
@@ -108,21 +84,9 @@ def test_a_local_manifest_brings_its_folder(install, tmp_path, monkeypatch) -> N
     assert registry.with_local(file) is registry
 
 
-def test_the_environment_names_a_local_manifest(install, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    (tmp_path / "parts.yaml").write_text(MANIFEST)
-    monkeypatch.setenv("PLUGFORMER_REGISTRY", str(tmp_path / "parts.yaml"))
-    assert Registry.discover().find("norm", "mine").distribution == "local"
-
-
 def test_an_absent_local_manifest_is_an_error(tmp_path) -> None:
     with pytest.raises(RegistryError, match=r"absent\.yaml' cannot be read: No such file"):
         Registry.discover(tmp_path / "absent.yaml")
-
-
-@pytest.mark.parametrize("name", ["plug-one", "plug_one", "Plug.One", "plug--one"])
-def test_names_of_distributions_compare_normalized(name: str) -> None:
-    assert normalized(name) == "plug-one"
 
 
 def test_discovery_imports_neither_torch_nor_pydantic_nor_plugins() -> None:

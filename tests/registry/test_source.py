@@ -1,9 +1,7 @@
 """The hashes of source code: what they cover, and that nothing is imported for them."""
 
-import shutil
 import sys
 from hashlib import sha256
-from zipfile import ZipFile
 
 import pytest
 
@@ -62,22 +60,6 @@ def test_the_code_of_a_component_is_its_package(package, module, counts):
 
 def test_the_code_covers_further_packages():
     assert len({code_hash([]), code_hash([], "plugformer"), code_hash([], "plugformer_blocks")}) == 3
-
-
-def test_no_package_has_to_be_imported_even_without_a_file_of_its_own(package):
-    before = source_hash(ENTRY)
-    (package / "__init__.py").unlink()
-    assert source_hash(ENTRY) == before
-
-
-def test_a_package_in_a_zip_has_the_same_hash(package, monkeypatch):
-    before = source_hash(ENTRY)
-    with ZipFile(package.parent / "zipped.zip", "w") as archive:
-        for file in package.rglob("*.py"):
-            archive.write(file, file.relative_to(package.parent))
-    shutil.rmtree(package)
-    monkeypatch.syspath_prepend(str(package.parent / "zipped.zip"))
-    assert source_hash(ENTRY) == before
 
 
 @pytest.mark.parametrize("target", ["surely_absent.part:A", "json.absent:A", "sys:A"])

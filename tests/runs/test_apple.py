@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.apple import MPS, apple_gpu
 
-from plugformer.hooks import Comparison
+from plugformer.hooks import ConsistencyCheck
 from plugformer.runs import loading
 
 TEXTS = ["May 1, 2001", "1/2/99", "Sunday, October 14, 2029"]
@@ -65,7 +65,7 @@ def test_it_computes_losses_and_gradients(loaded, trained):
 
 
 def test_its_self_check_passes(loaded):
-    found: list[Comparison] = loaded().check_itself().comparisons
+    found: list[ConsistencyCheck] = loaded().check_itself().comparisons
     assert [(each.name, each.error) for each in found] == [(each.name, "") for each in found]
     assert all(each.passed for each in found)
     assert len(found) >= 4

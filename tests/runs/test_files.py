@@ -5,7 +5,7 @@ import fcntl
 import os
 import stat
 
-from plugformer.runs.files import write_text
+from plugformer.runs.store import write_text
 
 
 def test_what_is_flushed_is_open_for_writing(tmp_path, monkeypatch):

@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from plugformer.runs import weights
+from plugformer.runs import store as weights
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from plugformer.runs.files import remove_leftovers
+from plugformer.runs.store import remove_leftovers
 
 folder, keep = Path(sys.argv[1]), 1
 saving, count, fatal = False, 0, None

@@ -211,7 +211,7 @@ def test_keys_of_a_task_name_no_code(run_copy: Path, mark: Path, spelling: str) 
 def test_files_of_a_run_are_not_executed(run_copy: Path, mark: Path, content: str) -> None:
     suffixes = (".json", ".safetensors", ".jsonl", ".yaml")
     files = [file for file in run_copy.rglob("*") if file.suffix in suffixes and NAME not in str(file)]
-    assert {"task.yaml", "lock.json", "metrics.jsonl", "checksums.json"} <= {file.name for file in files}
+    assert {"task.yaml", "lock.json", "metrics.jsonl", "state.json"} <= {file.name for file in files}
     contents = {"pickle": pickle.dumps(Planted(mark)), "script": Path(f"{NAME}.py").read_bytes()}
     for file in files:
         before = file.read_bytes()

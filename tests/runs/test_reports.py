@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import read_json
+from plugformer.runs.store import read_json
 from plugformer_cli.printing import print_report
 
 PATTERN = 'decoding.pattern="[0-9]{2}"'

@@ -11,7 +11,7 @@ import torch
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.errors import RegistryError
-from plugformer.hooks import Comparison
+from plugformer.hooks import ConsistencyCheck
 from plugformer.interfaces import END, AttentionContext, Hypothesis, Padding, Positions, evaluating
 from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
@@ -25,11 +25,11 @@ from plugformer_self_check.hooks import outputs_apart
 SEQUENCES = ["cached = uncached", "batch = single", "beam of 1 = greedy", "saved = loaded"]
 LABELS = ["batch = single", "padded = unpadded", "saved = loaded"]
 COMPARING = """
-from plugformer.hooks import Comparison, hookimpl
+from plugformer.hooks import ConsistencyCheck, hookimpl
 
 @hookimpl
 def self_check(rows):
-    return [Comparison(str(list(rows)[:3]), 0.0, "", "")]
+    return [ConsistencyCheck(str(list(rows)[:3]), 0.0, "", "")]
 """
 LONGER = ("decoding.max_length=12", "training.steps=2")
 CLASSES = """\
@@ -239,7 +239,7 @@ def test_padding_that_counts_is_found_in_a_decoder_alone(registry, tmp_path, mon
 
 
 def test_what_is_no_number_agrees_with_nothing():
-    comparison = Comparison("one = other", float("nan"), "an input", "a component")
+    comparison = ConsistencyCheck("one = other", float("nan"), "an input", "a component")
     assert not comparison.passed
     assert comparison.as_json()["difference"] is None
 

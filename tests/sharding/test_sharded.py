@@ -11,7 +11,7 @@ from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer.runs.loading import load
-from plugformer.training.fitting import parallel_of
+from plugformer.training.fitting import strategy_of
 
 SHARD = "training.shard=true"
 EVERYTHING = (
@@ -24,7 +24,7 @@ EVERYTHING = (
     "training.batches_per_update=4",
     "training.gradient_checkpointing=true",
     "training.gradient_clipping=0.1",
-    "training.average={checkpoints: 2}",
+    "training.hooks=[{name: average_checkpoints, checkpoints: 2}]",
     # Else Adam makes steps of rounding errors, and steps of one size whatever the size of gradients.
     "training.optimizer={name: adamw, lr: 0.01, epsilon: 0.01}",
 )
@@ -184,7 +184,7 @@ def test_the_core_alone_shares_nothing_out(tiny_model, tiny_task):
     processes = Processes()
     processes.count = 2
     with pytest.raises(ConfigurationError, match="no installed plugin shares models out"):
-        parallel_of(tiny_model(), tiny_task(SHARD).training, Registry([]), pytest.fail, processes)
+        strategy_of(tiny_model(), tiny_task(SHARD).training, Registry([]), pytest.fail, processes)
 
 
 def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):
@@ -242,7 +242,7 @@ def test_the_end_of_one_ends_the_others(short_settings, tmp_path):
         processes[1].kill()
         main, _ = ends(processes)
     assert main.status == 2
-    assert "Error: process 0 of 2 has lost another one, which has ended or does not answer" in main.messages
+    assert "Error: process 0 of 2 has lost another process" in main.messages
 
 
 @pytest.mark.long
@@ -251,4 +251,4 @@ def test_the_cause_of_what_is_not_finite_is_found(short_settings, tmp_path):
     with launched(2, *train_command(settings, tmp_path / "run")) as processes:
         main, other = ends(processes)
     assert (main.status, other.status) == (2, 2)
-    assert "the first output that is not finite is that of" in main.messages
+    assert "First non-finite output" in main.messages

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tests.forking import Forked
 
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 
 PATIENCE = 300
 """Seconds after which something hangs: far more than it takes, also on a machine with other work."""
@@ -92,12 +92,12 @@ def wait_for(out, step):
 
 def checkpoint(out):
     (last,) = sorted((out / "checkpoints").iterdir())[-1:]
-    return {**load_tensors(last / "model.safetensors"), **load_tensors(last / "optimizer.safetensors")}
+    return {**load_tensors(last / "model.safetensors"), **load_tensors(last / "training.safetensors")}
 
 
 def differences(one, other):
     """Returns the largest difference between the numbers of two runs, those of generators left out."""
     mine, yours = checkpoint(one), checkpoint(other)
-    names = [name for name in mine if "generator/" not in name]
-    assert names == [name for name in yours if "generator/" not in name]
+    names = [name for name in mine if "generators/" not in name]
+    assert names == [name for name in yours if "generators/" not in name]
     return max((mine[name].double() - yours[name].double()).abs().max().item() for name in names)

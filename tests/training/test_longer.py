@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.errors import ConfigurationError, RunError
+from plugformer.errors import ConfigurationError
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume
 from plugformer_cli.main import main
 
@@ -21,7 +21,7 @@ def test_more_updates_end_as_if_there_had_always_been_so_many(run_copy, train_ti
     resume(run_copy, overrides=["training.steps=12"], registry=registry, notify=notices.append)
     assert "resumed after update 10 of 12" in notices
     train_tiny(tmp_path / "straight", "training.steps=12")
-    for part in ("model", "optimizer"):
+    for part in ("model", "training"):
         found, expected = (load_tensors(run / LAST.format(part)) for run in (run_copy, tmp_path / "straight"))
         assert found.keys() == expected.keys()
         assert all(found[name].equal(expected[name]) for name in expected)
@@ -73,14 +73,6 @@ def test_everything_else_is_refused_and_changes_nothing(run_copy, registry, sett
     assert ((run_copy / "task.yaml").read_text(), (run_copy / "lock.json").read_text()) == before
 
 
-def test_an_average_that_has_been_made_is_not_made_again(run_copy, registry):
-    task = run_copy / "task.yaml"
-    task.write_text(task.read_text().replace("training:\n", "training:\n  average:\n    checkpoints: 2\n"))
-    with pytest.raises(RunError, match="parameters that its average is made of are gone"):
-        resume(run_copy, overrides=["training.steps=12"], registry=registry, notify=str)
-    assert "steps: 10" in task.read_text()
-
-
 RISING = (
     "training.optimizer.lr=0.3",  # with which the loss rises now and then
     "training.evaluate_every=2",
@@ -104,7 +96,6 @@ def test_early_stopping_that_has_ended_a_run_is_named(ended_early, registry, tmp
     notices = []
     resume(out, overrides=[setting] if setting else [], registry=registry, notify=notices.append)
     (notice,) = [each for each in notices if "early stopping" in each]
-    assert notice.startswith("early stopping has ended this training: 1 evaluation without a better one; ")
     assert notice.endswith("--set training.early_stopping.patience=2")
     assert newest_step(out / "checkpoints") == newest_step(ended_early / "checkpoints")
 
@@ -121,7 +112,7 @@ def test_more_patience_ends_as_if_there_had_always_been_so_much(
     train_tiny(tmp_path / "straight", *RISING, setting)
     found, expected = (newest_step(run / "checkpoints") for run in (out, tmp_path / "straight"))
     assert made < found == expected
-    for file in (f"checkpoints/step-{found:08d}/{part}.safetensors" for part in ("model", "optimizer")):
+    for file in (f"checkpoints/step-{found:08d}/{part}.safetensors" for part in ("model", "training")):
         mine, yours = (load_tensors(run / file) for run in (out, tmp_path / "straight"))
         assert mine.keys() == yours.keys()
         assert all(mine[name].equal(yours[name]) for name in mine)
@@ -138,20 +129,20 @@ def test_less_patience_is_refused(run_copy, registry):
     assert load(run_copy).task.training.early_stopping is None
 
 
-def test_an_average_that_early_stopping_has_led_to_is_not_made_again(train_tiny, registry, tmp_path):
-    out = tmp_path / "run"
-    train_tiny(out, *RISING, "training.early_stopping.patience=1", "training.average.checkpoints=2")
-    before, notices = (out / "task.yaml").read_text(), []
-    for setting in ("training.steps=40", "training.early_stopping.patience=3"):
-        with pytest.raises(RunError, match="parameters that its average is made of are gone"):
-            resume(out, overrides=[setting], registry=registry, notify=str)
-    assert (out / "task.yaml").read_text() == before
-    resume(out, registry=registry, notify=notices.append)
-    assert any("ended this training" in each and "only a new run can" in each for each in notices)
-
-
 def test_the_command_hands_it_over(run_copy, capsys):
     with pytest.raises(SystemExit) as left:
         main(["train", "--resume", "--out", str(run_copy), "--set", "training.stpes=12"])
     assert left.value.code == 2
     assert "training.stpes: cannot be changed with --resume" in capsys.readouterr().err
+
+
+def test_a_run_that_ended_with_an_average_can_train_longer(train_tiny, registry, tmp_path):
+    hooks = "training.hooks=[{name: average_checkpoints, checkpoints: 2}]"
+    train_tiny(tmp_path / "run", hooks)
+    resume(tmp_path / "run", overrides=["training.steps=12"], registry=registry, notify=str)
+    train_tiny(tmp_path / "straight", hooks, "training.steps=12")
+    found, expected = (
+        json.loads((tmp_path / name / "metrics.jsonl").read_text().splitlines()[-1])["steps"]
+        for name in ("run", "straight")
+    )
+    assert (found, expected) == ([10, 12], [8, 12])  # the former end was evaluated, too

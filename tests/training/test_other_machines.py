@@ -1,5 +1,6 @@
 """A run goes on where there are other devices or other processes: what cannot be the same is said."""
 
+import json
 import signal
 
 import pytest
@@ -10,9 +11,8 @@ from torch import nn
 from plugformer.errors import InterruptedRunError
 from plugformer.generators import generator_states, restore_generators
 from plugformer.hooks import hookimpl
-from plugformer.runs.checkpoint import TrainingState, load_checkpoint, save_checkpoint
-from plugformer.runs.files import write_checksums
-from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer.runs.checkpoint import TrainingState, _checksum, load_checkpoint, save_checkpoint
+from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume
 
 
@@ -87,19 +87,17 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     with pytest.raises(InterruptedRunError):
         train_tiny(out, observers=[StopAfter(3)])
     (checkpoint,) = (out / "checkpoints").iterdir()
-    file = checkpoint / "optimizer.safetensors"
-    tensors = load_tensors(file)
-    on_gpu = {"generator/device/cuda": torch.arange(16, dtype=torch.uint8)}
-    second = {name: each for name, each in tensors.items() if name.startswith("generator/")} | on_gpu
-    save_tensors(
-        {**tensors, **on_gpu, **{f"process/1/{name}": each.clone() for name, each in second.items()}}, file
-    )
-    record = checkpoint / "state.json"
-    record.write_text(record.read_text().replace('"processes": 1', '"processes": 2'))
-    (checkpoint / "checksums.json").unlink()
-    write_checksums(checkpoint)
+    file = checkpoint / "training.safetensors"
+    tensors, record = load_tensors(file), json.loads((checkpoint / "state.json").read_text())
+    tensors["gpu"] = torch.arange(16, dtype=torch.uint8)
+    save_tensors(tensors, file)
+    (generators,) = record["parts"]["generators"]
+    generators["mapping"].append(["generator/device/cuda", {"tensor": "gpu"}])
+    record["parts"]["generators"] = [generators, generators]
+    del record["sha256"]
+    (checkpoint / "state.json").write_text(json.dumps(record | {"sha256": _checksum(record)}))
     assert resume(out, notify=notices.append).report.metrics
-    assert any("2 processes" in notice for notice in notices)
+    assert any("from 2 to 1" in notice for notice in notices)
     assert any("cuda" in notice and "cpu" in notice for notice in notices)
 
 
@@ -113,8 +111,8 @@ def test_one_process_then_two_then_one(train_tiny, tmp_path):
     with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(out), *more) as processes:
         main, other = ends(processes)
     assert (main.status, other.status) == (0, 0), main.messages
-    assert "step-00000003 was written by one process and is continued by 2" in main.messages
+    assert "number of processes changes from 1 to 2" in main.messages
     notices = []
     report = resume(out, overrides=["training.steps=30"], notify=notices.append).report
-    assert any("2 processes" in notice and "continued by 1" in notice for notice in notices)
+    assert any("from 2 to 1" in notice for notice in notices)
     assert report.metrics

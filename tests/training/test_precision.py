@@ -11,7 +11,7 @@ from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import load
-from plugformer.training.parallel import accelerator, precision
+from plugformer.training.strategy import accelerator, precision
 from plugformer.training.train import resume
 
 

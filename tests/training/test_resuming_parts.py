@@ -11,12 +11,12 @@ from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import Evaluation, Run
+from plugformer.hooks.specification import EvaluationResult, Run
 from plugformer.interfaces import Batch, Sizes
 from plugformer.kinds import Kind
 from plugformer.model import build
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
-from plugformer.training.parallel import Parallel
+from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 from plugformer.validation import validate_model
@@ -57,7 +57,7 @@ def assert_exact(registry, tmp_path):
         built = registry.create(Kind.OPTIMIZER, optimizer.name, **optimizer.options)
         return Trainer(
             run=Run(folder, task, model, STEPS, epoch_steps=100),
-            parallel=Parallel(model, task.training),
+            strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, built.build(model.named_parameters())),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
@@ -66,7 +66,7 @@ def assert_exact(registry, tmp_path):
                 task.training,
             ),
             validation=SimpleNamespace(
-                evaluate=lambda step: Evaluation(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
+                evaluate=lambda step: EvaluationResult(step, 0.0, 0.0, {}, [], best=False, seconds=0.0)
             ),
             monitor=Monitor("loss", higher_is_better=False),
             hooks=HookManager([], pytest.fail),
@@ -82,7 +82,7 @@ def assert_exact(registry, tmp_path):
         assert load_checkpoint(resumed / "checkpoints", second.state, pytest.fail)
         assert (second.progress.epoch, second.progress.batch) == (1, 1)
         second.fit()
-        for file in ("model.safetensors", "optimizer.safetensors"):
+        for file in ("model.safetensors", "training.safetensors"):
             mine, yours = (
                 (each / f"checkpoints/step-{STEPS:08d}" / file).read_bytes() for each in (whole, resumed)
             )

@@ -8,7 +8,7 @@ from tests.batches import pairs
 from plugformer.configuration.task import TrainingSettings
 from plugformer.data.order import token_batches
 from plugformer.errors import DataError
-from plugformer.runs.checkpoint import Progress
+from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.training.stream import PreparedBatches
 
 
@@ -36,7 +36,7 @@ def stream():
 
 
 def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
-    progress = Progress()
+    progress = TrainingProgress()
     (batches, dummy) = stream.next(progress)
     assert ([each.rows for each in batches], dummy) == ([[0]], [])
     stream._ahead.result()
@@ -46,7 +46,7 @@ def test_the_place_is_that_behind_the_batches_that_are_trained_on(stream):
 
 
 def test_an_error_belongs_to_the_update_that_needs_the_batch(stream):
-    progress = Progress()
+    progress = TrainingProgress()
     assert [stream.next(progress)[0][0].rows for _ in range(2)] == [[0], [1]]
     with pytest.raises(DataError, match="row 2"):
         stream.next(progress)
@@ -55,7 +55,7 @@ def test_an_error_belongs_to_the_update_that_needs_the_batch(stream):
 
 def test_the_thread_ends(stream):
     before = threading.active_count()
-    stream.next(Progress())
+    stream.next(TrainingProgress())
     assert threading.active_count() == before + 1
     stream.close()
     assert threading.active_count() == before

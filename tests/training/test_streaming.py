@@ -10,7 +10,7 @@ from tests.training.processes import differences, ends, launched
 
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer.hooks import hookimpl
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.train import resume, train
 
 LENGTHS = (3, 7, 4, 9, 2, 6)
@@ -61,7 +61,7 @@ def end(out):
         each.pop("seconds")
     log = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     log = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in log]
-    tensors = {**load_tensors(last / "model.safetensors"), **load_tensors(last / "optimizer.safetensors")}
+    tensors = {**load_tensors(last / "model.safetensors"), **load_tensors(last / "training.safetensors")}
     return progress, log, tensors
 
 
@@ -166,8 +166,8 @@ def test_any_data_can_be_streamed(train_tiny, tmp_path):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("training.steps=null", r"data\.streaming: a stream has no length .* give training\.steps"),
-        ("data.split={validation: 0.1}", r"data\.split: of what is streamed nothing can be taken out"),
+        ("training.steps=null", r"data\.streaming: a stream .* give training\.steps"),
+        ("data.split={validation: 0.1}", r"data\.split: streamed data cannot be split"),
         ("data.streaming={bufer: 3}", r"data\.streaming\.bufer: .* 'buffer'"),
     ],
 )

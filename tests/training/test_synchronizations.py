@@ -9,7 +9,7 @@ from tests.training.test_not_finite import Overflow
 
 from plugformer.errors import NotFiniteError
 from plugformer.hooks import hookimpl
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.not_finite import NotFiniteGuard
 
 
@@ -58,7 +58,7 @@ def test_an_update_waits_when_it_is_logged(train_tiny, tmp_path, gpu, settings):
 
 
 def test_leaving_updates_out_takes_a_decision_about_each(train_tiny, tmp_path, gpu):
-    found = waits(train_tiny, tmp_path / "run", "training.not_finite=skip")
+    found = waits(train_tiny, tmp_path / "run", "training.on_nonfinite=skip")
     assert (found[2], found[3]) == ({"tolist": 1}, {"tolist": 2})
 
 
@@ -84,7 +84,7 @@ def test_what_is_noticed_late_is_named_and_not_saved(train_tiny, tmp_path, gpu, 
     with pytest.raises(NotFiniteError) as caught:
         train_tiny(out, "model.attention=mha", "training.log_every=100", observers=observers)
     said = str(caught.value)
-    assert said.startswith("update 6: the loss is nan\n")
+    assert said.startswith("Update 6: the loss is nan")
     assert "noticed after update 8" in said
     assert said.count("    row ") == 5, "examples of the sixth update"
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000004"]

@@ -12,15 +12,15 @@ from tests.batches import pairs, split_of
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
-from plugformer.hooks.specification import Evaluation, Run, hookimpl
+from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens
 from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.runs.checkpoint import Progress, TrainingState
+from plugformer.runs.checkpoint import TrainingProgress, TrainingState
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors
 from plugformer.training.interruption import Interruption
-from plugformer.training.parallel import Parallel
+from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -72,11 +72,11 @@ def trainer(registry, tiny_task, tmp_path):
 
         def evaluate(step):
             value = next(evaluations, 0.0)
-            return Evaluation(step, value, 0.0, {"exact_match": value}, [], best=False, seconds=0.0)
+            return EvaluationResult(step, value, 0.0, {"exact_match": value}, [], best=False, seconds=0.0)
 
         made = Trainer(
             run=Run(directory.path, task, model, steps, epoch_steps=1000),
-            parallel=Parallel(model, task.training),
+            strategy=TrainingStrategy(model, task.training),
             state=TrainingState(model, torch.optim.SGD(model.parameters(), lr=1.0)),
             schedule=registry.create(Kind.SCHEDULE, schedule.name, **schedule.options),
             stream=PreparedBatches(
@@ -269,39 +269,39 @@ def test_recent_checkpoints_are_kept(trainer, keep):
 
 
 def test_evaluations_say_whether_they_are_the_best():
-    evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
+    evaluation = EvaluationResult(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
     lower, higher = Monitor("loss", higher_is_better=False), Monitor("exact_match", higher_is_better=True)
-    assert lower.improves(evaluation, Progress())
-    assert lower.improves(evaluation, Progress(best=2.1, best_loss=2.1))
-    assert not lower.improves(evaluation, Progress(best=2.0, best_loss=2.0))
-    assert higher.improves(evaluation, Progress(best=0.4, best_loss=1.0))
-    assert not higher.improves(evaluation, Progress(best=0.6, best_loss=3.0))
+    assert lower.improves(evaluation, TrainingProgress())
+    assert lower.improves(evaluation, TrainingProgress(best=2.1, best_loss=2.1))
+    assert not lower.improves(evaluation, TrainingProgress(best=2.0, best_loss=2.0))
+    assert higher.improves(evaluation, TrainingProgress(best=0.4, best_loss=1.0))
+    assert not higher.improves(evaluation, TrainingProgress(best=0.6, best_loss=3.0))
 
 
 def test_a_value_that_is_no_number_is_beaten_by_any_number():
-    evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
-    none = Evaluation(1, 2.0, 0.0, {"exact_match": math.nan}, [], best=False, seconds=0.0)
+    evaluation = EvaluationResult(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
+    none = EvaluationResult(1, 2.0, 0.0, {"exact_match": math.nan}, [], best=False, seconds=0.0)
     for higher in (True, False):
         monitor = Monitor("exact_match", higher_is_better=higher)
-        assert monitor.improves(none, Progress())  # something must be saved
-        assert monitor.improves(evaluation, Progress(best=math.nan, best_loss=1.0))
-        assert not monitor.improves(none, Progress(best=0.5, best_loss=3.0))
-        assert monitor.improves(none, Progress(best=math.nan, best_loss=2.1))
-        assert not monitor.improves(none, Progress(best=math.nan, best_loss=2.0))
+        assert monitor.improves(none, TrainingProgress())  # something must be saved
+        assert monitor.improves(evaluation, TrainingProgress(best=math.nan, best_loss=1.0))
+        assert not monitor.improves(none, TrainingProgress(best=0.5, best_loss=3.0))
+        assert monitor.improves(none, TrainingProgress(best=math.nan, best_loss=2.1))
+        assert not monitor.improves(none, TrainingProgress(best=math.nan, best_loss=2.0))
 
 
 def test_of_equal_values_that_with_the_lower_loss_is_the_best():
-    evaluation = Evaluation(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
+    evaluation = EvaluationResult(1, 2.0, 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0)
     monitor = Monitor("exact_match", higher_is_better=True)
-    assert monitor.improves(evaluation, Progress(best=0.5, best_loss=2.1))
-    assert not monitor.improves(evaluation, Progress(best=0.5, best_loss=2.0))
-    assert not monitor.improves(evaluation, Progress(best=0.5, best_loss=1.9))
+    assert monitor.improves(evaluation, TrainingProgress(best=0.5, best_loss=2.1))
+    assert not monitor.improves(evaluation, TrainingProgress(best=0.5, best_loss=2.0))
+    assert not monitor.improves(evaluation, TrainingProgress(best=0.5, best_loss=1.9))
 
 
 def test_ties_are_broken_as_training_goes_on(trainer):
     made = trainer("training.evaluate_every=1", steps=4, monitor="exact_match", higher=True)
     losses = iter([3.0, 1.0, 2.0, 1.0])
-    made.validation.evaluate = lambda step: Evaluation(
+    made.validation.evaluate = lambda step: EvaluationResult(
         step, next(losses), 0.0, {"exact_match": 0.5}, [], best=False, seconds=0.0
     )
     after = []
@@ -327,7 +327,7 @@ def test_a_skipped_update_leaves_no_trace(trainer):
     def wrong(inputs):
         return any(isinstance(each, torch.Tensor) and (each == 11).any() for each in inputs)
 
-    settings = ("training.not_finite=skip", "model.dropout=0.3")
+    settings = ("training.on_nonfinite=skip", "model.dropout=0.3")
     plain = parameters(trainer(*settings, batches=[ONE, ONE], steps=2))
     interspersed = trainer(*settings, batches=[ONE, OTHER, ONE], steps=3)
     assert all(torch.equal(value, plain[name]) for name, value in parameters(interspersed).items())

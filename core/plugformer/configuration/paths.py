@@ -17,8 +17,7 @@ from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode, re
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
-_RUNS: tuple[KeyPath, ...] = (("tokenizer", "run"), ("model", "initialize_from", "run"))
-"""Keys of the core whose values are run directories."""
+_RUN: KeyPath = ("tokenizer", "run")
 
 
 def expand(text: str, origin: Origin) -> Path:
@@ -81,15 +80,14 @@ def with_other_runs(tree: MappingNode) -> MappingNode:
     Raises:
         ConfigurationError: A path is invalid, or is not a run with tokenizers.
     """
-    for path in _RUNS:
-        node = _at(tree, path)
-        if isinstance(node, ScalarNode) and isinstance(node.value, str):
-            try:
-                absolute = replace(node, value=str(expand(node.value, node.origin)))
-            except PlugformerError as error:
-                raise Problem(node.origin, path, str(error)).error from error
-            tree = _with(tree, path, absolute)
-    tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUNS[0])
+    node = _at(tree, _RUN)
+    if isinstance(node, ScalarNode) and isinstance(node.value, str):
+        try:
+            absolute = replace(node, value=str(expand(node.value, node.origin)))
+        except PlugformerError as error:
+            raise Problem(node.origin, _RUN, str(error)).error from error
+        tree = _with(tree, _RUN, absolute)
+    tokenizer, run = tree.items.get("tokenizer"), _at(tree, _RUN)
     if not (
         isinstance(tokenizer, MappingNode) and isinstance(run, ScalarNode) and isinstance(run.value, str)
     ):
@@ -99,7 +97,7 @@ def with_other_runs(tree: MappingNode) -> MappingNode:
     try:
         block = tokenizer_of(Path(run.value))
     except PlugformerError as error:
-        raise Problem(run.origin, _RUNS[0], str(error)).error from error
+        raise Problem(run.origin, _RUN, str(error)).error from error
     both = replace(block, items=block.items | tokenizer.items, keys=block.keys | tokenizer.keys)
     return _with(tree, ("tokenizer",), both)
 

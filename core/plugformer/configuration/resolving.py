@@ -26,7 +26,7 @@ from plugformer.kinds import Kind
 from plugformer.problems import Finding, KeyPath, Origin, Problem, report
 from plugformer.registry import Registry
 from plugformer.registry.options import options_model, written_options
-from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain
+from plugformer.yaml_tree import MappingNode, ScalarNode, plain
 
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
@@ -174,13 +174,14 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
 
 def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[Problem]]:
     """Returns a component's options, complete and with absolute paths, and what is wrong with them."""
-    options: Node = block.options
-    problems: list[Problem] = []
+    options, problems = block.options, list[Problem]()
     try:
         model = _model(block, resolved.registry)
         checked = model.model_validate(plain(options))
-        options = resolve_paths(options, checked, block.path, problems)
-        return written_options(model.model_validate(plain(options))), problems
+        absolute = resolve_paths(options, checked, block.path, problems)
+        if absolute != options:
+            checked = model.model_validate(plain(absolute))
+        return written_options(checked), problems
     except RegistryError as error:
         return {}, [resolved.problem(block.name_path, str(error))]
     except ValidationError as error:

@@ -205,15 +205,6 @@ class DecoderOverrides(StackOverrides):
     cross_attention: CrossAttention = CrossAttention()
 
 
-class InitializeFrom(Settings):
-    """Another run whose parameters are the initial values of parts of the model."""
-
-    run: str = Field(description="A run directory, relative to this file.")
-    parts: Annotated[list[str], Field(min_length=1)] = Field(
-        description="Parts of its model: encoder, decoder and head, all without embeddings, and embedding."
-    )
-
-
 class ModelSettings(Settings):
     """The model: its sizes, and the names of its parts."""
 
@@ -234,9 +225,6 @@ class ModelSettings(Settings):
     )
     embeddings: Embeddings = Embeddings()
     initialization: Component = Component(name="default")
-    initialize_from: InitializeFrom | None = Field(
-        default=None, description="Take the initial values of some parts from another run."
-    )
     position: Component = Component(name="rope")
     attention: Component = Component(name="mha")
     feed_forward: Component = Component(name="gelu")
@@ -251,15 +239,6 @@ class EarlyStopping(Settings):
     """Stop when `training.monitor`, and at equal values the loss, has not improved for some evaluations."""
 
     patience: Count = Field(description="Evaluations without a better one.")
-
-
-class Average(Settings):
-    """The evaluations whose parameters are averaged into the final model."""
-
-    checkpoints: Count = Field(description="Number of evaluations; all of them if there are fewer.")
-    of: Literal["last", "best"] = Field(
-        default="last", description="The last evaluations, or the best by training.monitor."
-    )
 
 
 DEFAULT_EPOCHS = 10
@@ -315,9 +294,9 @@ class TrainingSettings(Settings):
     gradient_clipping: Annotated[float, Field(gt=0)] | None = Field(
         default=1.0, description="Largest norm of all gradients together; null for no clipping."
     )
-    not_finite: Literal["stop", "skip"] = Field(
-        default="stop",
-        description="If the loss or gradients are not finite: end the run, or skip the update.",
+    on_nonfinite: Literal["raise", "skip"] = Field(
+        default="raise",
+        description="If loss or gradients are not finite: end the run with an error, or skip the update.",
     )
     label_smoothing: Rate = Field(
         default=0.0, description="Share of the probability that the training loss spreads over all outputs."
@@ -337,14 +316,7 @@ class TrainingSettings(Settings):
         description="The score that selects the best checkpoint: loss, or a metric (ties: the lower loss).",
     )
     early_stopping: EarlyStopping | None = None
-    keep_checkpoints: Count = Field(
-        default=2,
-        description="Number of newest checkpoints to keep; if one is damaged, the one before it is used.",
-    )
-    average: Average | None = Field(
-        default=None,
-        description="End with the mean of the parameters at several evaluations instead of the best.",
-    )
+    keep_checkpoints: Count = Field(default=2, description="Number of newest checkpoints that are kept.")
     hooks: list[Component] = Field(
         default=[], description="Components that take part in the training, in this order."
     )

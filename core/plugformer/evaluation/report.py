@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 from numpy import ndarray
 
-from plugformer.hooks.specification import TOLERANCE, Comparison
+from plugformer.hooks.specification import TOLERANCE, ConsistencyCheck
 
 
 class Score(TypedDict):
@@ -48,7 +48,7 @@ class SelfCheck:
         examples: Number of examples that they were made with.
     """
 
-    comparisons: list[Comparison]
+    comparisons: list[ConsistencyCheck]
     examples: int
 
     @property
@@ -57,7 +57,7 @@ class SelfCheck:
         return not self.failed
 
     @property
-    def failed(self) -> list[Comparison]:
+    def failed(self) -> list[ConsistencyCheck]:
         """Those that do not agree."""
         return [each for each in self.comparisons if not each.passed]
 

@@ -11,7 +11,7 @@ from plugformer.errors import NotFiniteError, PlugformerError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.scoring import aggregated
 from plugformer.experiment import Experiment
-from plugformer.hooks.specification import Evaluation, Sample
+from plugformer.hooks.specification import EvaluationResult, SampleOutput
 from plugformer.interfaces import LikelihoodMetric, OutputMetric, Prediction, SourceMetric, as_text
 from plugformer.kinds import Kind
 from plugformer.problems import Key
@@ -39,7 +39,7 @@ class Validation:
         self.shown = spread(decoded, samples)
         self.rows = decoded if evaluator.output_metrics else self.shown
 
-    def evaluate(self, step: int) -> Evaluation:
+    def evaluate(self, step: int) -> EvaluationResult:
         """Returns all figures after so many updates.
 
         Raises:
@@ -50,7 +50,7 @@ class Validation:
         if not math.isfinite(right.loss):
             raise NotFiniteError(f"the validation loss after update {step} is {right.loss}")
         predictions = self.evaluator.answers(self.split, self.rows)
-        return Evaluation(
+        return EvaluationResult(
             step=step,
             loss=right.loss,
             token_accuracy=right.token_accuracy,
@@ -60,14 +60,14 @@ class Validation:
             seconds=time.perf_counter() - started,
         )
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[SampleOutput]:
         """Returns the model's answers to a few examples."""
         return self._samples(self.shown, self.evaluator.answers(self.split, self.shown))
 
-    def _samples(self, rows: Sequence[int], predictions: Sequence[Prediction]) -> list[Sample]:
+    def _samples(self, rows: Sequence[int], predictions: Sequence[Prediction]) -> list[SampleOutput]:
         outputs = {row: prediction.text for row, prediction in zip(rows, predictions, strict=True)}
         return [
-            Sample(self.split.input(row), as_text(self.split.references(row)[0]), outputs[row])
+            SampleOutput(self.split.input(row), as_text(self.split.references(row)[0]), outputs[row])
             for row in self.shown
         ]
 

@@ -2,11 +2,11 @@
 
 from plugformer.hooks.manager import HOOKS, TRAINING_HOOKS, HookManager
 from plugformer.hooks.specification import (
-    Comparison,
-    Evaluation,
+    ConsistencyCheck,
+    EvaluationResult,
     Hooks,
     Run,
-    Sample,
+    SampleOutput,
     TrainingHooks,
     Update,
     hookimpl,
@@ -16,12 +16,12 @@ from plugformer.hooks.specification import (
 __all__ = [
     "HOOKS",
     "TRAINING_HOOKS",
-    "Comparison",
-    "Evaluation",
+    "ConsistencyCheck",
+    "EvaluationResult",
     "HookManager",
     "Hooks",
     "Run",
-    "Sample",
+    "SampleOutput",
     "TrainingHooks",
     "Update",
     "hookimpl",

@@ -1,7 +1,7 @@
 """Calling hooks.
 
-Observers are called each on its own, so that one that raises is switched off and the run goes on; components
-that take part as pluggy does, so that an error ends the run.
+Each observer is called by itself, so that one that raises is switched off and the run continues. Components
+are called by pluggy, and their errors end the run.
 """
 
 import os
@@ -37,7 +37,7 @@ _RESULTS = {"training_batch": Batch, "training_loss": Loss}
 
 
 class _Core:
-    """What happens where no component does something else."""
+    """The implementations of hooks for which no component does something else."""
 
     @hookimpl(trylast=True)
     def training_batch(self, batch: Batch) -> Batch:
@@ -58,9 +58,9 @@ class HookManager:
     With PLUGFORMER_TRACE=1 every call is printed to standard error.
 
     Args:
-        observers: Objects or modules with hook implementations; one that occurs again is called once.
+        observers: Objects or modules with hook implementations; an object that occurs again is called once.
         warn: Receives one line about each observer that is switched off.
-        components: Those that take part, by unique names, in the order of the task.
+        components: The components that take part, by unique names, in the order of the task.
 
     Raises:
         RegistryError: One of them implements a hook that does not exist, or that is not for it.
@@ -79,67 +79,63 @@ class HookManager:
         self._manager.add_hookspecs(Hooks)
         self._manager.add_hookspecs(TrainingHooks)
         self._manager.register(_Core(), "the core")
-        for observer in {id(each): each for each in observers}.values():
+        for observer in {id(observer): observer for observer in observers}.values():
             name = observer.__name__ if isinstance(observer, ModuleType) else type(observer).__qualname__
             if self._manager.has_plugin(name):
                 name = f"{name} {id(observer):#x}"  # another one of the same class
             self._register(observer, name)
-            self._refuse_taking_part(observer, name)
-        for own, component in self.components.items():
+            self._check_observer(observer, name)
+        for name, component in self.components.items():
             component.generator = torch.Generator()
-            self._register(component, f"hook {own!r}")
+            self._register(component, f"hook {name!r}")
 
-    def _register(self, implementer: object, name: str) -> None:
+    def _register(self, plugin: object, name: str) -> None:
         try:
-            self._manager.register(implementer, name=name)
+            self._manager.register(plugin, name=name)
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
-            known = [*HOOKS, *(TRAINING_HOOKS if isinstance(implementer, Hook) else ())]
+            known = ", ".join([*HOOKS, *(TRAINING_HOOKS if isinstance(plugin, Hook) else ())])
             raise RegistryError(
-                f"{name} implements a hook, or an argument of one, that does not exist: {error}. "
-                f"Hooks: {', '.join(known)}"
+                f"{name} implements an unknown hook, or one with an unknown argument: {error}. Hooks: {known}"
             ) from error
 
-    def _refuse_taking_part(self, observer: object, name: str) -> None:
-        """Observers are told one by one: none can stand around the others, or change what is trained."""
+    def _check_observer(self, observer: object, name: str) -> None:
         for caller in self._manager.get_hookcallers(observer) or ():
             if caller.name in TRAINING_HOOKS:
                 raise RegistryError(
-                    f"{name} implements {caller.name}, by which a component of the kind 'hook' takes part in "
-                    "a training; observers look on: derive it from plugformer.interfaces.Hook and list it in "
-                    "training.hooks"
+                    f"{name} implements {caller.name}, which is only for components of the kind 'hook': "
+                    "derive it from plugformer.interfaces.Hook and list it in training.hooks"
                 )
-            own = (each for each in caller.get_hookimpls() if each.plugin is observer)
-            if any(each.wrapper or each.hookwrapper for each in own):
-                raise RegistryError(
-                    f"{name} wraps the hook {caller.name}, expected a plain implementation; "
-                    "take wrapper=True (or hookwrapper=True) out"
-                )
+            for implementation in caller.get_hookimpls():
+                if implementation.plugin is observer and implementation.wrapper | implementation.hookwrapper:
+                    raise RegistryError(
+                        f"{name} wraps the hook {caller.name}, expected a plain implementation: remove "
+                        "wrapper=True (or hookwrapper=True)"
+                    )
 
     def call(self, hook: str, **arguments: Any) -> list[Any]:
-        """Calls a hook on everybody who looks on, in the order of pluggy.
+        """Calls a hook on all observers and components, in the order of pluggy.
 
         Returns:
-            What they returned, None left out.
+            Their results without None.
 
         Raises:
-            Exception: Whatever a component that takes part, or an implementation marked `must_not_fail`,
-                raised.
+            Exception: The exception of a component, or of an implementation marked `must_not_fail`.
         """
-        return list(self._returned(hook, arguments))
+        return list(self._results(hook, arguments))
 
     def first(self, hook: str, **arguments: Any) -> Any:
-        """Calls a hook as `call` does until somebody returns something; returns that, or None."""
-        return next(self._returned(hook, arguments), None)
+        """Calls a hook as `call` does, up to the first result that is not None; returns that, or None."""
+        return next(self._results(hook, arguments), None)
 
-    def _returned(self, hook: str, arguments: Mapping[str, Any]) -> Iterator[Any]:
+    def _results(self, hook: str, arguments: Mapping[str, Any]) -> Iterator[Any]:
         for implementation in reversed(getattr(self._manager.hook, hook).get_hookimpls()):
-            given = {name: arguments[name] for name in implementation.argnames}
             result = None
             with self._traced(hook, implementation.plugin_name):
                 try:
+                    given = {name: arguments[name] for name in implementation.argnames}
                     result = implementation.function(**given)
-                except (Exception, SystemExit) as error:  # an observer is a stranger: the run goes on
+                except (Exception, SystemExit) as error:
                     must_not_fail = getattr(implementation.function, "plugformer_must_not_fail", False)
                     if must_not_fail or isinstance(implementation.plugin, Hook):
                         raise
@@ -154,41 +150,38 @@ class HookManager:
         """Returns pluggy's result of calling a hook on all components.
 
         Raises:
-            RegistryError: A component returned what the hook does not.
+            RegistryError: A component returned a value of the wrong type.
         """
         with self._traced(hook, "all"):
             result = getattr(self._manager.hook, hook)(**arguments)
         expected = _RESULTS.get(hook, object)
         if not isinstance(result, expected):
             raise RegistryError(
-                f"{' or '.join(self._taking_part(hook))} returns a {type(result).__name__} from {hook}, "
-                f"expected a {expected.__name__}: a wrapper returns what its yield gave it, or another one"
+                f"{' or '.join(self._implementers(hook))} returns a {type(result).__name__} from {hook}, "
+                f"expected a {expected.__name__}: a wrapper returns the result of its yield, or another one"
             )
         return result
 
     def changes(self, hook: str) -> bool:
-        """Returns whether a component does something at a hook."""
-        return bool(self._taking_part(hook))
+        """Returns whether a component implements a hook."""
+        return bool(self._implementers(hook))
 
     def seed(self, seed: int, *place: object) -> None:
-        """Puts each component's generator to where a place begins: a hook, an update, a batch of it."""
+        """Seeds the generator of each component for a place in the training: a hook, an update, a batch."""
         for name, component in self.components.items():
-            own = "/".join(map(str, ("hooks", name, *place)))
-            component.generator.manual_seed(stream_seed(seed, own))
+            component.generator.manual_seed(stream_seed(seed, "/".join(map(str, ("hooks", name, *place)))))
 
-    def _taking_part(self, hook: str) -> list[str]:
+    def _implementers(self, hook: str) -> list[str]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         return [str(each.plugin_name) for each in implementations if isinstance(each.plugin, Hook)]
 
     @contextmanager
     def _traced(self, hook: str, name: str) -> Iterator[None]:
-        if not self._trace:
-            yield
-            return
         started = time.perf_counter()
         yield
-        milliseconds = (time.perf_counter() - started) * 1000
-        print(f"{hook} -> {name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (that is what tracing is)
+        if self._trace:
+            milliseconds = (time.perf_counter() - started) * 1000
+            print(f"{hook} -> {name}  {milliseconds:.2f} ms", file=sys.stderr)  # noqa: T201 (a trace)
 
 
 def create_hooks(blocks: Sequence[Component], registry: Registry) -> dict[str, Hook]:

@@ -1,6 +1,6 @@
-"""The hooks: those that observers implement, in the order of a run's life, then those that take part.
+"""The hooks of observers, in the order of a run's life, and the hooks of components that take part.
 
-Any of them can be implemented, with any of their arguments.
+A plugin may implement any of them, with any of their arguments.
 """
 
 import math
@@ -39,11 +39,11 @@ class Run:
     Attributes:
         directory: Where it is saved.
         task: What is trained, fully resolved.
-        model: The model; observers look, they do not touch. With `training.shard`, parameters
+        model: The model; observers do not change it. With `training.shard`, parameters
             are those of the last evaluation, checkpoint or logged update.
         steps: Updates in the whole training.
         epoch_steps: Updates in an epoch.
-        arguments: What commands need beside the directory, a space first: ` --registry FILE` where
+        arguments: Arguments that commands need besides the directory, after a space: ` --registry FILE` if
             components come from a local manifest.
     """
 
@@ -89,8 +89,8 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """An example of the validation split and what the model makes of it."""
+class SampleOutput:
+    """An example of the validation split and the model's output."""
 
     source: str
     reference: str
@@ -98,26 +98,26 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationResult:
     """An evaluation on the validation split.
 
     Attributes:
         step: Updates made so far.
         loss: Mean loss over all targets, in nats, without label smoothing.
         token_accuracy: Share of targets that are the most probable output, given the right ones before; None
-            where nothing is right or wrong, as of numbers.
+            if outputs are numbers.
         metrics: Each metric's value on the decoded examples.
         samples: A few examples and outputs.
         best: Whether this is the best evaluation so far.
         seconds: Wall time of the evaluation.
-        final: Whether training ends here, because all updates are made or evaluations have stopped improving.
+        final: Whether training ends here: all updates are made, or evaluations have stopped improving.
     """
 
     step: int
     loss: float
     token_accuracy: float | None
     metrics: dict[str, float]
-    samples: list[Sample]
+    samples: list[SampleOutput]
     best: bool
     seconds: float
     final: bool = False
@@ -131,15 +131,15 @@ Rounding in float32 stays a hundred times below it; what is computed wrongly is 
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One way to compute answers against another.
+class ConsistencyCheck:
+    """The comparison of two ways to compute the same answers.
 
     Attributes:
-        name: Of both ways.
-        difference: The largest, in nats; not a number where the model computes none.
+        name: Name of both ways.
+        difference: The largest difference of log-probabilities, in nats; NaN if the model computes NaN.
         example: The input that shows it.
-        likely: What is probably wrong if they differ.
-        error: What a component raised; then there is no difference.
+        likely: The likely cause of a difference.
+        error: Message of the exception that a component raised, if any; then there is no difference.
     """
 
     name: str
@@ -150,11 +150,11 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether both ways agree; what is not a number agrees with nothing."""
+        """Whether both ways agree; NaN agrees with nothing."""
         return not self.error and self.difference <= TOLERANCE
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the form in `self_check.json`; what a failure needs stands there only if it is one."""
+        """Returns the record in `self_check.json`; input and likely cause are only in that of a failure."""
         record = {
             "check": self.name,
             "passed": self.passed,
@@ -172,7 +172,7 @@ class Comparison:
 
 
 class Hooks:
-    """What a plugin may implement."""
+    """The hooks that observers implement."""
 
     @hookspec
     def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
@@ -183,19 +183,18 @@ class Hooks:
         """
 
     @hookspec
-    def parallel(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
-        """Returns the strategy for parallel training, or None to leave it to other plugins.
+    def training_strategy(self, model: Model, settings: TrainingSettings, processes: Processes) -> Any:
+        """Returns a `plugformer.training.TrainingStrategy`, or None to leave it to other plugins.
 
-        What is returned is a `plugformer.training.Parallel`. All processes ask, when the model has been built
-        and has its initial values. Where nobody answers, each has all of it.
+        All processes ask when the model has its initial values. By default each process has the whole model.
         """
 
     @hookspec
     def run_started(self, run: Run) -> None:
-        """Data are read and the model stands; training begins or is resumed."""
+        """Data are read and the model is built; training begins or is resumed."""
 
     @hookspec
-    def samples_shown(self, run: Run, samples: list[Sample]) -> None:
+    def samples_shown(self, run: Run, samples: list[SampleOutput]) -> None:
         """The model has answered a few examples before its first update."""
 
     @hookspec
@@ -203,7 +202,7 @@ class Hooks:
         """The parameters have been updated once, or the update is left out."""
 
     @hookspec
-    def evaluation_ended(self, run: Run, evaluation: Evaluation) -> None:
+    def evaluation_ended(self, run: Run, evaluation: EvaluationResult) -> None:
         """The model has been evaluated on the validation split."""
 
     @hookspec
@@ -212,12 +211,12 @@ class Hooks:
 
     @hookspec
     def average_evaluated(
-        self, run: Run, steps: list[int], evaluation: Evaluation, single_best: float
+        self, run: Run, steps: list[int], evaluation: EvaluationResult, single_best: float
     ) -> None:
-        """All updates are made; the mean of the parameters after `steps` is saved and has been evaluated.
+        """All updates are made; the average of the parameters after `steps` is saved and has been evaluated.
 
-        It is called only where the task asks for an average. `evaluation.best` says whether the average beats
-        `single_best`, the best value of the monitored figure at a single evaluation.
+        It is called only if a hook implements `averaged_parameters`. `evaluation.best` tells whether the
+        average beats `single_best`, the best value of the monitored metric at a single evaluation.
         """
 
     @hookspec
@@ -227,11 +226,11 @@ class Hooks:
     @hookspec
     def self_check(
         self, trained: Any, split: EncodedSplit, rows: Sequence[int]
-    ) -> Sequence[Comparison] | None:
-        """Compares ways to compute the same answers with a saved model: after training, or when asked to.
+    ) -> Sequence[ConsistencyCheck] | None:
+        """Compares ways to compute the same answers with a saved model, after training or on request.
 
         `trained` is a `plugformer.runs.TrainedModel`; `rows` are a few examples of `split`, the validation
-        split. What all plugins return is the self-check.
+        split. The self-check consists of the results of all plugins.
         """
 
     @hookspec
@@ -270,8 +269,7 @@ class TrainingHooks:
     ) -> bool | None:
         """Changes the parameters; the core lets the optimizer make its step.
 
-        Gradients are complete and clipped. An update that is left out, because it is not finite, gets here
-        not at all.
+        Gradients are complete and clipped. It is not called for an update that is skipped.
         """
 
     @hookspec(firstresult=True)
@@ -279,4 +277,18 @@ class TrainingHooks:
         """Returns values by parameter name that are evaluated and saved instead of the trained ones.
 
         Training goes on from the trained ones. The core returns nothing: they are evaluated themselves.
+        """
+
+    @hookspec
+    def model_evaluated(self, run: Run, step: int, rank: tuple[bool, float, float]) -> None:
+        """`run.model` has been evaluated and still has the evaluated parameters; all processes call it.
+
+        The smaller `rank`, the better the evaluation by `training.monitor`.
+        """
+
+    @hookspec(firstresult=True)
+    def averaged_parameters(self, run: Run) -> tuple[list[int], Mapping[str, Tensor]] | None:
+        """Returns an average to end the training with: the steps of its parts, and the model's state by name.
+
+        It is evaluated and saved instead of the best parameters. All processes return the same.
         """

@@ -16,8 +16,6 @@ from plugformer.explanations import explain
 _CONFIG = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 _SCALARS = (bool, int, float, str)
 _CONTAINERS = (list, tuple, set, frozenset, abc.Sequence)
-
-
 _MODELS: WeakKeyDictionary[type, type[BaseModel]] = WeakKeyDictionary()
 
 
@@ -25,34 +23,29 @@ def options_model(component: type) -> type[BaseModel]:
     """Returns the model of a component's options.
 
     Its fields are the constructor's keyword-only parameters, with their annotations (bounds as
-    `Annotated[int, Field(ge=1)]`) and defaults; positional parameters are the component's context, left out.
-    Numbers, booleans and text are taken as they are, never converted, but for a mapping's keys, which may be
-    text; a `pathlib.Path` is written as text, a tuple as a list. An alias is the option's key in a task file.
-    What an option is for comes from `Field(description=...)`, or its entry under `Args:` in the docstring.
+    `Annotated[int, Field(ge=1)]`) and defaults. Numbers, booleans and text are never converted, except that a
+    mapping's keys may be text; a `pathlib.Path` is written as text, a tuple as a list. An alias is the
+    option's key in a file. Descriptions come from `Field(description=...)` or `Args:` in the docstring.
 
     Raises:
         RegistryError: A parameter has no annotation, or one that pydantic cannot check.
     """
-    if component in _MODELS:
-        return _MODELS[component]
-    constructor: Any = inspect.getattr_static(component, "__init__")
-    try:
-        fields = _fields(component, constructor)
-        _MODELS[component] = create_model(component.__name__, __config__=_CONFIG, **fields)
-        return _MODELS[component]
-    except RegistryError:
-        raise
-    except Exception as error:  # pydantic has many, for what a plugin's author may have annotated
-        raise RegistryError(f"{_name(component)}: its options cannot be checked: {error}") from error
+    if component not in _MODELS:
+        try:
+            _MODELS[component] = create_model(component.__name__, __config__=_CONFIG, **_fields(component))
+        except Exception as error:  # pydantic has many
+            name = f"{component.__module__}.{component.__name__}"
+            raise RegistryError(f"{name}: its options cannot be checked: {error}") from error
+    return _MODELS[component]
 
 
 def checked_options(component: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Returns the given options as the constructor expects them; those not given are left to its defaults.
+    """Returns the given options as the constructor expects them, without those that keep its defaults.
 
     Args:
         component: The component's class.
-        options: What the user gave.
-        what: How messages call the component.
+        options: The options that the user gave.
+        what: The name of the component in messages.
 
     Raises:
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range; all together.
@@ -70,40 +63,32 @@ def written_options(options: BaseModel) -> dict[str, Any]:
     """Returns checked options as a task file has them: complete, with aliases as keys.
 
     Raises:
-        RegistryError: Read back, they would be others, as by a validator that doubles a number.
+        RegistryError: They would change when the file is read: a validator changes its own result.
     """
     written: dict[str, Any] = options.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
     if type(options).model_validate(written) != options:
-        raise RegistryError(
-            f"{type(options).__name__}: options {written} become others when they are read back"
-        )
+        raise RegistryError(f"{type(options).__name__}: options {written} change when they are read again")
     return written
 
 
-def _fields(component: type, constructor: Any) -> dict[str, Any]:
+def _fields(component: type) -> dict[str, Any]:
+    """Returns annotation and default of each option."""
+    constructor: Any = inspect.getattr_static(component, "__init__")
     hints = get_type_hints(constructor, include_extras=True)
-    described = _described(inspect.getdoc(component) or "")
-    return {
-        parameter.name: _field(component, parameter, hints, described)
-        for parameter in inspect.signature(constructor).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-
-
-def _field(
-    component: type, parameter: inspect.Parameter, hints: Mapping[str, Any], described: Mapping[str, str]
-) -> tuple[Any, Any]:
-    name = parameter.name
-    if name not in hints:
-        raise RegistryError(f"{_name(component)}: option {name!r} has no type annotation")
-    if hasattr(BaseModel, name):
-        raise RegistryError(f"{_name(component)}: option {name!r} has a name that pydantic needs; rename it")
-    default = ... if parameter.default is parameter.empty else parameter.default
-    annotation = _strict(hints[name])
-    field = FieldInfo.from_annotation(annotation)
-    if field.description is None and name in described:
-        annotation = Annotated[annotation, FieldInfo(description=described[name])]
-    return annotation, default
+    descriptions = _descriptions(inspect.getdoc(component) or "")
+    fields = {}
+    for name, parameter in inspect.signature(constructor).parameters.items():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        if name not in hints:
+            raise TypeError(f"option {name!r} has no type annotation")
+        if hasattr(BaseModel, name):
+            raise TypeError(f"option {name!r} has a name that pydantic needs; rename it")
+        annotation = _strict(hints[name])
+        if name in descriptions and FieldInfo.from_annotation(annotation).description is None:
+            annotation = Annotated[annotation, FieldInfo(description=descriptions[name])]
+        fields[name] = annotation, ... if parameter.default is parameter.empty else parameter.default
+    return fields
 
 
 def _strict(annotation: Any) -> Any:
@@ -115,16 +100,16 @@ def _strict(annotation: Any) -> Any:
         return Annotated[(_strict(parts[0]), *parts[1:])]
     if origin in (Union, UnionType):
         return Union[tuple(_strict(part) for part in parts)]  # noqa: UP007 (the members are not known here)
-    if origin in (dict, abc.Mapping):  # what a run says of its options has keys that are text
+    if origin in (dict, abc.Mapping):  # the keys of a saved run are text
         return origin[parts[0], _strict(parts[1])]
     if origin in _CONTAINERS:
         return origin[tuple(_strict(part) for part in parts)]
     return annotation
 
 
-def _described(docstring: str) -> dict[str, str]:
+def _descriptions(docstring: str) -> dict[str, str]:
     """Returns the descriptions of arguments under `Args:` of a Google docstring."""
-    described: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     name = None
     _, _, section = docstring.partition("\nArgs:\n")
     for line in section.splitlines():
@@ -134,11 +119,7 @@ def _described(docstring: str) -> dict[str, str]:
         head, colon, text = line.strip().partition(":")
         if indent == 4 and colon:
             name = head.partition(" ")[0]
-            described[name] = text.strip()
+            descriptions[name] = text.strip()
         elif name is not None and line.strip():
-            described[name] += f" {line.strip()}"
-    return described
-
-
-def _name(component: type) -> str:
-    return f"{component.__module__}.{component.__name__}"
+            descriptions[name] += f" {line.strip()}"
+    return descriptions

@@ -1,4 +1,4 @@
-"""Hashes of source code: what a component is made of, besides the version of its distribution."""
+"""Hashes of the source code of components."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ from plugformer.registry.loading import interface_of
 from plugformer.registry.manifest import Entry
 
 BLOCKS = "plugformer_blocks"
-"""The package of what components are built of, whoever wrote them."""
+"""The package with building blocks of components."""
 
 
 def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
@@ -34,31 +34,22 @@ def component_lock(kind: Kind, name: str, registry: Registry) -> dict[str, str]:
 def source_hash(entry: Entry) -> str:
     """Returns a SHA-256 of a component's own file; of a local component, of the folder of its manifest.
 
-    What else it uses of its distribution counts by the distribution's version. A folder is its Python files
-    and those of the packages in it. Nothing is imported. A file that does not exist has the hash of nothing.
-
-    Args:
-        entry: The component.
+    The version of the distribution covers the other modules that it uses. A folder counts with its Python
+    files and those of the packages in it. Nothing is imported. A missing file has the hash of nothing.
     """
     if entry.component is not None:
         return class_hash(entry.component, interface_of(Kind(entry.kind)))
     if entry.file:
         return _hash(_python_files(Path(entry.file).parent))
     spec = _spec(entry.target.partition(":")[0])
-    if spec is None or spec.origin is None:
-        return _hash([])
-    try:
-        source: bytes = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]  # also inside a zip
-    except (OSError, AttributeError):  # it is no file, or has been removed
-        source = b""
-    return hashlib.sha256(source).hexdigest()
+    file = Path((spec and spec.origin) or "")
+    return hashlib.sha256(file.read_bytes() if file.is_file() else b"").hexdigest()
 
 
 def code_hash(entries: Iterable[Entry], *packages: str) -> str:
-    """Returns a SHA-256 of all Python files that components may use, in the packages that they lie in.
+    """Returns a SHA-256 of all Python files in the packages of components.
 
-    It also changes with an edit that matters to none of them: it decides whether a result is computed again,
-    not whether a run may be resumed.
+    It decides whether a result is computed again, not whether a run may be resumed.
 
     Args:
         entries: The components.

@@ -1,4 +1,4 @@
-"""Runs on disk: their files, checkpoints and locks. Nothing here trains; nothing read here is executed."""
+"""Runs on disk: their files, checkpoints and locks. Nothing that is read here is executed."""
 
 from typing import TYPE_CHECKING
 
@@ -8,20 +8,24 @@ if TYPE_CHECKING:
     from plugformer.generators import generator_states
     from plugformer.runs.checkpoint import Stateful
     from plugformer.runs.directory import RunDirectory
-    from plugformer.runs.files import (
+    from plugformer.runs.loading import TrainedModel
+    from plugformer.runs.lock import made_of
+    from plugformer.runs.store import (
         RESTORE,
+        join_tensors,
+        load_tensors,
+        own_tensors,
         read_file,
         read_json,
         refuse_links,
         remove_leftovers,
         replacing,
+        save_tensors,
+        split_tensors,
         write_json,
         write_text,
     )
-    from plugformer.runs.loading import TrainedModel
-    from plugformer.runs.lock import made_of
     from plugformer.runs.training_lock import is_trained
-    from plugformer.runs.weights import join_tensors, own_tensors, save_tensors, split_tensors
 
 __all__ = [
     "RESTORE",
@@ -31,6 +35,7 @@ __all__ = [
     "generator_states",
     "is_trained",
     "join_tensors",
+    "load_tensors",
     "made_of",
     "own_tensors",
     "read_file",

@@ -26,8 +26,8 @@ from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.requirements import AFTER_TRAINING, ANSWERING, changeable, require_installed, resolve_run
+from plugformer.runs.store import load_tensors, restore
 from plugformer.runs.vocabularies import read_vocabularies
-from plugformer.runs.weights import load_tensors, restore
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""

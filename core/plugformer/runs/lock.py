@@ -14,7 +14,7 @@ from plugformer.errors import RunError
 from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
-from plugformer.runs.initialization import origin
+from plugformer.runs.other_runs import origin
 
 LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """What computes beside torch, whose version stands among those that are compared."""
@@ -23,8 +23,8 @@ LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "token
 def make_lock(experiment: Experiment, data: dict[str, str]) -> dict[str, Any]:
     """Returns the lock of a task.
 
-    Installed modules of hooks are not in it: they observe. The two hooks with which they do more, `parallel`
-    and `output_pattern`, may compute in another way what the task defines, but nothing else.
+    Installed modules of hooks are not in it, because they do not change the result: `training_strategy` and
+    `output_pattern` only compute it in another way.
 
     Args:
         experiment: The task with the registry of its components.

@@ -1,7 +1,4 @@
-"""One training of a run at a time: a file lock, which the system takes back however the process ends.
-
-And one thread of a process that trains at a time.
-"""
+"""Locks: one process trains a run at a time, and one thread of a process."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +11,7 @@ from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 
 NAME = ".training.lock"
-"""Stays in the run directory, empty: who removed it could take it from somebody who is opening it."""
+"""An empty file that stays in the run directory; the system releases its lock however the process ends."""
 
 _THREAD = threading.RLock()
 
@@ -39,17 +36,29 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def training_lock(run: Path, processes: Processes = SINGLE_PROCESS) -> Iterator[None]:
-    """Keeps everybody else from training a run; reading it stays possible.
+    """Keeps other processes from training a run; reading it stays possible.
 
     Args:
         run: The run directory.
-        processes: Those that train together; the main one holds the lock.
+        processes: The processes that train together; the main one holds the lock.
 
     Raises:
-        RunError: Somebody else trains it, or the directory cannot be written.
+        RunError: Another process trains it, or the directory cannot be written.
     """
     lock = FileLock(run / NAME, timeout=0)
-    processes.on_main(lambda: _acquire(lock, run))
+
+    def acquire() -> None:
+        try:
+            with suppress(NotImplementedError):  # a file system without locks, such as some network ones
+                lock.acquire()
+        except Timeout:
+            raise RunError(
+                f"{run} is being trained by another process: wait for its end, stop it, or give another --out"
+            ) from None
+        except OSError as error:
+            raise RunError(f"{run} cannot be written: {error.strerror or error}") from error
+
+    processes.on_main(acquire)
     try:
         yield
     finally:
@@ -57,10 +66,7 @@ def training_lock(run: Path, processes: Processes = SINGLE_PROCESS) -> Iterator[
 
 
 def is_trained(run: Path) -> bool:
-    """Returns whether some process holds the lock of a directory; makes no file.
-
-    Where files cannot be locked, or not by this user, nobody is known to.
-    """
+    """Returns whether a process holds the lock of a directory; False where files cannot be locked."""
     if not (run / NAME).exists():
         return False
     try:
@@ -68,20 +74,5 @@ def is_trained(run: Path) -> bool:
             return False
     except Timeout:
         return True
-    except (NotImplementedError, OSError):  # as in `_acquire`
+    except (NotImplementedError, OSError):
         return False
-
-
-def _acquire(lock: FileLock, run: Path) -> None:
-    try:
-        with suppress(NotImplementedError):  # a file system without locks, such as some network ones
-            lock.acquire()
-    except Timeout:
-        raise RunError(
-            f"{run} is being trained by another process: wait for its end, stop it, or give another --out"
-        ) from None
-    except OSError as error:
-        raise RunError(
-            f"{run / NAME} cannot be locked: {error.strerror or error}; training writes to its run: "
-            f"make {run} writable"
-        ) from error

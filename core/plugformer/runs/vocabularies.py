@@ -8,7 +8,7 @@ from plugformer.data.vocabularies import Vocabularies, load_vocabularies, save_t
 from plugformer.experiment import Experiment
 from plugformer.interfaces import TaskType
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import read_json, write_json
+from plugformer.runs.store import read_json, write_json
 
 
 def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> None:

@@ -6,14 +6,14 @@ from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
     from plugformer.training.interruption import Interruption
-    from plugformer.training.parallel import Objective, Parallel, accelerator
     from plugformer.training.preview import ASSUMED, median_example, preview_model
+    from plugformer.training.strategy import Objective, TrainingStrategy, accelerator
 
 __all__ = [
     "ASSUMED",
     "Interruption",
     "Objective",
-    "Parallel",
+    "TrainingStrategy",
     "accelerator",
     "median_example",
     "preview_model",

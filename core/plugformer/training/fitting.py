@@ -21,10 +21,10 @@ from plugformer.kinds import Kind
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.loading import TrainedModel
-from plugformer.runs.weights import load_tensors, restore
+from plugformer.runs.store import load_tensors, restore
 from plugformer.training.compilation import CompileTime, compile_layers
 from plugformer.training.metrics_log import MetricsLog
-from plugformer.training.parallel import Parallel
+from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import BatchStream, PreparedBatches, StreamedBatches
 from plugformer.training.trainer import Monitor, Trainer
 
@@ -66,7 +66,7 @@ def fit(
     trainer = _trainer(trained, data, hooks, notify, processes)
     seed_generators(trained.task.training.replicate_seed, processes.index)  # of dropout
     _restore_checkpoint(trainer, notify)
-    trainer.parallel.shard_from_full()
+    trainer.strategy.shard_from_full()
     log.resume_from(trainer.progress)
     try:
         hooks.call("run_started", run=trainer.run)
@@ -104,10 +104,8 @@ def _restore_checkpoint(trainer: Trainer, notify: Callable[[str], None]) -> None
     processes.on_main(directory.remove_leftovers)
     resumed = load_checkpoint(directory.checkpoints, trainer.state, notify, processes)
     step = trainer.progress.step
-    needed = trainer.progress.best is not None and not trainer.has_ended
     processes.on_main(lambda: drop_old(directory.checkpoints, trainer.settings.keep_checkpoints))
     processes.on_main(lambda: directory.rewind_log(step))
-    processes.on_main(lambda: trainer.averaging.rewind(step, needed=needed))
     if resumed:
         notify(f"resumed after update {step} of {trainer.run.steps}")
     if trainer.has_stalled and step < trainer.run.steps:
@@ -117,30 +115,31 @@ def _restore_checkpoint(trainer: Trainer, notify: Callable[[str], None]) -> None
 def _tell_why_it_ended(trainer: Trainer, notify: Callable[[str], None]) -> None:
     """Says that a resumed run makes no update although some are left, and how it would."""
     waited = trainer.progress.waited
-    advice = f"with a longer patience it goes on: --set training.early_stopping.patience={2 * waited}"
-    if trainer.settings.average:
-        advice = "it ends with an average, so that only a new run can train longer"
-    evaluations = "evaluation" if waited == 1 else "evaluations"
-    notify(f"early stopping has ended this training: {waited} {evaluations} without a better one; {advice}")
+    notify(
+        f"early stopping has ended this training after {waited} evaluations without improvement; to "
+        f"continue, set a longer patience: --set training.early_stopping.patience={2 * waited}"
+    )
 
 
-def parallel_of(
+def strategy_of(
     model: Model,
     settings: TrainingSettings,
     registry: Registry,
     notify: Callable[[str], None],
     processes: Processes,
-) -> Parallel:
-    """Returns the strategy for parallel training."""
+) -> TrainingStrategy:
+    """Returns the strategy for strategy training."""
     if processes.count == 1:
         if settings.shard:
             notify("training.shard: one process alone trains, and has the whole model")
-        return Parallel(model, settings)
+        return TrainingStrategy(model, settings)
     hooks = HookManager(load_observers(registry.hooks(), notify), notify)
-    found: Parallel | None = hooks.first("parallel", model=model, settings=settings, processes=processes)
+    found: TrainingStrategy | None = hooks.first(
+        "training_strategy", model=model, settings=settings, processes=processes
+    )
     if found is None and settings.shard:
         raise ConfigurationError("training.shard: no installed plugin shares models out")
-    return found or Parallel(model, settings)
+    return found or TrainingStrategy(model, settings)
 
 
 def _trainer(
@@ -158,18 +157,18 @@ def _trainer(
     run = Run(trained.directory, task, trained.model, steps, epoch_steps, registry.arguments)
     with processes.raise_everywhere():
         hooks.ask("model_built", run=run)
-    parallel = parallel_of(trained.model, settings, registry, notify, processes)
+    strategy = strategy_of(trained.model, settings, registry, notify, processes)
     optimizer = trained.experiment.create(Kind.OPTIMIZER, settings.optimizer)
     evaluator, watched = trained.evaluator(processes), settings.monitor
     return Trainer(
         run=run,
-        parallel=parallel,
+        strategy=strategy,
         state=TrainingState(
             trained.model,
-            optimizer.build(parallel.trained.named_parameters()),
-            hooks={name: parallel.sharing_out(each) for name, each in hooks.components.items()},
-            scaler=parallel.accelerator.scaler,
-            device=parallel.accelerator.device,
+            optimizer.build(strategy.trained.named_parameters()),
+            hooks={name: strategy.sharing_out(each) for name, each in hooks.components.items()},
+            scaler=strategy.accelerator.scaler,
+            device=strategy.accelerator.device,
         ),
         schedule=trained.experiment.create(Kind.SCHEDULE, settings.schedule),
         stream=_stream(settings, data, epochs, processes),

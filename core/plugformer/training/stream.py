@@ -17,7 +17,7 @@ from plugformer.data.streaming import BlockReader, Order, StreamedExamples, Stre
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
 from plugformer.interfaces.batch import Batch
-from plugformer.runs.checkpoint import Progress
+from plugformer.runs.checkpoint import TrainingProgress
 
 Share = tuple[list[Batch], list[Batch]]
 """The batches of an update that a process computes; and where other processes have one more, a dummy batch,
@@ -40,9 +40,9 @@ class BatchStream(ABC):
         self._seed = settings.seed
         self._processes = processes
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
-        self._ahead: Future[tuple[list[Batch], Progress]] | None = None
+        self._ahead: Future[tuple[list[Batch], TrainingProgress]] | None = None
 
-    def next(self, progress: Progress) -> Share:
+    def next(self, progress: TrainingProgress) -> Share:
         """Returns this process's batches of the next update, and begins to prepare those after it.
 
         Args:
@@ -58,16 +58,20 @@ class BatchStream(ABC):
         self._ahead = self._thread.submit(self._prepare, [*own, *dummy], _place(reached))
         return batches[: len(own)], batches[len(own) :]
 
-    def _prepare(self, numbers: Sequence[int], place: Progress) -> tuple[list[Batch], Progress]:
+    def _prepare(
+        self, numbers: Sequence[int], place: TrainingProgress
+    ) -> tuple[list[Batch], TrainingProgress]:
         """Returns batches, and the place behind them."""
         return self._batches(numbers, place), place
 
-    def _result(self, ahead: Future[tuple[list[Batch], Progress]]) -> tuple[list[Batch], Progress]:
+    def _result(
+        self, ahead: Future[tuple[list[Batch], TrainingProgress]]
+    ) -> tuple[list[Batch], TrainingProgress]:
         """Returns what has been prepared; an error of the thread is raised here."""
         return ahead.result()
 
     @abstractmethod
-    def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
+    def _batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
         """Returns the batches of the next update that have these numbers, counted from 0.
 
         Called in the thread: it is no collective, and touches nothing but `progress` and what it reads.
@@ -77,7 +81,7 @@ class BatchStream(ABC):
     def describe(self, row: int) -> str:
         """Returns the example of a row of one of the last batches, in words."""
 
-    def complete(self, progress: Progress) -> None:  # noqa: B027 (a default)
+    def complete(self, progress: TrainingProgress) -> None:  # noqa: B027 (a default)
         """Brings the places of all processes into the progress that is to be saved."""
 
     def close(self) -> None:
@@ -110,7 +114,7 @@ class PreparedBatches(BatchStream):
         self._examples = examples
         self._order = order(examples.lengths)
 
-    def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
+    def _batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
         places = [(self._rows(progress), progress.epoch) for _ in range(self._count)]
         own = [places[number] for number in numbers]
         return [self._examples.batch(rows, epoch=(self._seed, epoch)) for rows, epoch in own]
@@ -119,7 +123,7 @@ class PreparedBatches(BatchStream):
         """Returns the example of a row, in words."""
         return self._examples.described(row)
 
-    def _rows(self, progress: Progress) -> Rows:
+    def _rows(self, progress: TrainingProgress) -> Rows:
         """Returns the next batch's rows."""
         if progress.batch == len(self._order(progress.epoch)):
             progress.epoch += 1
@@ -131,8 +135,8 @@ class PreparedBatches(BatchStream):
 class StreamedBatches(BatchStream):
     """Goes through streamed examples, pass after pass.
 
-    Each batch of an update comes from a share of the stream of its own. So the batches of an update are the
-    same for any number of processes, which read only the shares of the batches that they compute.
+    Each batch of an update has its own share of the stream. So the batches of an update are the same for any
+    number of processes, which read only the shares of the batches that they compute.
 
     Args:
         examples: The stream.
@@ -142,7 +146,7 @@ class StreamedBatches(BatchStream):
 
     Raises:
         DataError: By `next`: a row is malformed, or no example can be used.
-        RunError: By `next`: the place in the stream belongs to other data or to another number of batches.
+        RunError: By `next`: the checkpoint has positions for another number of batches.
     """
 
     def __init__(
@@ -154,12 +158,14 @@ class StreamedBatches(BatchStream):
         self._readers: dict[int, BlockReader] = {}
         self._background = ThreadPoolExecutor(max_workers=1)  # tokenizers use several cores by themselves
 
-    def _batches(self, numbers: Sequence[int], progress: Progress) -> list[Batch]:
+    def _batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
         batches = [self._next(number, progress) for number in numbers]
         progress.epoch = max(reader.position.passes for reader in self._readers.values())
         return batches
 
-    def _result(self, ahead: Future[tuple[list[Batch], Progress]]) -> tuple[list[Batch], Progress]:
+    def _result(
+        self, ahead: Future[tuple[list[Batch], TrainingProgress]]
+    ) -> tuple[list[Batch], TrainingProgress]:
         """Returns what has been prepared, or ends all processes where one could not read."""
         with self._processes.raise_everywhere():
             batches, place = ahead.result()
@@ -169,17 +175,16 @@ class StreamedBatches(BatchStream):
         """Returns the example of a row of one of the last batches, in words."""
         return self._readers[row % self._count].describe(row)
 
-    def complete(self, progress: Progress) -> None:
+    def complete(self, progress: TrainingProgress) -> None:
         """Brings the places of all processes into the progress."""
-        own = {number: progress.places[number] for number in self._readers}
-        for places in self._processes.gather(own):
+        for places in self._processes.gather({n: progress.places[n] for n in self._readers}):
             for number, place in places.items():
                 progress.places[number] = place
 
     def close(self) -> None:
-        """Reads no more; a source that does not answer keeps nobody waiting."""
-        for each in (self._background, self._thread):
-            each.shutdown(wait=False, cancel_futures=True)
+        """Stops reading, without waiting for a source that does not answer."""
+        for executor in (self._background, self._thread):
+            executor.shutdown(wait=False, cancel_futures=True)
 
     def notices(self) -> Sequence[str]:
         """Returns the counts of the examples that were read and left out since training began or resumed."""
@@ -187,7 +192,7 @@ class StreamedBatches(BatchStream):
         total = sum(chain.from_iterable(shares), SplitStats())
         return [f"train: read {total}", *total.notices("train")]
 
-    def _next(self, number: int, progress: Progress) -> Batch:
+    def _next(self, number: int, progress: TrainingProgress) -> Batch:
         if number not in self._readers:
             progress.places = progress.places or [StreamPosition() for _ in range(self._count)]
             if len(progress.places) != self._count:
@@ -210,6 +215,8 @@ class StreamedBatches(BatchStream):
         return batch
 
 
-def _place(progress: Progress) -> Progress:
+def _place(progress: TrainingProgress) -> TrainingProgress:
     """Returns the place in the stream alone, to be moved on without moving the training's."""
-    return Progress(epoch=progress.epoch, batch=progress.batch, places=[replace(p) for p in progress.places])
+    return TrainingProgress(
+        epoch=progress.epoch, batch=progress.batch, places=[replace(p) for p in progress.places]
+    )

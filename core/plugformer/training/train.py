@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import torch
 from accelerate import PartialState
-from torch import Tensor
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
@@ -21,7 +20,7 @@ from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.vocabularies import Vocabularies
 from plugformer.device import use_device
 from plugformer.distributed import Processes
-from plugformer.errors import ConfigurationError, RunError
+from plugformer.errors import ConfigurationError
 from plugformer.evaluation.report import SelfCheck
 from plugformer.evaluation.validation import unscored
 from plugformer.experiment import Experiment, by_split
@@ -30,16 +29,15 @@ from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory
-from plugformer.runs.files import refuse_links
-from plugformer.runs.initialization import origin, take_again, take_over
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import environment, make_lock, refuse_changes
+from plugformer.runs.other_runs import origin
 from plugformer.runs.requirements import duration, resolve_run
+from plugformer.runs.store import refuse_links
 from plugformer.runs.training_lock import one_thread, training_lock
 from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
-from plugformer.runs.weights import save_tensors
 from plugformer.training.fitting import epochs_of, fit, updates
-from plugformer.training.parallel import precision
+from plugformer.training.strategy import precision
 from plugformer.validation import validate
 
 Notify = Callable[[str], None]
@@ -109,10 +107,8 @@ def train(
     with processes.raise_everywhere():
         experiment.raise_for(unscored(experiment, prepared.splits["validation"]))
     model = build(experiment.spec, prepared.vocabularies.sizes)
-    with processes.raise_everywhere():
-        taken = take_over(experiment, model, prepared.vocabularies)
     trained = TrainedModel(path, experiment, model, prepared.vocabularies)
-    processes.on_main(lambda: _make_directory(path, experiment, prepared, where, taken))
+    processes.on_main(lambda: _make_directory(path, experiment, prepared, where))
     try:
         with training_lock(path, processes):
             _finish(trained, prepared, observers, notify, processes, final, started)
@@ -187,7 +183,6 @@ def resume(
         if changed:
             processes.on_main(lambda: _record(directory, experiment, {**before, **now}, changed))
         model = build(experiment.spec, vocabularies.sizes)
-        take_again(directory, model)
         trained = TrainedModel(run, experiment, model, vocabularies)
         _finish(trained, prepared, observers, notify, processes, final, started)
     return trained
@@ -200,7 +195,6 @@ def _other_duration(
 
     Raises:
         ConfigurationError: It has made more updates already, or early stopping has waited longer.
-        RunError: It has ended with an average, whose parts are gone.
     """
     before = resolve_run(directory, experiment.registry).task.training
     settings, made = experiment.task.training, newest_step(directory.checkpoints)
@@ -208,11 +202,6 @@ def _other_duration(
     if new < made:
         raise ConfigurationError(f"the run has made {made} updates already, {new} are fewer; give more")
     patience = _other_patience(before, settings, made)
-    if before.average and _has_averaged(directory):
-        raise RunError(
-            f"{directory.path} has ended, and the parameters that its average is made of are gone: "
-            "begin a new run to train longer"
-        )
     if new == old:
         return patience
     schedule = experiment.create(Kind.SCHEDULE, settings.schedule)
@@ -243,13 +232,6 @@ def _other_patience(before: TrainingSettings, now: TrainingSettings, made: int) 
             "give more"
         )
     return [f"training.early_stopping.patience: {old} -> {new}, after update {made}"] if new > old else []
-
-
-def _has_averaged(directory: RunDirectory) -> bool:
-    """Returns whether there have been evaluations, and what was to be averaged of them is gone."""
-    logged = directory.logged() if directory.metrics.exists() else []
-    evaluated = any(record.get("event") == "validation" for record in logged)
-    return evaluated and not directory.averaging_checkpoints.exists()
 
 
 def _record(
@@ -295,17 +277,14 @@ def _make_directory(
     experiment: Experiment,
     data: PreparedData,
     where: dict[str, Any],
-    taken: dict[str, Tensor],
 ) -> None:
     """Writes what a run begins with."""
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
         lock = make_lock(experiment, data.hashes)
-        directory.write_lock({**lock, **origin(experiment.task, taken), "environment": where})
+        directory.write_lock({**lock, **origin(experiment.task), "environment": where})
         save_vocabularies(data.vocabularies, directory)
-        if taken:  # the run then needs the other one no more
-            save_tensors(taken, directory.initial)
 
 
 def _prepare(

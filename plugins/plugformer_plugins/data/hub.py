@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face Hub, and folders laid out like them."""
+"""Data sets of the Hugging Face Hub, and local folders in the same format."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
-"""Of a data set on the Hub, perhaps with its owner's: https://huggingface.co/docs/hub/repositories."""
+"""NAME or OWNER/NAME of a data set on the Hub: https://huggingface.co/docs/hub/repositories."""
 
 
 def _folder_or_name(value: object) -> object:
-    """Makes a path of what can be no name of the Hub: `./set`, `/data/set`, `~/set` or `${DATA}/set`."""
+    """Turns a text such as `./set`, `/data/set`, `~/set` or `${DATA}/set` into a path."""
     is_path = isinstance(value, str) and (value.startswith((".", "~", "$")) or Path(value).is_absolute())
     return Path(str(value)) if is_path else value
 
@@ -48,13 +48,13 @@ class Hub(Data):
         configuration: Which of its variants, where it has several.
         revision: Commit, branch or tag: pin it, so that the same task means the same data.
         splits: For each split the data set's name for it; its `train`, `validation` and `test` if None.
-        columns: Which of its columns is `source` and which `target`, or `text` and `label`; a field of a
-            nested column by a dot, as in `translation.de`. Those of the same names if None.
-        bad_rows: Whether a row with an empty text or a label that is no class stops the reading, or is
-            skipped, counted and reported.
+        columns: For each column of the task, such as `source`, the data set's column; a field of a nested
+            column has a dot, as in `translation.de`. The columns of the same names if None.
+        bad_rows: Whether a row with an empty text or an unknown label stops the reading, or is skipped,
+            counted and reported.
 
     Raises:
-        ConfigurationError: The data set is given as something that is neither.
+        ConfigurationError: `dataset` is neither a name nor a path.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Hub(Data):
     ) -> None:
         if isinstance(dataset, str) and not _NAME.fullmatch(dataset):
             raise ConfigurationError(
-                f"data 'hub': dataset: {dataset!r} is no name of the Hub, expected NAME or OWNER/NAME; "
-                "a folder begins with ./, ../, / or ~"
+                f"data 'hub': dataset: {dataset!r} is not a name on the Hub; expected NAME, OWNER/NAME, or a "
+                "folder that begins with ./, ../, / or ~"
             )
         self._dataset = dataset
         self._configuration = configuration
@@ -101,7 +101,7 @@ class Hub(Data):
         return examples
 
     def problems(self, columns: Sequence[Column]) -> Iterator[tuple[Keys, str]]:
-        """Yields keys of `columns` that are none of the task's; nothing is fetched."""
+        """Yields keys of `columns` that the task does not have; nothing is downloaded."""
         names = [column.name for column in needed(columns)]
         for name in self._columns:
             if name not in names:
@@ -136,7 +136,7 @@ class Hub(Data):
         return f"{builder.config.name} {builder.hash}"
 
     def notices(self) -> list[str]:
-        """Returns the number of bad rows that were skipped, and the first of them."""
+        """Returns the number of skipped rows and the first errors."""
         return self._notices
 
     @cached_property
@@ -150,10 +150,10 @@ class Hub(Data):
 
     @property
     def _address(self) -> str:
-        """What `datasets` is asked for: for a name of the Hub nothing that it would look for elsewhere.
+        """The argument for `datasets`: a path, or a name that it can only find on the Hub.
 
         Raises:
-            ConfigurationError: It would read files of the working directory instead.
+            ConfigurationError: `datasets` would read files of the working directory instead.
         """
         if isinstance(self._dataset, Path):
             return str(self._dataset.expanduser().absolute())
@@ -166,14 +166,14 @@ class Hub(Data):
             )
         if Path(self._dataset).exists():
             raise ConfigurationError(
-                f"data 'hub': dataset: {self._dataset!r} means the Hub, but there is such a path here, too, "
-                f"which `datasets` would read; write ./{self._dataset} to read it, or start elsewhere"
+                f"data 'hub': dataset: {self._dataset!r} is a name on the Hub, but also a path here, which "
+                f"`datasets` would read; write ./{self._dataset} to read it, or use another working directory"
             )
         return self._dataset
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
-        """Inside, any error of the library means that the data set cannot be had."""
+        """Turns any error of the library into one that names the data set."""
         try:
             yield
         except ConfigurationError:
@@ -185,7 +185,7 @@ class Hub(Data):
             ) from error
 
     def _chosen(self, found: Collection[str]) -> dict[str, str]:
-        """Returns the data set's names of the splits that are wanted."""
+        """Returns the data set's name for each split."""
         chosen = self._splits or {name: name for name in ("train", "validation", "test") if name in found}
         for name in chosen.values():
             if name not in found:
@@ -262,7 +262,7 @@ def _no_column(name: str, given: Collection[str], place: str) -> ConfigurationEr
     """Returns the error of a column that a data set, or its split, lacks."""
     return ConfigurationError(
         f"data 'hub': {place} has no column {name!r}{nearest(name, given)}, only {sorted(given)}; "
-        "say in data.columns which one is meant"
+        "name the right one in data.columns"
     )
 
 

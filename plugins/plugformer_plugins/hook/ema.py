@@ -18,7 +18,7 @@ class ExponentialMovingAverage(Hook):
     best evaluation and what the run saves. Acceleration of stochastic approximation by averaging, Polyak
     and Juditsky 1992: https://doi.org/10.1137/0330046, with exponential weights, as torch.optim.swa_utils
     has them.
-    `training.average` beside it is the mean of these averages at several evaluations.
+    With `average_checkpoints` the run ends with the mean of these averages at several evaluations.
 
     Args:
         decay: Share of the average that stays at each update; about 1 / (1 - decay) updates count.

@@ -14,7 +14,7 @@ class Freeze(Hook):
     """Keeps parameters at the values that they begin with; they get no gradients and no optimizer state.
 
     How transferable are features in deep neural networks?, Yosinski et al. 2014, section 3:
-    https://arxiv.org/abs/1411.1792. With `model.initialize_from` these are the values of another run. Dropout
+    https://arxiv.org/abs/1411.1792. With `initialize_from` these are the values of another run. Dropout
     goes on in frozen parts.
 
     Args:

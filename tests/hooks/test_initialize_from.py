@@ -7,19 +7,23 @@ import shutil
 import pytest
 import torch
 
-from plugformer.configuration import resolve
+from plugformer.configuration import check_components, resolve
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors, save_tensors
+from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume, train
 from plugformer.validation import validate
 
 PARTS = "[encoder, embedding]"
 
 
+def hooks(run, parts=PARTS, others=""):
+    return f"training.hooks=[{{name: initialize_from, run: {run}, parts: {parts}}}{others}]"
+
+
 def taking(run, parts=PARTS, *others):
-    return (f"tokenizer.run={run}", f"model.initialize_from={{run: {run}, parts: {parts}}}", *others)
+    return (f"tokenizer.run={run}", hooks(run, parts), *others)
 
 
 class First:
@@ -68,19 +72,17 @@ def test_tokenizers_are_those_of_the_other_run(begun, trained):
 
 def test_the_lock_says_what_was_taken(begun, trained):
     lock = json.loads((begun[0] / "lock.json").read_text())["other_runs"]
-    assert lock["parameters"]["run"] == str(trained.directory)
-    assert lock["parameters"]["parts"] == ["encoder", "embedding"]
-    assert len(lock["parameters"]["sha256"]) == 64
+    assert lock["models"].keys() == {str(trained.directory)}
     assert lock["tokenizers"].keys() == {"run", "tokenizer-shared"}
 
 
 def test_the_other_run_is_needed_no_more(train_tiny, trained, tmp_path):
-    """Not to load the run, nor to resume it, be it before its first checkpoint."""
+    """Neither to load the run nor to resume it, once it has a checkpoint."""
 
     class Killer:
         @hookimpl
         def step_ended(self, update):
-            if update.step == 2:
+            if update.step == 6:
                 raise KeyboardInterrupt
 
     other = shutil.copytree(trained.directory, tmp_path / "other")
@@ -97,8 +99,8 @@ def test_the_other_run_is_needed_no_more(train_tiny, trained, tmp_path):
 
 def test_frozen_parts_keep_the_values(train_tiny, trained, tmp_path):
     out = tmp_path / "run"
-    freeze = "training.hooks=[{name: freeze, parameters: [encoder]}]"
-    train_tiny(out, *taking(trained.directory, PARTS, freeze))
+    freeze = ", {name: freeze, parameters: [encoder]}"
+    train_tiny(out, f"tokenizer.run={trained.directory}", hooks(trained.directory, PARTS, freeze))
     mine, theirs = (load_tensors(run / "model.safetensors") for run in (out, trained.directory))
     encoder = [name for name in mine if name.startswith("encoder.")]
     assert all(torch.equal(mine[name], theirs[name]) for name in encoder)
@@ -107,10 +109,12 @@ def test_frozen_parts_keep_the_values(train_tiny, trained, tmp_path):
 def test_paths_are_relative_to_the_file_that_wrote_them(trained, tmp_path):
     shutil.copytree(trained.directory, tmp_path / "other")
     (tmp_path / "task.yaml").write_text(
-        "extends: dates\ntokenizer: {run: other}\nmodel: {initialize_from: {run: other, parts: [encoder]}}\n"
+        "extends: dates\ntokenizer: {run: other}\n"
+        "training: {hooks: [{name: initialize_from, run: other, parts: [encoder]}]}\n"
     )
-    task = resolve(str(tmp_path / "task.yaml")).task
-    assert task.tokenizer.run == task.model.initialize_from.run == str(tmp_path / "other")
+    task = check_components(resolve(str(tmp_path / "task.yaml"))).task
+    assert task.tokenizer.run == str(tmp_path / "other")
+    assert str(task.training.hooks[0].options["run"]) == str(tmp_path / "other")
     assert task.tokenizer.source.name == "characters"
 
 
@@ -126,24 +130,15 @@ TINY = ("model.width=16", "model.heads=2", "model.layers=1", "model.ffn_width=32
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (
-            ["model.initialize_from={run: nowhere, parts: [encoder]}"],
-            r"model\.initialize_from\.run: no run directory .*nowhere",
-        ),
+        ([hooks("nowhere", "[encoder]")], r"training\.hooks\.0: no run directory .*nowhere"),
         (["tokenizer.run=nowhere"], r"tokenizer\.run: .*nowhere is not a run directory"),
+        ([hooks("RUN", "[encodr]")], r"hooks\.0: the model has no part 'encodr' .*'encoder'"),
         (
-            ["model.initialize_from={run: RUN, parts: [encodr]}"],
-            r"parts\.0: the model has no part 'encodr' \(did you mean 'encoder'\?\)\n.*known: decoder, emb",
+            [hooks("RUN", "[encoder]"), "model.ffn_width=24"],
+            r"'encoder' of .* does not fit: encoder\.layers.*\(16, 32\).*\(16, 24\)",
         ),
-        (
-            ["model.initialize_from={run: RUN, parts: [encoder]}", "model.ffn_width=24"],
-            r"'encoder' of .* does not fit: encoder\.layers.*\(32, 16\), the model expects \(24, 16\)",
-        ),
-        (
-            ["model.initialize_from={run: RUN, parts: [encoder]}", "model.layers=2"],
-            r"encoder\.layers\.1\..* is missing; .*and \d+ more",
-        ),
-        (["model.initialize_from={run: RUN, parts: []}"], "at least 1 item"),
+        ([hooks("RUN", "[encoder]"), "model.layers=2"], r"'encoder' of .* does not fit: .* is nothing there"),
+        ([hooks("RUN", "[]")], "at least 1 item"),
         (
             ["tokenizer={name: bpe, run: RUN}"],
             "tokenizer.run: the tokenizers of .* have another name or other",
@@ -163,18 +158,16 @@ def test_numbers_of_another_type_are_refused(trained, tmp_path):
     tensors = load_tensors(other / "model.safetensors")
     name = next(each for each in tensors if each.startswith("encoder.layers."))
     save_tensors({**tensors, name: tensors[name].double()}, other / "model.safetensors")
-    setting = f"model.initialize_from={{run: {other}, parts: [encoder]}}"
-    words = rf"'encoder' of .* does not fit: {re.escape(name)} has the type torch\.float64, the model expects"
+    words = rf"'encoder' of .* does not fit: {re.escape(name)} is .*float64 there"
     with pytest.raises(ConfigurationError, match=words):
-        validate(resolve("dates", [*TINY, setting]))
+        validate(resolve("dates", [*TINY, hooks(other, "[encoder]")]))
 
 
 def test_vocabularies_must_be_equal(train_tiny, trained, tmp_path):
-    settings = f"model.initialize_from={{run: {trained.directory}, parts: {PARTS}}}"
-    with pytest.raises(
-        ConfigurationError, match=r"parts\.1: the source vocabulary here is not that of"
-    ) as caught:
-        train_tiny(tmp_path / "run", settings, "tokenizer={name: characters, min_frequency: 30}")
+    with pytest.raises(ConfigurationError, match="the source vocabulary here is not that of") as caught:
+        train_tiny(
+            tmp_path / "run", hooks(trained.directory), "tokenizer={name: characters, min_frequency: 30}"
+        )
     assert f"tokenizer: {{run: {trained.directory}}}" in str(caught.value)
     assert not (tmp_path / "run").exists()
 
@@ -188,11 +181,10 @@ tokenizer: characters
 model:
   architecture: encoder-decoder
   head: classifier
-  initialize_from: {{run: {trained.directory}, parts: [head]}}
+training:
+  hooks: [{{name: initialize_from, run: {trained.directory}, parts: [head]}}]
 """)
-    with pytest.raises(
-        ConfigurationError, match=r"'head' of [\s\S]* outputs here are \['no', 'yes'\], .* None"
-    ):
+    with pytest.raises(ConfigurationError, match=r"'head' of [\s\S]* this task has \['no', 'yes'\], .* None"):
         train(str(tmp_path / "task.yaml"), out=tmp_path / "run", notify=str)
 
 

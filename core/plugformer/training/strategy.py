@@ -48,7 +48,7 @@ def accelerator(settings: TrainingSettings, **options: Any) -> Accelerator:
     return Accelerator(mixed_precision=_NONE if wanted == "float32" else wanted, **options)
 
 
-class Parallel:
+class TrainingStrategy:
     """A model as the processes that train it hold it: each the whole, unless a plugin derives another way.
 
     Methods are collectives: all processes call them in the same order, and equally often.

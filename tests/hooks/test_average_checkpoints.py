@@ -7,18 +7,20 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
-from plugformer.errors import InterruptedRunError, RunError
-from plugformer.hooks import hookimpl
+from plugformer.errors import InterruptedRunError
+from plugformer.hooks import Run, hookimpl
 from plugformer.runs.loading import load
-from plugformer.runs.weights import load_tensors
+from plugformer.runs.store import load_tensors, save_tensors
 from plugformer.training.train import resume
 from plugformer_cli.progress import ProgressDisplay
+from plugformer_plugins.hook.average_checkpoints import AverageCheckpoints, mean_tensors
 
-LAST_TWO = ("training.average={checkpoints: 2}", "training.keep_checkpoints=9")
+LAST_TWO = ("training.hooks=[{name: average_checkpoints, checkpoints: 2}]", "training.keep_checkpoints=9")
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def averaged(train_tiny, tmp_path_factory):
 def whole(train_tiny, averaged, tmp_path_factory):
     """Finished runs, with the average of the last and of the best."""
     out = tmp_path_factory.mktemp("averaged") / "best"
-    train_tiny(out, "training.average={checkpoints: 2, of: best}", LAST_TWO[1])
+    train_tiny(out, "training.hooks=[{name: average_checkpoints, checkpoints: 2, of: best}]", LAST_TWO[1])
     return {"last": averaged.directory, "best": out}
 
 
@@ -82,7 +84,6 @@ def test_the_run_ends_with_the_mean_of_the_last_two(averaged):
     for name, tensor in saved.items():
         mean = torch.stack([part[name].double() for part in parts]).mean(dim=0)
         assert torch.equal(tensor, mean.to(tensor.dtype)), name
-    assert not list(averaged.directory.glob("*candidates*"))
 
 
 def test_the_average_stands_beside_the_single_best(averaged):
@@ -116,10 +117,10 @@ def test_the_figures_are_those_of_the_saved_model(averaged):
 
 def test_fewer_evaluations_than_asked_for(train_tiny, tmp_path):
     seen, screen = Watcher(), io.StringIO()
-    settings = "training.average={checkpoints: 7, of: best}"
+    settings = "training.hooks=[{name: average_checkpoints, checkpoints: 7, of: best}]"
     train_tiny(tmp_path / "run", settings, observers=[seen, ProgressDisplay(Console(file=screen, width=300))])
     assert [steps for steps, _, _ in seen.averages] == [[4, 8, 10]]
-    assert "average of steps 4, 8, 10 (7 asked for, there were no more)" in screen.getvalue()
+    assert "average of steps 4, 8, 10" in screen.getvalue()
 
 
 class Killer:
@@ -150,13 +151,13 @@ class Killer:
     "killed",
     [
         ("step_ended", 7),
-        ("evaluation_ended", 8),  # its candidate is on the disk, its checkpoint is not
+        ("evaluation_ended", 8),  # its parameters are on the disk, its checkpoint is not
         ("evaluation_ended", 10),
-        ("average_evaluated", 10),  # saved and logged, the candidates not yet removed
+        ("average_evaluated", 10),  # saved and logged
     ],
 )
 def test_killed_and_resumed_equals_uninterrupted(train_tiny, whole, tmp_path, killed, of):
-    settings = ("training.average.checkpoints=2", f"training.average.of={of}", LAST_TWO[1])
+    settings = (f"training.hooks=[{{name: average_checkpoints, checkpoints: 2, of: {of}}}]", LAST_TWO[1])
     with pytest.raises(KeyboardInterrupt):
         train_tiny(tmp_path / "run", *settings, observers=[Killer(*killed)])
     resume(tmp_path / "run", notify=str)
@@ -184,33 +185,36 @@ def test_a_finished_run_keeps_its_average(averaged, tmp_path):
     copy = Path(shutil.copytree(averaged.directory, tmp_path / "copy"))
     seen = Watcher()
     resume(copy, observers=[seen], notify=str)
-    assert seen.averages == []
+    assert [steps for steps, _, _ in seen.averages] == [[8, 10]]
     assert_same_end(copy, averaged.directory)
 
 
-def test_going_on_from_the_checkpoint_before_a_damaged_one(averaged, train_tiny, tmp_path):
-    """Candidates that were dropped meanwhile are replaced by those that are made again."""
-    with pytest.raises(KeyboardInterrupt):
-        train_tiny(tmp_path / "run", *LAST_TWO, observers=[Killer("average_evaluated", 10)])
-    for step in (8, 10):
-        shutil.rmtree(tmp_path / "run" / f"checkpoints/step-{step:08d}")
-    at_the_start = []
+@pytest.mark.parametrize(
+    ("of", "ranks", "expected"),
+    [
+        ("last", [1.0, 2.0, 3.0, 4.0], [3, 4]),
+        ("last", [1.0], [1]),
+        ("best", [3.0, 1.0, 2.0, 4.0], [2, 3]),
+        ("best", [1.0, 2.0, 2.0, 2.0], [1, 2]),  # the first of equals, like the single best
+    ],
+)
+def test_only_files_that_can_still_be_needed_are_kept(tmp_path, of, ranks, expected):
+    hook, run = AverageCheckpoints(checkpoints=2, of=of), Run(tmp_path, None, torch.nn.Linear(1, 1), 9, 9)
+    for step, value in enumerate(ranks, start=1):
+        hook.model_evaluated(run, step, (False, value, 1.0))
+        hook.checkpoint_saved(run)
+    names = [f"step-{step:08d}.safetensors" for step in expected]
+    assert sorted(path.name for path in (tmp_path / "averaging").iterdir()) == names
+    assert hook.averaged_parameters(run)[0] == expected
 
-    class Looker:
-        @hookimpl
-        def run_started(self, run):
-            at_the_start.extend((run.directory / "candidates").iterdir())
 
-    resume(tmp_path / "run", observers=[Looker()], notify=str)
-    assert at_the_start == []
-    assert_same_end(tmp_path / "run", averaged.directory)
-
-
-def test_an_ended_run_whose_last_checkpoint_is_damaged(averaged, tmp_path):
-    """What was to be averaged is gone: to go on from the checkpoint before would end with another model."""
-    out = Path(shutil.copytree(averaged.directory, tmp_path / "run"))
-    (out / "checkpoints/step-00000010/state.json").write_text("{}")
-    with pytest.raises(
-        RunError, match=r"none of the parameters that were to be averaged: .* back at update 8"
-    ):
-        resume(out, notify=str)
+def test_the_mean_is_computed_in_float64_and_counters_are_those_of_the_last(tmp_path):
+    """In float16, 2048 + 1 is 2048: sums would lose small numbers."""
+    paths = [tmp_path / f"{number}.safetensors" for number in range(3)]
+    for number, (path, value) in enumerate(zip(paths, [2048.0, 1.0, 1.0], strict=True)):
+        weight = torch.tensor([value], dtype=torch.float16)
+        save_tensors({"weight": weight, "seen": torch.tensor(number)}, path)
+    mean = mean_tensors(paths)
+    assert mean["weight"].dtype == torch.float16
+    assert mean["weight"].item() == np.float16(2050 / 3)
+    assert mean["seen"] == 2
