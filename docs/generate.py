@@ -13,7 +13,7 @@ from pathlib import Path
 
 from generators.commands import command_reference
 from generators.components import component_reference, component_table
-from generators.contracts import collaborators, contracts, kind_table, kinds
+from generators.contracts import kind_table
 from generators.files import file_block
 from generators.hooks import hook_reference
 from generators.public_names import public_names
@@ -30,14 +30,11 @@ SECTION = re.compile(
 BUILT_IN = Registry.built_in()
 
 GENERATORS: dict[str, Callable[[str], str]] = {
-    "collaborators": lambda _: collaborators(),
     "command-reference": lambda _: command_reference(),
     "component-reference": lambda _: component_reference(BUILT_IN),
     "component-table": lambda _: component_table(BUILT_IN),
-    "contracts": lambda _: contracts(),
     "file": lambda name: file_block(ROOT, name),
     "kind-table": lambda _: kind_table(),
-    "kinds": lambda _: kinds(),
     "hook-reference": lambda _: hook_reference(),
     "public-names": lambda _: public_names(),
     "task-keys": lambda _: task_keys(),

@@ -15,7 +15,6 @@ PACKAGES = {
         *(
             "compatibility",
             "configuration",
-            "configuration.model_spec",  # not a name of its package, which is imported without torch
             "data",
             "decoding",
             "distributed",

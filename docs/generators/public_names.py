@@ -11,7 +11,6 @@ PACKAGES = (
     "plugformer.errors",
     "plugformer.registry",
     "plugformer.configuration",
-    "plugformer.configuration.model_spec",
     "plugformer.compatibility",
     "plugformer.data",
     "plugformer.model",

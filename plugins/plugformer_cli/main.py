@@ -15,7 +15,13 @@ import typer
 from typer.core import TyperGroup
 
 import plugformer
-from plugformer.errors import ConfigurationError, InterruptedRunError, PlugformerError, RegistryError
+from plugformer.errors import (
+    ConfigurationError,
+    InterruptedRunError,
+    PlugformerError,
+    RegistryError,
+    out_of_memory,
+)
 from plugformer.faults import explained, unexpected
 from plugformer.registry import Entry, EntryState, Registry
 from plugformer_cli.options import LocalManifest, examples, installed
@@ -165,7 +171,7 @@ def _run(arguments: Sequence[str] | None) -> tuple[str | int | None, str]:
     except OSError as error:  # a full disk, a file that cannot be read
         return 2, f"Error: {error}"
     except BaseException as error:
-        return 2, unexpected(error)
+        return 2 if out_of_memory(error) else 1, unexpected(error)
     return 0, ""
 
 

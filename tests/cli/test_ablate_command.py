@@ -1,5 +1,4 @@
 import json
-import sys
 
 import pytest
 from tests.ablation.studies import SETTINGS, Inline
@@ -32,17 +31,6 @@ def test_a_study_is_reported_and_lies_where_its_name_says(run, inline, tmp_path)
     assert "[2/2] attention=gqa(kv_heads=1), seed 1: done" in outcome.err
 
 
-def test_a_study_file_lies_where_its_folder_says(run, inline, tmp_path):
-    inline(break_in=["baseline, seed 1", "a=mqa, seed 1"])
-    for name in ("first", "second"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "study.yaml").write_text(
-            "task: dates\nseeds: 1\nset: {data.size: 60}\n"
-            "factors: {a: {path: model.attention, values: [mha, mqa]}}\n"
-        )
-        assert f"studies/{name}/report.html" in run("ablate", f"{name}/study.yaml").out
-
-
 def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
     inline(break_in=["baseline, seed 1", "attention=gqa(kv_heads=1), seed 1", "norm=rms_norm, seed 1"])
     ablate(run, "--out", "s")
@@ -53,15 +41,6 @@ def test_a_folder_keeps_the_results_of_another_study(run, inline, tmp_path):
     assert other.status == 2
     assert "s has the results of another study, 'dates: attention': give another --out" in other.err
     assert (tmp_path / "s/report.json").read_bytes() == before
-
-
-def test_workers_are_a_limit_on_a_cluster_too(monkeypatch):
-    from plugformer_ablation import ray_executor
-    from plugformer_ablation.command import _executor
-
-    monkeypatch.setitem(sys.modules, "ray", object())
-    assert isinstance(_executor("ray", 3), ray_executor.RayExecutor)
-    assert _executor("ray", 3).workers == 3
 
 
 def test_each_gpu_has_a_worker_unless_told_otherwise(monkeypatch):

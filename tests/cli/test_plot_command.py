@@ -83,19 +83,7 @@ def test_a_damaged_run_is_told(run, run_copy, file, content, message):
     assert "Traceback" not in outcome.err
 
 
-def test_no_such_run(run):
-    assert run("plot", "nowhere").err == "Error: no run directory nowhere\n"
-
-
 def test_no_such_layer(run, run_copy):
     outcome = run("plot", str(run_copy), "7/4/76", "--layer", "1")
     assert outcome.status == 2
     assert "--layer 1: no such layer; expected a number from 0 to 0\n" in outcome.err
-
-
-def test_a_place_that_cannot_be_written(run, run_copy):
-    (run_copy / "plots").write_text("a file")
-    outcome = run("plot", str(run_copy), "7/4/76")
-    assert outcome.status == 2
-    assert "cannot be written: " in outcome.err
-    assert "choose another place with --out" in outcome.err

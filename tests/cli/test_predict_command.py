@@ -191,22 +191,6 @@ def test_a_terminal_is_asked_for_texts_until_it_ends(run, monkeypatch):
     assert "text 2: no answer: too loud" in outcome.err
 
 
-def test_what_components_print_is_no_answer(run, model, monkeypatch):
-    def noisy(texts, **_):
-        print("noise of a component")  # noqa: T201 (as a component may)
-        return [model.answer(text, 1) for text in texts]
-
-    def load(*_, **__):
-        print("noise of loading")  # noqa: T201
-        return model
-
-    monkeypatch.setattr(model, "predict_each", noisy)
-    monkeypatch.setattr("plugformer.load", load)
-    outcome = run("predict", "runs/a", "one", "two", "--json")
-    assert [json.loads(line)["output"] for line in outcome.out.splitlines()] == ["ONE", "TWO"]
-    assert outcome.err.splitlines() == ["noise of loading", "noise of a component"]
-
-
 def test_an_answer_takes_one_line(run, monkeypatch):
     monkeypatch.setattr(Echo, "answer", lambda self, text, n_best: Prediction(text.replace("/", "\r\n"), 0.0))
     assert run("predict", "runs/a", "one/two").out == "one two\n"

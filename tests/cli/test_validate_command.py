@@ -65,14 +65,6 @@ def test_notices_go_to_standard_error(run, tmp_path):
     assert "model.encoder.attention" in outcome.err
 
 
-def test_schema_is_json_with_the_components_of_a_local_manifest(run, manifest):
-    file = manifest('components: {norm: {mine: {class: "plugformer_plugins.norm.norms:LayerNorm"}}}')
-    outcome = run("schema", "--registry", str(file))
-    schema = json.loads(outcome.out)
-    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert '"mine"' in outcome.out
-
-
 TASK = """\
 type: classification
 data:

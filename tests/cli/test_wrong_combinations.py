@@ -252,9 +252,9 @@ def runs(tmp_path_factory, registry):
             ["predict", "a", "--set", "decoding.pattern=x+"],
             r"decoding\.pattern: a tagging task decodes nothing",
         ),
-        ("classes", ["predict", "out", "--n-best", "3"], "3 outputs are asked for, but there are 2 labels"),
-        ("tags", ["predict", "a", "--n-best", "2"], "2 outputs are asked for, but tags have no alternatives"),
-        ("numbers", ["predict", "a\tb", "--n-best", "2"], "2 outputs .* but a number has no alternatives"),
+        ("classes", ["predict", "out", "--n-best", "3"], "n_best is 3, but there are only 2 labels"),
+        ("tags", ["predict", "a", "--n-best", "2"], "n_best is 2, but tags have no alternatives"),
+        ("numbers", ["predict", "a\tb", "--n-best", "2"], "n_best is 2, but a number has no alternatives"),
         ("numbers", ["predict", "a"], "'a' has 1 of 2 texts; give text, second with tabs between"),
         (
             "tags",

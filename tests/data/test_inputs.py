@@ -10,7 +10,6 @@ from plugformer.experiment import Experiment
 from plugformer.interfaces import Level
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
-from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
 from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_plugins.tokenizer.word_level import Characters
@@ -75,14 +74,6 @@ def test_a_question_of_words_that_the_type_refuses_beside_others(read):
     inputs = read("a b", "ab", "c d e", task_type=ShortTexts())
     assert {row: str(fault) for row, fault in inputs.faults.items()} == {1: "'ab' is one word"}
     assert inputs.split.lengths[[0, 2]].tolist() == [[6], [8]]
-
-
-def test_a_text_that_is_no_unicode_is_not_asked_for_its_parts(read):
-    pair = Classification(inputs=["text", "other"])
-    inputs = read("a\tb", b"b\xe4d\tc".decode(errors="surrogateescape"), "ab", task_type=pair)
-    assert "byte 0xe4 at character 2" in str(inputs.faults[1])
-    assert "has 1 of 2 texts" in str(inputs.faults[2])
-    assert inputs.answerable == [0]
 
 
 def test_characters_that_the_vocabulary_lacks(read):

@@ -60,12 +60,6 @@ def test_order_is_a_function_of_seed_and_epoch(seed_and_epoch: tuple[int, int]) 
     assert sized_batches(500, size=30, seed=1, epoch=0) != sized_batches(500, size=30, seed=seed, epoch=epoch)
 
 
-def test_batches_come_in_shuffled_order() -> None:
-    lengths = np.random.default_rng(0).integers(2, 30, (500, 2))
-    sources = [int(lengths[batch[0], 0]) for batch in token_batches(lengths, tokens=256, seed=1, epoch=0)]
-    assert sources != sorted(sources)
-
-
 def test_bucketing_wastes_little() -> None:
     lengths = np.random.default_rng(0).integers(2, 30, (5000, 2))
     batches = token_batches(lengths, tokens=1024, seed=1, epoch=0)

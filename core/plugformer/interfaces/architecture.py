@@ -1,4 +1,4 @@
-"""Architectures: how a model is made of stacks, and how it reads encoded examples."""
+"""Architectures: the stacks of a model, and the batches that it reads."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of layers, whose settings stand in a task's `model.<name>`.
+    """A stack of layers, with settings under `model.<name>` in a task.
 
     Attributes:
         name: Its name in task files.
-        causal: Whether a position sees only itself and those before it.
-        cross: Whether its layers also attend to another stack's output.
+        causal: Whether a position sees only itself and earlier positions.
+        cross: Whether its layers have cross-attention to another stack.
     """
 
     name: Literal["encoder", "decoder"]
@@ -32,11 +32,11 @@ class Stack:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a model must know of the data.
+    """The sizes of a model that follow from the data.
 
     Attributes:
         source: Size of the source vocabulary.
-        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of labels.
+        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of classes.
     """
 
     source: int
@@ -44,13 +44,7 @@ class Sizes:
 
 
 class Limits(NamedTuple):
-    """How many tokens examples may have, special tokens not counted.
-
-    Attributes:
-        input: Of an input.
-        output: Of an output.
-        together: Of both, where an example has both.
-    """
+    """The most tokens of an example without special tokens: in its input, its output, and both together."""
 
     input: int
     output: int
@@ -58,13 +52,13 @@ class Limits(NamedTuple):
 
 
 class Architecture(ABC):
-    """How a model is made of stacks, and how it reads examples.
+    """Builds a model from stacks, and batches from examples.
 
     A component is constructed as `SomeArchitecture(**options)`.
 
     Attributes:
-        levels: What its hidden states can stand for.
-        stacks: Its stacks, in the order in which they compute.
+        levels: The levels that it can predict from.
+        stacks: Its stacks in the order of computation.
     """
 
     levels: ClassVar[frozenset[Level]]
@@ -74,44 +68,43 @@ class Architecture(ABC):
     def collate(
         self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
-        """Returns examples as tensors: special tokens in their places, shorter ones padded.
+        """Returns examples as a batch of tensors, with special tokens and padding.
 
         Args:
             encoded: Some examples, or questions, which have no outputs.
-            level: What the task predicts from, one of `levels`.
-            side: Where shorter sequences are padded.
-            length: Least length of every sequence.
+            level: One of `levels`.
+            side: The side of the padding.
+            length: Minimal length of every sequence.
         """
 
     @abstractmethod
     def positions(
         self, lengths: Int[ndarray, "examples 2"], level: Level
     ) -> Int[ndarray, "examples sequences"]:
-        """Returns the lengths of each example's sequences in a batch, padding not counted.
+        """Returns the lengths of each example's sequences in a batch, without padding.
 
-        A batch under a token budget has at most so many rows that rows times the sum of its longest sequences
-        stay within.
+        A token budget limits the number of rows times the sum of the longest sequences.
 
         Args:
-            lengths: Tokens of each example's input and output, special ones not counted; -1 without one.
-            level: As of `collate`.
+            lengths: Numbers of tokens in each input and output, without special tokens; -1 if there is none.
+            level: One of `levels`.
         """
 
     @abstractmethod
     def limits(self, max_length: int, level: Level) -> Limits:
-        """Returns the most tokens of texts whose sequences have at most `max_length` positions."""
+        """Returns the limits of examples whose sequences have at most `max_length` positions."""
 
     @abstractmethod
     def build(self, builder: Any, sizes: Sizes, level: Level) -> "Model":
         """Returns a model; its parameters get their initial values afterwards.
 
         Args:
-            builder: A `plugformer.model.Builder`, which makes embeddings, stacks and heads as the task says.
-            sizes: Of the vocabularies.
-            level: What the task predicts from, one of `levels`.
+            builder: A `plugformer.model.Builder`, which makes embeddings, stacks and heads.
+            sizes: The sizes of the vocabulary and the head.
+            level: One of `levels`.
         """
 
     @staticmethod
     def unlimited() -> int:
-        """Returns more tokens than any sequence has."""
+        """Returns a limit that no sequence reaches."""
         return int(np.iinfo(np.int64).max)

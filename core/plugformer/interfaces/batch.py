@@ -1,4 +1,4 @@
-"""Examples as numbers: encoded, and as the batches that models read, with padding and without."""
+"""Examples as numbers: encoded, and as the batches that models read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from torch import Tensor
 from plugformer.interfaces.position import Padding
 
 Side = Literal["right", "left"]
-"""Where padding stands."""
+"""The side of padding."""
 
 IGNORED = -100
 """The target of a token that has none, -100 as in PyTorch's `cross_entropy`."""
@@ -21,14 +21,14 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token numbers, one sequence to a row.
+    """Token ids, one sequence to a row.
 
     Attributes:
-        ids: Token numbers; PADDING where there is none.
+        ids: Token ids, PADDING for padding.
         mask: True for real tokens, BEGIN and END included; False for padding.
-        padding: Where the others are.
-        places: Those of real tokens, once they are located. Other tokens made of these have none.
-        following: Likewise those of real tokens with a real one behind them, all but the last position.
+        padding: Where the padding is.
+        places: Indices of the real tokens in the flattened mask, set by `located`.
+        following: Indices, without the last position, of the real tokens before another real token.
     """
 
     ids: Int[Tensor, "batch length"]
@@ -43,7 +43,7 @@ class Tokens:
         return int(self.mask.sum())
 
     def located(self) -> "Tokens":
-        """Returns the same tokens with their places, which are then known on every device."""
+        """Returns the same tokens with their places, so that no pass waits for a device to find them."""
         following = self.mask[:, :-1] & self.mask[:, 1:]
         return _with(replace(self), places=places_of(self.mask), following=places_of(following))
 
@@ -55,16 +55,15 @@ class Tokens:
         return _with(copied, places=places, following=following)
 
     def select(self, rows: Int[Tensor, " rows"]) -> "Tokens":
-        """Returns some rows, in the order asked for."""
+        """Returns these rows, in this order."""
         return Tokens(self.ids.index_select(0, rows), self.mask.index_select(0, rows), self.padding)
 
 
 NO_TOKENS = Tokens(torch.zeros(0, 0, dtype=torch.int64), torch.zeros(0, 0, dtype=torch.bool), Padding.NONE)
-"""No examples: what a stack reads that has nothing to read."""
-
+"""The tokens of a stack that has nothing to read."""
 
 NO_TARGETS = torch.zeros(0, dtype=torch.int64)
-"""The targets of a batch that has none besides the next tokens."""
+"""The targets of a batch whose only targets are the next tokens."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,14 @@ class Batch:
     """Examples that are computed together.
 
     Attributes:
-        source: What a bidirectional stack reads.
-        target: What a causal stack reads, the given beginning first, then what it is to continue with.
-        targets: What the head is to predict besides the next tokens of `target`: for each example (batch,)
-            or (batch, outputs), or for each token of the source (batch, length), where `token_targets` tells
-            those that there are: IGNORED among integers and NaN among floats are none.
-        given: Number of tokens of each row of `target` that are given and not to be predicted; one, BEGIN,
-            if None.
+        source: The tokens of a bidirectional stack.
+        target: The tokens of a causal stack: a given beginning, then its continuation.
+        targets: Targets of the head other than the next tokens of `target`: (batch,) or (batch, outputs) for
+            examples, or (batch, length) for the tokens of the source; see `token_targets`.
+        given: Number of tokens in each row of `target` that are given and not predicted; if None one, BEGIN.
         rows: Each example's row in its split.
-        inputs: What each example gives, an `Example` without outputs, for answers that quote it; read from
-            the split when it is asked for.
-        predicted: Places of the hidden states that the head predicts from, once they are located. Other
-            batches made of this one have none.
+        inputs: The inputs of each example, for answers that quote them; read from the split at first use.
+        predicted: Indices of the hidden states that the head predicts from, set by `located`.
     """
 
     source: Tokens = NO_TOKENS
@@ -107,10 +102,10 @@ class Batch:
     def located(self, predicted: Bool[Tensor, "batch length"]) -> "Batch":
         """Returns the same batch with the places of its real tokens, and of those that are predicted from.
 
-        On the host nobody waits for them. On a device, their number would be asked for in every pass.
+        Best called on the host: on a device each pass would wait for their number.
         """
-        found = replace(self, source=self.source.located(), target=self.target.located())
-        return _with(found, predicted=places_of(predicted))
+        batch = replace(self, source=self.source.located(), target=self.target.located())
+        return _with(batch, predicted=places_of(predicted))
 
     def to(self, device: torch.device | str) -> "Batch":
         """Returns the same batch on another device; the host does not wait for a copy to a CUDA device."""
@@ -124,7 +119,7 @@ class Batch:
         return _with(copied, predicted=_copy_if_any(self.predicted, device))
 
     def questions(self, rows: Int[Tensor, " rows"]) -> "Batch":
-        """Returns some rows, in the order asked for, of a batch without answers."""
+        """Returns these rows, in this order, of a batch without answers."""
         return replace(
             self,
             source=self.source.select(rows) if len(self.source.ids) else self.source,
@@ -136,29 +131,29 @@ class Batch:
 
 
 def places_of(real: Bool[Tensor, "batch length"]) -> Int[Tensor, " tokens"]:
-    """Returns the places of True in the flattened mask; without waiting, if they came with it."""
-    known: Tensor | None = getattr(real, _PLACES, None)
-    return real.flatten().nonzero().squeeze(1) if known is None else known
+    """Returns the indices of True in the flattened mask: those of `with_places`, if it has any."""
+    places: Tensor | None = getattr(real, _PLACES, None)
+    return real.flatten().nonzero().squeeze(1) if places is None else places
 
 
 def with_places(
     real: Bool[Tensor, "batch length"], places: Int[Tensor, " tokens"] | None
 ) -> Bool[Tensor, "batch length"]:
-    """Returns the mask, from which `places_of` reads these places; none are given with None."""
+    """Returns the mask with the indices that `places_of` returns for it."""
     if places is None:
         return real
-    same = real.view_as(real)  # others keep the tensor as it is
-    setattr(same, _PLACES, places)
-    return same
+    view = real.view_as(real)  # the tensor of the caller stays as it is
+    setattr(view, _PLACES, places)
+    return view
 
 
 _PLACES = "plugformer_places"
 
-D = TypeVar("D", Tokens, Batch)
+Located = TypeVar("Located", Tokens, Batch)
 
 
 def _copy(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Returns a tensor on another device; the host goes on while CUDA fetches it from pinned memory."""
+    """Returns a tensor on another device; a copy to CUDA is asynchronous."""
     if torch.device(device).type == "cuda" and tensor.device.type == "cpu" and torch.cuda.is_available():
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
@@ -168,11 +163,11 @@ def _copy_if_any(tensor: Tensor | None, device: torch.device | str) -> Tensor | 
     return None if tensor is None else _copy(tensor, device)
 
 
-def _with(found: D, **located: Tensor | None) -> D:
-    """Sets what nobody gives to a constructor, so that no replacement of other fields keeps it."""
-    for name, value in located.items():
-        object.__setattr__(found, name, value)
-    return found
+def _with(data: Located, **places: Tensor | None) -> Located:
+    """Sets fields that are no arguments of the constructor, so that `replace` does not keep them."""
+    for name, value in places.items():
+        object.__setattr__(data, name, value)
+    return data
 
 
 @dataclass(frozen=True)
@@ -180,9 +175,9 @@ class Ragged:
     """Sequences of different length, end to end in one array.
 
     Attributes:
-        values: All token numbers, or the targets of all tokens: integers, IGNORED where a token has none, or
-            floats, NaN where a token has none.
-        lengths: Of each sequence.
+        values: Token ids, or the targets of tokens: integers, or floats. A token without a target has IGNORED
+            or NaN.
+        lengths: The lengths of the sequences.
     """
 
     values: NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
@@ -190,21 +185,19 @@ class Ragged:
 
     @classmethod
     def repeated(cls, value: int, count: int) -> "Ragged":
-        """Returns so many sequences of one token."""
+        """Returns `count` sequences of one token."""
         return cls(np.full(count, value, dtype=np.int64), np.ones(count, dtype=np.int64))
 
     def followed_by(self, other: "Ragged") -> "Ragged":
-        """Returns each sequence with the other's of the same number behind it."""
+        """Returns each sequence followed by the other's sequence of the same number."""
         lengths = self.lengths + other.lengths
-        row = np.concatenate(
-            [np.repeat(np.arange(len(each.lengths)), each.lengths) for each in (self, other)]
-        )
-        order = np.argsort(row, kind="stable")
+        rows = [np.repeat(np.arange(len(part.lengths)), part.lengths) for part in (self, other)]
+        order = np.argsort(np.concatenate(rows), kind="stable")
         return Ragged(np.concatenate([self.values, other.values])[order], lengths)
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int | float | None]]) -> "Ragged":
-        """Returns sequences of token numbers, or of targets, floats too, None where a token has none."""
+        """Returns sequences of token ids, or of targets; None is a token without a target."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         numbers = [number for row in rows for number in row]
         values = np.array([0 if number is None else number for number in numbers])
@@ -216,31 +209,26 @@ class Ragged:
     @property
     def present(self) -> NDArray[np.bool]:
         """Which values are targets."""
-        found: NDArray[np.bool] = (
-            ~np.isnan(self.values)
-            if np.issubdtype(self.values.dtype, np.floating)
-            else self.values != IGNORED
-        )
-        return found
+        floats = np.issubdtype(self.values.dtype, np.floating)
+        present: NDArray[np.bool] = ~np.isnan(self.values) if floats else self.values != IGNORED
+        return present
 
     def rows(self) -> list[list[Any]]:
-        """Returns the sequences one by one, as `of` takes them."""
+        """Returns the sequences as lists."""
         ends = np.cumsum(self.lengths)
         return [row.tolist() for row in np.split(self.values, ends)[:-1]]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """Examples as a task type encodes them: no BEGIN and END yet, no padding.
+    """Examples as a task type encodes them, without BEGIN, END and padding.
 
     Attributes:
-        input: Token numbers of what is given; None if nothing is.
-        output: Token numbers of what is to follow it; None if nothing is, or when predicting.
-        targets: What is to be predicted of the input: numbers for each example, (examples,) or
-            (examples, outputs), or one for each of its tokens: integers, IGNORED where a token has none, or
-            floats, NaN where a token has none.
-        start: Token numbers that each output begins with and that are given, in place of BEGIN alone.
-        complete: Whether an output ends where its tokens do, so that END is to follow.
+        input: Token ids of the inputs; None if there are none.
+        output: Token ids of the outputs; None if there are none, or in prediction.
+        targets: Targets of the examples, (examples,) or (examples, outputs); or of their input tokens.
+        start: Given token ids at the beginning of each output, BEGIN included; None for BEGIN alone.
+        complete: Whether END follows the outputs.
     """
 
     input: Ragged | None = None
@@ -251,20 +239,17 @@ class Encoded:
 
     def __len__(self) -> int:
         """Returns the number of examples."""
-        one = self.input or self.output or self.start
-        return 0 if one is None else len(one.lengths)
+        tokens = self.input or self.output or self.start
+        return 0 if tokens is None else len(tokens.lengths)
 
 
 def token_targets(
     targets: Shaped[Tensor, "batch length"],
 ) -> tuple[Shaped[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-    """Returns the targets of tokens as heads read them, and which tokens have one.
+    """Returns the targets of tokens as heads read them, and a mask of the tokens that have one.
 
-    Integers stay as they are, IGNORED where a token has none. Floats are 0 there, never NaN, which would
-    spread through a sum that leaves them out by multiplication. So -100.0 is a number like others.
-
-    Args:
-        targets: A batch's.
+    Integers stay as they are: IGNORED means no target. Among floats NaN means no target. It
+    becomes 0, because NaN would spread through sums.
     """
     if not targets.is_floating_point():
         return targets, targets != IGNORED
@@ -273,13 +258,13 @@ def token_targets(
 
 
 def unpad(x: Float[Tensor, "positions width"], rows: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:
-    """Returns some rows of `x`, none of them twice, which makes the gradient cheap: each has one place."""
-    taken: Tensor = _Taken.apply(x, rows)
-    return taken
+    """Returns these rows of `x`, none of them twice."""
+    selected: Tensor = _SelectUnique.apply(x, rows)
+    return selected
 
 
-class _Taken(torch.autograd.Function):
-    """`index_select`, whose own gradient would add up what falls on one row."""
+class _SelectUnique(torch.autograd.Function):
+    """`index_select` of different rows, with a gradient that copies instead of adding up: faster."""
 
     generate_vmap_rule = True
 

@@ -1,7 +1,7 @@
-"""What a component learns about the model it becomes a part of.
+"""The contexts of components: the sizes of the model and their place in it.
 
-Everything here stands in a task's `model:` (or follows from it) and is the same whichever component is
-chosen, so that swapping a part by name changes that part and nothing else.
+They follow from the settings of the model and not from the chosen components, so a swapped part changes
+nothing else.
 """
 
 from dataclasses import dataclass
@@ -11,20 +11,19 @@ from torch import nn
 
 @dataclass(frozen=True, kw_only=True)
 class LayerContext:
-    """Where in a model a part stands.
+    """The place of a part in a model.
 
-    What a component computes may depend on it: a schedule over the depth, buckets for the past alone. One
-    that cannot serve a place, such as a recurrent mixer asked to read another stack, raises
-    ConfigurationError in its constructor; `plugformer validate` then says where the task file asks for it.
+    A component may depend on it, for example with a schedule over the depth. A component that cannot serve a
+    place raises ConfigurationError in its constructor, for example a recurrence in cross-attention.
 
     Attributes:
-        stack: Name of the stack, as in a task file: `encoder` or `decoder`.
-        layer: Number of the part's layer, from 0, which is the number of layers below it: 0 also for a
-            positional encoding, and `layers` for what stands above the last layer, the final norm and a head.
+        stack: Name of the stack: `encoder` or `decoder`.
+        layer: Number of the layer, from 0: the number of layers below the part. It is 0 for a positional
+            encoding, and `layers` for the final norm and the head.
         layers: Number of layers of the stack.
-        causal: Whether a token may read only itself and what stands before it; not true of cross-attention.
-        cross: Whether the part reads another stack: cross-attention, and the encoding that it is given.
-        read_by: Number of layers of the stack that reads this one's output; 0 where none does.
+        causal: Whether a token may read only itself and the tokens before it; False for cross-attention.
+        cross: Whether the part reads another stack: cross-attention and its positional encoding.
+        read_by: Number of layers of other stacks that read this stack's output.
     """
 
     stack: str = "encoder"
@@ -42,7 +41,7 @@ class LayerContext:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelContext:
-    """What a part is told: sizes and rates that all parts of a model share, and where it stands.
+    """The sizes and rates that all parts of a model share, and the place of one part.
 
     Attributes:
         width: D, the size of the residual stream.
@@ -51,7 +50,7 @@ class ModelContext:
         dropout: Rate on embeddings and on each sublayer's output; applied by the core.
         attention_dropout: Rate on attention weights; 0 unless the task sets it.
         max_length: Longest sequence, in tokens, that the model must be able to process.
-        place: Where in the model the part stands.
+        place: The place of the part.
     """
 
     width: int
@@ -65,12 +64,12 @@ class ModelContext:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadContext(ModelContext):
-    """What a head learns besides: what it predicts.
+    """The context of a head.
 
     Attributes:
         outputs: Number of classes: the size of the target vocabulary, or the number of labels.
-        tied: The target embedding, (outputs, width), if the task ties it to the output projection; a head
-            that projects to the vocabulary then uses it as its weight.
+        tied: The target embedding, (outputs, width), for a head that projects to the vocabulary to use as its
+            weight; None if they are not tied.
         label_smoothing: Share of probability spread evenly over all outputs in the training loss.
     """
 

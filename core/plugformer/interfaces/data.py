@@ -1,4 +1,4 @@
-"""Data: where examples come from."""
+"""Data: the sources of examples."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,15 +12,12 @@ if TYPE_CHECKING:
 
 
 def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]) -> None:
-    """Refuses columns that data do not have.
+    """Raises ConfigurationError unless data offer all columns of a task that are not optional.
 
     Args:
         data: Name of the component.
-        offered: The columns that it has.
-        columns: Those that a task asks for.
-
-    Raises:
-        ConfigurationError: One of them, and not an optional one, is none that is offered.
+        offered: Names of the columns that it has.
+        columns: The columns of the task.
     """
     needed = [column.name for column in columns if not column.optional]
     if not set(needed) <= set(offered):
@@ -31,14 +28,14 @@ def require_columns(data: str, offered: Sequence[str], columns: Sequence[Column]
 
 
 def require_one_text(data: str, columns: Sequence[Column]) -> Column:
-    """Returns the column that is asked for, where data have nothing but a text.
+    """Returns the only column of a task that is not optional.
 
     Args:
         data: Name of the component.
-        columns: Those that a task asks for.
+        columns: The columns of the task.
 
     Raises:
-        ConfigurationError: There are others, or it holds something else.
+        ConfigurationError: There are several, or it does not hold text.
     """
     needed = [column for column in columns if not column.optional]
     if [column.holds for column in needed] != ["text"]:
@@ -52,34 +49,30 @@ def require_one_text(data: str, columns: Sequence[Column]) -> Column:
 class Data(ABC):
     """A source of examples, in named splits.
 
-    A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are resolved
-    against the file that wrote them before they arrive.
+    A component is constructed as `SomeData(**options)`. Options annotated as `pathlib.Path` are absolute:
+    they are resolved from the folder of the task file.
 
     Attributes:
-        rows: Examples that the caller gave in memory, by split: `train(data=...)`. Empty for components that
-            read something else than `memory`.
+        rows: Examples in memory by split, from `train(data=...)`; for the component `memory`.
     """
 
     rows: Mapping[str, Any] = {}
 
     def check_columns(self, columns: Sequence[Column]) -> None:  # noqa: B027 (a default)
-        """Refuses columns that it does not have, as far as that shows before it reads; by default none.
+        """Raises ConfigurationError if the data cannot have these columns; nothing is read for it.
 
-        `validate` calls it. `load` and `stream` refuse the same, and what shows only when examples are read.
-
-        Raises:
-            ConfigurationError: The data cannot serve these columns.
+        `validate` calls it. `load` and `stream` make the same check.
         """
 
     @abstractmethod
     def load(self, columns: Sequence[Column]) -> "DatasetDict":
-        """Returns the splits: `train`, `validation`, and any number whose name starts with `test`.
+        """Returns the splits: `train`, `validation`, and any number of splits whose name starts with `test`.
 
-        Examples have the columns that the task's type declares, with what each holds; of optional ones those
-        that there are. A column `place` may say where an example stands, such as `file:line`.
+        Examples have the columns of the task type; optional ones may be missing. A column `place` may hold
+        the origin of each example, such as `file:line`.
 
         Args:
-            columns: Of the task's type.
+            columns: The columns of the task type.
 
         Raises:
             ConfigurationError: The data cannot serve these columns.
@@ -87,14 +80,13 @@ class Data(ABC):
         """
 
     def problems(self, columns: Sequence[Column]) -> Iterable[tuple[tuple[str | int, ...], str]]:  # noqa: ARG002
-        """Yields problems of the options that can be found before examples are read.
+        """Returns problems that are found before examples are read; none by default.
 
-        Nothing by default. `validate` reports it with its place in the task file, and training does before it
-        begins. It may ask whether files are there and read how they begin, such as the names of columns: no
-        more, and nothing from the network. What loads has no problems.
+        `validate` and `train` report them with the place of the option. The method may look for files and
+        read the beginning of each, such as the names of columns, but nothing from the network.
 
         Args:
-            columns: Of the task's type, that the data are to serve.
+            columns: The columns of the task type.
 
         Returns:
             For each problem the keys that lead to the option, such as `("files", "train")`, and a sentence.
@@ -102,19 +94,16 @@ class Data(ABC):
         return ()
 
     def stream(self, columns: Sequence[Column]) -> "IterableDatasetDict":
-        """Returns the splits unread: examples come as they are asked for, always in the same order.
+        """Returns the splits for streaming, always in the same order; by default those of `load`.
 
-        Called instead of `load` where a task says `data.streaming`. By default, what `load` has read. Data
-        that are too large for that come from `IterableDataset.from_generator`, or from `load_dataset` with
-        `streaming=True`: `datasets` goes on with them from its `state_dict`. Each file should be a shard:
-        several processes share the shards, and going on passes over what was read of the current one.
-
-        The columns are those of `load`. A row that is to be left out has a text in the column `fault`: what
-        is wrong with it; the column `place` may say where a row stands. `label` is a `datasets.ClassLabel`.
+        It is called instead of `load` if a task sets `data.streaming`. Use `IterableDataset.from_generator`
+        or `load_dataset(..., streaming=True)`, with a shard for each file: several processes share the
+        shards, and resuming skips what was read of the current one. The columns are those of `load`; a
+        malformed row has the problem as a text in the column `fault`. A label is a `datasets.ClassLabel`.
 
         Raises:
-            ConfigurationError: The data cannot be streamed as they are described.
-            DataError: A file is missing; later, while reading, that a row is malformed.
+            ConfigurationError: These data cannot be streamed.
+            DataError: A file is missing; or, while reading, a row is malformed.
         """
         from datasets import IterableDatasetDict
 
@@ -122,12 +111,11 @@ class Data(ABC):
         return IterableDatasetDict({name: split.to_iterable_dataset() for name, split in splits})
 
     def version(self) -> str:
-        """Returns a text that changes when `load` would give other examples though the options are the same.
+        """Returns a text that changes if `load` returns other examples with the same options.
 
-        Prepared examples are kept, and taken again as long as options, code and version stay the same. A file
-        that an option names, annotated as `pathlib.Path`, counts by its content and need not be in the
-        version. By default options and files alone decide the examples; what reads a folder, a data base or
-        the network must say more.
+        Prepared examples are cached while options, code and version stay the same. The content of files that
+        options annotated as `pathlib.Path` name is taken into account. Components that read a folder, a
+        database or the network must override this method.
 
         Raises:
             DataError: The source of the examples cannot be reached.
@@ -135,5 +123,5 @@ class Data(ABC):
         return ""
 
     def notices(self) -> Sequence[str]:
-        """Returns notices about the last `load`, such as rows left out; none by default."""
+        """Returns notices about the last `load`, such as skipped rows; none by default."""
         return ()

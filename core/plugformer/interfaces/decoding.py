@@ -1,4 +1,4 @@
-"""Decoding: how a model's probabilities of the next token become output sequences."""
+"""Decoding: the search for output sequences."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class Hypothesis:
     """One output.
 
     Attributes:
-        tokens: Token numbers, without BEGIN and END.
+        tokens: Token ids, without BEGIN and END.
         score: Sum of the natural logarithms of the tokens' probabilities, END included.
     """
 

@@ -1,4 +1,4 @@
-"""Feed-forward networks: what a layer computes at each token by itself."""
+"""Feed-forward networks: what a layer computes for each token alone."""
 
 from abc import ABC, abstractmethod
 
@@ -7,19 +7,19 @@ from torch import Tensor, nn
 
 
 class FeedForward(nn.Module, ABC):
-    """A network applied to every real token alone; the layer has taken the padding out.
+    """A network that is applied to each real token; the layer has removed the padding.
 
-    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` (whose `ffn_width`
-    it honors) and its own keyword options. A loss of its own (such as the balance of routed experts) is left
-    in the attribute `auxiliary_loss`, a scalar that the core collects after the forward pass and clears.
+    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` and its own keyword
+    options; its hidden layer has the width `model.ffn_width`. It may leave a loss of its own in the attribute
+    `auxiliary_loss`, for example the balance of routed experts. The core takes this scalar after the pass.
 
     Attributes:
-        residual_path: Names of the linear maps between a token and the residual stream, the last one last.
-            Schemes of initial values that go by the depth scale their matrices.
+        residual_path: Names of the linear maps from a token to the residual stream, in order. Initial values
+            that depend on the depth scale their matrices.
     """
 
     residual_path: tuple[str, ...] = ("up", "down")
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
-        """Returns the network's output at each token."""
+        """Returns the network's output for each token."""

@@ -7,32 +7,31 @@ import torch
 
 
 class Hook:
-    """Takes part in a training, at one or more of the places that `plugformer.hooks.TrainingHooks` lists.
+    """Takes part in a training by implementing hooks of `plugformer.hooks.TrainingHooks`.
 
-    A component is constructed as `SomeHook(**options)`; `training.hooks` of a task lists it. A method that is
-    called like a place, is marked `plugformer.hooks.hookimpl` and takes any of its arguments is called there.
-    pluggy's own means apply: an implementation that returns a value ends the call, one marked `wrapper=True`
-    stands around the others and what the core does (`result = yield`, then `return` of that or another one),
-    `tryfirst` and `trylast` move it. Results pass through the wrappers in the order of the list. A component
-    may look on as well, by implementing hooks of `plugformer.hooks.Hooks`.
+    A component is constructed as `SomeHook(**options)`; `training.hooks` of a task lists it. It implements a
+    hook by a method of the same name, marked with `plugformer.hooks.hookimpl`, with any of the arguments. As
+    in pluggy, an implementation that returns a value ends the call, `wrapper=True` wraps the others and the
+    core (`result = yield`, then `return`), and `tryfirst` and `trylast` change the order. A component may
+    also observe by implementing hooks of `plugformer.hooks.Hooks`.
 
-    An error ends the training, with the component's name. All processes of a training have the component and
-    call it, so what it does to parameters must not depend on the process.
+    An error ends the training. All processes of a training call the component, so its effect on parameters
+    must not depend on the process.
     """
 
     generator: torch.Generator
-    """Where random numbers come from, on the CPU. For each batch, loss and step it is seeded from the task's
-    seed and replicate, the component's name in the list, the hook, the update and the batch within it; so
-    resuming, other hooks and the number of processes change nothing. (With `training.shard` parameters are
-    parts, and each process adds the same numbers to its own.)"""
+    """The source of random numbers, on the CPU.
+
+    It is seeded for each call from the task's seed and replicate, the component's name, the hook, the update
+    and the batch, so resuming, other hooks and the number of processes change nothing.
+    """
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that a resumed training needs, for checkpoints; empty by default.
+        """Returns the state for checkpoints, empty by default: tensors, numbers, texts and containers.
 
-        Tensors, numbers, texts, and lists, tuples and mappings of them. A tensor of a parameter's shape under
-        the parameter's name is shared out like the parameter where `training.shard` is set.
+        With `training.shard`, a tensor with a parameter's name and shape is sharded like the parameter.
         """
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `state_dict` returned; its tensors are in main memory."""
+        """Restores the state that `state_dict` returned; its tensors are on the CPU."""

@@ -1,4 +1,4 @@
-"""Metrics: how good a model's answers are, and how sure of that we can be."""
+"""Metrics: scores of a model's answers, with confidence intervals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from plugformer.interfaces.prediction import OutputType, Value
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers beside a score, such as a confusion matrix.
+    """Numbers that belong to a score, such as a confusion matrix.
 
     Attributes:
-        title: What stands in rows and columns.
-        columns: Their names.
+        title: What the rows and columns are.
+        columns: Names of the columns.
         rows: The numbers of each row, by its name.
     """
 
@@ -30,84 +30,69 @@ class Table:
 class Metric(ABC):
     """Statistics for each example, and an aggregate over them.
 
-    Metrics come in three families, by what they are computed from: derive a component from `OutputMetric`,
-    `SourceMetric` or `LikelihoodMetric`. It is constructed as `SomeMetric(**options)`. Because an aggregate
-    is computed from statistics of single examples, intervals and paired comparisons need no new predictions.
-    `plugformer_plugins.metric.offline` makes an `evaluate.Metric` of any.
+    Derive a component from `OutputMetric`, `SourceMetric` or `LikelihoodMetric`. It is constructed as
+    `SomeMetric(**options)`. An aggregate is computed from statistics of examples, so confidence intervals and
+    paired comparisons need no new predictions.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({OutputType.TEXT, OutputType.LABEL})
     """The kinds of answer that it measures."""
 
     higher_is_better: bool = True
-    """Which direction early stopping and the best checkpoint follow."""
+    """The direction for early stopping and the best checkpoint."""
 
     resamples: int = 1000
-    """Resamples of the bootstrap that intervals come from; fewer where each is slow."""
+    """Number of bootstrap resamples for intervals."""
 
     check_examples: Sequence[tuple[Value, Value]] = ()
-    """Right answers, each with a wrong one to the same question, for `plugformer check` to try the metric on.
-
-    Only for a metric of answers with a structure, such as tags that mark entities; others are tried on
-    English sentences, or on tags, labels or numbers, as they accept.
-    """
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if Metric in cls.__bases__ and cls.__module__ != __name__:
-            raise TypeError(
-                f"{cls.__name__} derives from Metric itself, "
-                "not OutputMetric, SourceMetric or LikelihoodMetric"
-            )
+    """Pairs of a right and a wrong answer for `plugformer check`; only for answers with a structure, such as
+    tags of entities."""
 
     @abstractmethod
     def aggregate(self, statistics: Float[ndarray, "examples statistics"]) -> float:
-        """Returns the score of a set of examples, at least one: a finite number, whatever they are.
+        """Returns the score of one or more examples, a finite number.
 
-        A score that is not defined on them, such as the correlation of equal numbers, has a value that the
-        metric chooses, such as 0. NaN, infinity or anything else ends an evaluation with an error.
+        A score that is not defined, such as the correlation of equal numbers, has a value that the metric
+        chooses, such as 0.
         """
 
     def interval(
         self, statistics: Float[ndarray, "examples statistics"], level: float = 0.95
     ) -> tuple[float, float]:
-        """Returns a confidence interval of the aggregate: by default a percentile bootstrap over examples.
+        """Returns a confidence interval of the aggregate: by default a seeded percentile bootstrap.
 
-        `resamples` of them, seeded, by `scipy.stats.bootstrap`. Where all resamples score the same, as with a
-        single example, both ends are the score: such examples say nothing about its spread. Where resamples
-        are biased, as with classes of very few examples, the interval is widened to hold the score.
-
-        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
+        Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. The interval is widened
+        to contain the score if necessary. For a single example both ends are the score.
         """
         value = self.aggregate(statistics)
         if len(statistics) == 1:
             return value, value
         from scipy.stats import bootstrap  # slow to import, needed only when scores are computed
 
-        found = bootstrap(
+        interval = bootstrap(
             (np.arange(len(statistics)),),
             lambda rows: float(self.aggregate(statistics[rows])),
             n_resamples=self.resamples,
-            batch=10,  # so many resamples' rows are in memory at a time
+            batch=10,  # resamples in memory at a time
             vectorized=False,
             confidence_level=level,
             method="percentile",
             rng=np.random.default_rng(0),
         ).confidence_interval
-        return min(float(found.low), value), max(float(found.high), value)
+        return min(float(interval.low), value), max(float(interval.high), value)
 
 
 class OutputMetric(Metric):
-    """A metric of the outputs that a model gives by itself, against the right ones."""
+    """A metric of a model's outputs and the references."""
 
     @abstractmethod
     def statistics(
         self, predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
-        """Returns each example's statistics; an example may have several joint references.
+        """Returns each example's statistics; an example may have several references.
 
-        What a statistic means may depend on the call, as the number of a class does. The score of an example
-        may not: `aggregate` of its row is the same, whichever examples stand beside it.
+        The meaning of a statistic may depend on the call, like the number of a class. The score of an
+        example, `aggregate` of its row, may not depend on the other examples.
         """
 
     def signature(self, references: Sequence[Sequence[Any]]) -> str:  # noqa: ARG002 (a default)
@@ -119,24 +104,18 @@ class OutputMetric(Metric):
         predictions: Sequence[Any],  # noqa: ARG002 (a default)
         references: Sequence[Sequence[Any]],  # noqa: ARG002
     ) -> Table | None:
-        """Returns numbers that reports show beside the score; by default none."""
+        """Returns numbers that reports show with the score; by default none."""
         return None
 
 
 class SourceMetric(Metric):
-    """A metric of the outputs that a model gives by itself, beside the inputs that they answer."""
+    """A metric of a model's outputs, the references and the inputs."""
 
     @abstractmethod
     def statistics(
         self, sources: Sequence[str], predictions: Sequence[Any], references: Sequence[Sequence[Any]]
     ) -> Float[ndarray, "examples statistics"]:
-        """Returns each example's statistics, under the same conditions as those of an `OutputMetric`.
-
-        Args:
-            sources: What was to be answered.
-            predictions: One output for each example.
-            references: One or more right answers for each example.
-        """
+        """Returns each example's statistics, as in `OutputMetric`; `sources` are the inputs."""
 
     def table(
         self,
@@ -144,20 +123,20 @@ class SourceMetric(Metric):
         predictions: Sequence[Any],  # noqa: ARG002
         references: Sequence[Sequence[Any]],  # noqa: ARG002
     ) -> Table | None:
-        """Returns numbers that reports show beside the score; by default none."""
+        """Returns numbers that reports show with the score; by default none."""
         return None
 
 
 class LikelihoodMetric(Metric):
-    """A metric of the probability of the right answers, each target given the right ones before it.
+    """A metric of the probabilities of the targets under teacher forcing, without decoding.
 
-    It needs no decoding. A sequence's targets are its tokens and END; a classified text has one, its label.
+    The targets of a generated sequence are its tokens and END; a classified text has one, its label.
     """
 
     accepts = frozenset(OutputType) - {OutputType.NUMBER}
 
     unit: ClassVar[Literal["targets", "characters", "bytes"]] = "targets"
-    """What is counted as `targets`: those of the model, or characters or bytes of what they spell."""
+    """What `targets` counts: the model's targets, or the characters or bytes of their text."""
 
     @abstractmethod
     def statistics(

@@ -1,9 +1,9 @@
-"""Whole models: what training, evaluation and decoding see."""
+"""Models, as training, evaluation and decoding use them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -20,12 +20,12 @@ from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
 
 
 class Loss(NamedTuple):
-    """A batch's loss, in parts that add up over micro-batches and processes.
+    """The loss of a batch; sums over micro-batches and processes are exact.
 
     Attributes:
         total: Sum over the batch's targets.
         targets: Number of targets.
-        auxiliary: Components' own losses, added to the mean loss as they are.
+        auxiliary: Losses of components, which are added to the mean loss.
     """
 
     total: Float[Tensor, ""]
@@ -34,7 +34,7 @@ class Loss(NamedTuple):
 
 
 class Model(nn.Module, ABC):
-    """Stacks and a head. Called with a batch it returns the loss, so that wrappers see every pass.
+    """Stacks and a head. `model(batch)` returns the loss.
 
     In a training loop of your own::
 
@@ -58,7 +58,7 @@ class Model(nn.Module, ABC):
     @property
     def stacks(self) -> dict[str, nn.Module]:
         """Its stacks of layers, by name."""
-        return {name: each for name, each in self.named_children() if hasattr(each, "layers")}
+        return {name: child for name, child in self.named_children() if hasattr(child, "layers")}
 
     def batch(
         self,
@@ -94,14 +94,14 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def targets(self, batch: Batch) -> tuple[Shaped[Tensor, "..."], Bool[Tensor, "batch length"]]:
-        """Returns the targets of the head, and the hidden states that it predicts them from.
+        """Returns the head's `targets`, and `real`, a mask of the hidden states that it predicts from.
 
-        The two are its `targets` and `real`. Of questions the targets mean nothing, but `real` is right.
+        The targets of questions are meaningless.
         """
 
     @abstractmethod
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
-        """Returns the last hidden states, from which the head predicts."""
+        """Returns the last hidden states."""
 
     def count(self, batch: Batch) -> int:
         """Returns the number of targets in a batch: examples, or real positions."""
@@ -109,7 +109,7 @@ class Model(nn.Module, ABC):
         return len(targets) if self.level is Level.SEQUENCE else int(real.sum())
 
     def located(self, batch: Batch) -> Batch:
-        """Returns the batch with places that passes would wait for on a device; best called on the host."""
+        """Returns the batch with indices of its tokens: see `Batch.located`."""
         return batch.located(self.targets(batch)[1])
 
     def forward(self, batch: Batch, objective: Callable[["Model", Batch], Loss] | None = None) -> Loss:
@@ -117,18 +117,25 @@ class Model(nn.Module, ABC):
 
         Args:
             batch: The batch.
-            objective: Computes it instead, from this model's methods: inside of the pass that wrappers see.
+            objective: Computes the loss instead. It is called here so that wrappers, such as
+                DistributedDataParallel, see its pass.
         """
         if objective is not None:
             return objective(self, batch)
-        modules = list(self.modules())
-        _take_auxiliary_losses(modules)  # those of layers computed again, or in evaluation mode
+        self._take_auxiliary_losses()  # of layers that were computed again, or in evaluation mode
         targets, real = self.targets(batch)
         total, count = self.head.loss(self.hidden(batch), targets, with_places(real, batch.predicted))
-        return Loss(total, count, sum(_take_auxiliary_losses(modules), total.new_zeros(())))
+        return Loss(total, count, sum(self._take_auxiliary_losses(), total.new_zeros(())))
+
+    def _take_auxiliary_losses(self) -> list[Float[Tensor, ""]]:
+        """Returns the auxiliary losses of the feed-forward networks, and removes them."""
+        layers = (layer for stack in self.stacks.values() for layer in cast("Iterable[Any]", stack.layers))
+        networks = (getattr(layer, "feed_forward", self) for layer in layers)
+        losses = (vars(network).pop("auxiliary_loss", None) for network in networks)
+        return [loss for loss in losses if loss is not None]
 
     def logits(self, batch: Batch) -> Float[Tensor, "batch *length outputs"]:
-        """Returns the head's scores, given the right answers so far (teacher forcing)."""
+        """Returns the head's scores under teacher forcing."""
         return self.head.logits(self.hidden(batch), self.targets(batch)[1])
 
     def likelihoods(self, batch: Batch) -> Likelihoods:
@@ -154,15 +161,15 @@ class Generative(Model):
 
     @abstractmethod
     def step(self, tokens: Tokens, past: Any) -> Float[Tensor, "rows new width"]:
-        """Returns the hidden states of the next tokens of every row; what is kept then holds them too."""
+        """Returns the hidden states of the next tokens of every row, and adds them to the cache."""
 
     @abstractmethod
     def input_lengths(self, batch: Batch) -> Int[Tensor, " batch"]:
-        """Returns the number of each example's input tokens, special ones not counted."""
+        """Returns the number of each example's input tokens, without special tokens."""
 
     @abstractmethod
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
-        """Returns the most tokens that each output may have, END not counted, within the model's length."""
+        """Returns the most tokens that each output may have, without END, within the model's length."""
 
 
 def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
@@ -179,19 +186,14 @@ def _tokens(rows: Sequence[Sequence[int]], vocabulary: int) -> Ragged:
 
 
 def next_tokens(target: Tokens) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-    """Returns, for all positions but the last, the token that follows, and whether both are real."""
+    """Returns the next token of all positions but the last, and a mask: both tokens are real."""
     real = target.mask[:, :-1] & target.mask[:, 1:]
     return target.ids[:, 1:], with_places(real, target.following)
 
 
-def _take_auxiliary_losses(modules: Iterable[nn.Module]) -> list[Float[Tensor, ""]]:
-    """Returns the auxiliary losses that components left in `auxiliary_loss`, and removes them."""
-    return [loss for module in modules if (loss := module.__dict__.pop("auxiliary_loss", None)) is not None]
-
-
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Inside, a model is in evaluation mode and no gradients are kept."""
+    """A context in which a model is in evaluation mode and no gradients are computed."""
     training = model.training
     if training:  # each change visits every module
         model.eval()

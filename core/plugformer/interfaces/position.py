@@ -1,4 +1,4 @@
-"""Positions and positional encodings: where tokens stand, which are real, and how a model knows."""
+"""Positions of tokens, and the positional encodings that tell a model about them."""
 
 from collections.abc import Callable, Hashable
 from enum import StrEnum
@@ -25,17 +25,15 @@ class Padding(StrEnum):
 
 
 class Positions:
-    """The positions of a batch of tokens, and the encoding that gives them meaning.
-
-    Built once per stack and step, and shared by all layers.
+    """The positions of a batch of tokens, with their encoding; all layers of a stack share them.
 
     Attributes:
         index: Each token's position, counting real tokens only; (1 or batch, length).
         mask: True for real tokens, False for padding.
         padding: Where the padding is.
         encoding: The positional encoding of the stack.
-        end: No position is at or beyond it; None if nobody has said so. It follows from lengths, so that
-            nobody waits for a device to look at positions; padding may make it larger than need be.
+        end: An upper bound of the positions, exclusive, computed from lengths without reading `index` from a
+            device; None if unknown.
     """
 
     def __init__(
@@ -61,7 +59,7 @@ class Positions:
         padding: Padding = Padding.ANYWHERE,
         start: int = 0,
     ) -> "Positions":
-        """Returns the positions of tokens whose mask this is, the first real one at `start`."""
+        """Returns the positions of tokens with this mask; the first real token is at `start`."""
         if padding is Padding.ANYWHERE:
             index = (mask.long().cumsum(1) - 1).clamp(min=0) + start
         else:
@@ -74,7 +72,7 @@ class Positions:
         return self.mask.shape[1]
 
     def with_encoding(self, encoding: "PositionalEncoding") -> "Positions":
-        """Returns the same positions, to be read by another encoding."""
+        """Returns the same positions with another encoding."""
         if encoding is self.encoding:
             return self
         return Positions(self.index, self.mask, self.padding, encoding, self.end)
@@ -104,11 +102,11 @@ class Positions:
     def rotate(
         self, heads: Float[Tensor, "batch heads length head_width"]
     ) -> Float[Tensor, "batch heads length head_width"]:
-        """Applies the encoding's rotation to query or key heads standing at these positions."""
+        """Applies the encoding's rotation to query or key heads at these positions."""
         return self.encoding.rotate(heads, self)
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns `make()`, computed the first time only: what all layers of a stack share."""
+        """Returns `make()`, computed once for all layers of a stack."""
         if key not in self._memo:
             self._memo[key] = make()
         return cast("T", self._memo[key])
@@ -122,15 +120,15 @@ class PositionalEncoding(nn.Module):
     """A way to tell positions apart, through up to four slots; each is the identity by default.
 
     A component is constructed as `Encoding(model, **options)` with a `ModelContext` and its own keyword
-    options. It overrides one or more slots. Positions are explicit tensors that count real tokens only, so
-    cached decoding, padding on either side and chunks need no care here. A validation error tells the user
-    when an encoding fills a slot that the chosen attention never reads.
+    options. It overrides one or more slots. Positions count real tokens only, so an encoding need not care
+    about cached decoding, padding or chunks. If the attention of a model never reads a slot that its encoding
+    overrides, validation reports it.
     """
 
     def embed(
         self,
         x: Float[Tensor, "batch length width"],
-        positions: Positions,  # noqa: ARG002 (the identity ignores where it is)
+        positions: Positions,  # noqa: ARG002 (a default)
     ) -> Float[Tensor, "batch length width"]:
         """Adds positions to the embeddings, once, below the first layer.
 
@@ -146,7 +144,7 @@ class PositionalEncoding(nn.Module):
     ) -> Float[Tensor, "batch heads length head_width"]:
         """Rotates query or key heads by their positions; the head width is any even number.
 
-        All heads keep their lengths, or all lengths change by one factor, which then scales the scores.
+        The lengths of all heads change by the same factor, 1 for most encodings.
 
         Raises:
             ConfigurationError: The head width is odd.
@@ -158,9 +156,9 @@ class PositionalEncoding(nn.Module):
         query: Positions,  # noqa: ARG002
         key: Positions,  # noqa: ARG002
     ) -> Float[Tensor, "#batch maps query key"] | None:
-        """Returns the bias of the attention scores of every softmax map, or None for none.
+        """Returns the bias of the attention scores of each softmax map.
 
-        None (rather than zeros) lets attention run without a (query, key) matrix in memory.
+        With None, attention needs no (query, key) matrix in memory.
         """
         return None
 
@@ -173,14 +171,13 @@ class PositionalEncoding(nn.Module):
     ) -> Float[Tensor, "#batch #heads query key"] | None:
         """Returns the bias of the products of queries and keys, before they are scaled, or None.
 
-        For encodings whose bias depends on what the tokens are: relative position representations (Shaw et
-        al. 2018: https://arxiv.org/abs/1803.02155), Transformer-XL (https://arxiv.org/abs/1901.02860),
-        disentangled attention (https://arxiv.org/abs/2006.03654). A bias that depends on positions alone
-        belongs into `bias`, which is computed once for all layers; this one is computed in each.
+        It is computed in each layer, for encodings whose bias depends on the content of tokens: relative
+        position representations (Shaw et al. 2018: https://arxiv.org/abs/1803.02155), Transformer-XL
+        (https://arxiv.org/abs/1901.02860), disentangled attention (https://arxiv.org/abs/2006.03654).
 
         Args:
-            query_heads: Query heads as they enter the product, after `rotate`.
-            key_heads: Key heads likewise; head h reads group h // (heads / groups).
+            query_heads: Query heads after `rotate`.
+            key_heads: Key heads after `rotate`; head h reads group h // (heads / groups).
             query: Positions of the queries.
             key: Positions of the keys.
 
@@ -191,4 +188,4 @@ class PositionalEncoding(nn.Module):
 
 
 class NoPositions(PositionalEncoding):
-    """The null encoding: all four slots are the identity. Cross-attention gets it unless a task asks."""
+    """The null encoding, the default in cross-attention: all four slots are the identity."""

@@ -1,4 +1,4 @@
-"""What a model predicts from and what it answers: where task types, architectures, heads and metrics meet."""
+"""Levels, types of outputs and predictions, which task types, architectures, heads and metrics share."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,40 +11,33 @@ Value = str | float | Sequence[str] | Sequence[float] | Mapping[str, Any]
 
 
 class Level(StrEnum):
-    """What a task predicts from.
-
-    A task type has one, architectures and heads serve some: what is combined must have it in common.
-    """
+    """What a task predicts from. A task type has one level; architectures and heads support some."""
 
     NEXT_TOKEN = "next-token"  # noqa: S105 (no password)
-    """One state for each position of the output, which sees what stands before and predicts what follows.
-
-    Translation, language modeling.
-    """
+    """Each position of the output predicts the next token: translation, language modeling."""
 
     TOKEN = "token"  # noqa: S105
-    """One state for each token of the input, which sees all of it: tagging, masked language modeling."""
+    """Each token of the input has a prediction: tagging, masked language modeling."""
 
     SEQUENCE = "sequence"
-    """All states of the input together: classification, regression."""
+    """The whole input has one prediction: classification, regression."""
 
 
 class OutputType(StrEnum):
-    """What an answer is.
+    """The type of a task's outputs. A task type has one; heads and metrics support some.
 
-    A task type gives one, heads and metrics serve some: what is combined must have it in common. Answers of
-    any other kind, such as a label and a number together, have a name that their task type chooses, and that
-    heads and metrics for them declare. They are what JSON can hold.
+    A task type may name another type, such as a label and a number together; heads and metrics for it declare
+    the same name. Outputs can be saved as JSON.
     """
 
     TEXT = "text"
-    """A string of which there are right ones, such as a translation."""
+    """A string with references, such as a translation."""
 
     LABEL = "label"
     """A string, the name of one class."""
 
     LABELS = "labels"
-    """A list of any number of names, each of which applies or does not."""
+    """A list of names of classes."""
 
     TAGS = "tags"
     """A list of names, one for each word."""
@@ -53,21 +46,19 @@ class OutputType(StrEnum):
     """A float."""
 
     TOKENS = "tokens"
-    """A string that has no one right continuation: only the probability of its tokens is measured."""
+    """A string without references: only the probabilities of its tokens are measured."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """An output and its score: the natural logarithm of its probability under the model.
+    """An output and its score.
 
     Attributes:
-        output: The answer, as `OutputType` says of the task's type.
-        score: The logarithm, at most 0; None where an answer has no probability, as a number.
-        alternatives: Further outputs, the best first, if more than one is asked for.
-        truncated: Whether the model has read only the beginning of the text, which is too long; the core sets
-            it.
-        unknown: Parts of the text that the vocabulary cannot spell, so that the model has not read them; the
-            core sets it.
+        output: The output, of the task's `OutputType`.
+        score: Natural logarithm of the output's probability, at most 0; None without a probability.
+        alternatives: Further outputs, the best first, if more than one was requested.
+        truncated: Whether the text was too long and the model has read only its beginning.
+        unknown: Parts of the text that the vocabulary lacks.
     """
 
     output: Value
@@ -78,7 +69,7 @@ class Prediction:
 
     @property
     def probability(self) -> float | None:
-        """Probability of the whole output under the model, from 0 to 1; None where it has none."""
+        """Probability of the whole output, from 0 to 1; None without one."""
         # Rounding may leave the logarithm of 1 a little above 0.
         return None if self.score is None else math.exp(min(self.score, 0.0))
 
@@ -89,14 +80,14 @@ class Prediction:
 
     @classmethod
     def of(cls, ranked: "Sequence[Prediction]") -> "Prediction":
-        """Returns the first of several, the others its alternatives."""
+        """Returns the first prediction, with the others as its alternatives."""
         return replace(ranked[0], alternatives=tuple(ranked[1:]))
 
 
 def as_text(value: Value) -> str:
-    """Returns an answer as it is printed: lists with spaces between, six digits of a number."""
+    """Returns an output as it is printed: lists with spaces, numbers with six digits."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {as_text(each)}" for name, each in value.items())
+        return ", ".join(f"{name}: {as_text(item)}" for name, item in value.items())
     return f"{value:.6g}" if isinstance(value, float | int) else " ".join(map(as_text, value))

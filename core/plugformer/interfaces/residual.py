@@ -13,12 +13,12 @@ from plugformer.interfaces.context import ModelContext
 
 @dataclass(frozen=True, kw_only=True)
 class ResidualContext(ModelContext):
-    """What a residual connection learns besides: what it joins.
+    """The context of a residual connection.
 
     Attributes:
-        sublayers: Names of the layer's sublayers from below: `attention`, `cross_attention` if the layer
+        sublayers: Names of the layer's sublayers in order: `attention`, `cross_attention` if the layer
             reads another stack, `feed_forward`.
-        norm: Makes a norm, the one that the task names; each call makes another.
+        norm: Makes a new norm of the model.
     """
 
     sublayers: tuple[str, ...]
@@ -45,21 +45,20 @@ class Sublayer:
     def added(
         self, x: Float[Tensor, "batch length width"], hidden: Float[Tensor, "batch length width"]
     ) -> Float[Tensor, "batch length width"]:
-        """Returns `x + self(hidden)`, faster: dropout and addition are one pass over the numbers."""
+        """Returns `x + self(hidden)`, with dropout and addition in one operation."""
         output = self._function(hidden)
         return x + output if self._dropout is None else self._dropout.added(x, output)
 
 
 class Residual(nn.Module, ABC):
-    """How the sublayers of one layer act on the residual stream, and where its norms stand.
+    """The residual connection and the norms of one layer.
 
     A component is constructed as `SomeResidual(model, **options)` with a `ResidualContext`, once for each
-    layer. Each sublayer is called exactly once in evaluation mode, where it may append to a cache, and at
-    most once in training. Only sublayers exchange anything between tokens.
+    layer. It calls each sublayer exactly once in evaluation mode, where the sublayer may append to a cache,
+    and at most once in training. Only sublayers exchange information between tokens.
 
     Attributes:
-        final_norm: Whether a stack of such layers needs a norm above its last one; `model.final_norm` of the
-            task goes before it.
+        final_norm: Whether a stack needs a norm after its last layer; the setting `final_norm` overrides it.
         gain: Factor on the initial values of the matrices on the sublayers' `residual_path`.
     """
 

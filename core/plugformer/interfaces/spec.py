@@ -1,8 +1,7 @@
-"""What a model consists of: every part with its options and its place, as plain data without tensors.
+"""The specification of a model: its parts with their options, as plain data without tensors.
 
-A specification is made from a task file (`plugformer.configuration.model_spec`) or by hand, and
-`plugformer.model.build` makes a model from it. It can be compared, printed and changed by
-`dataclasses.replace`.
+A task file or `plugformer.model_spec` gives one, or it is written by hand. `plugformer.model.build` makes a
+model from it. It can be compared, printed and changed by `dataclasses.replace`.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,9 +19,7 @@ from plugformer.interfaces.residual import ResidualContext
 
 @dataclass(frozen=True)
 class PartSpec:
-    """One component, which may be used at many places.
-
-    Two are equal if they make the same component with the same options.
+    """One component, which may be used in many layers; equal if class and options are equal.
 
     Attributes:
         make: The component's class, or a function: `make(context, **options)` returns the component.
@@ -115,17 +112,14 @@ class StackSpec:
         """
         cross = name == "cross_attention"
         part = self.layers[number].sublayers[name]
-        reading = f"{part.label} in {self.place(number, cross=cross)} reads the state of"
+        problem, owner = "", self.place(max(read, 0), cross=cross)
         if not 0 <= read < number:
-            raise ConfigurationError(
-                f"{reading} layer {read}, expected a layer below\nits author must correct `reads_layer`"
-            )
-        owner = self.place(read, cross=cross)
-        if self.layers[read].sublayers[name] != part:
-            raise ConfigurationError(
-                f"{reading} {owner}, which has another attention or other options; "
-                "give both layers the same attention"
-            )
+            problem = f"layer {read}, expected a layer below\nits author must correct `reads_layer`"
+        elif self.layers[read].sublayers[name] != part:
+            problem = f"{owner}, which has another attention or other options; give both the same attention"
+        if problem:
+            place = self.place(number, cross=cross)
+            raise ConfigurationError(f"{part.label} in {place} reads the state of {problem}")
         return owner
 
 
@@ -146,7 +140,7 @@ class EmbeddingSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A model without tensors; the data add the sizes of the vocabularies later.
+    """A model without tensors and without the sizes that follow from the data.
 
     Attributes:
         architecture: Puts stacks and head together.
@@ -160,10 +154,10 @@ class ModelSpec:
         dropout: Rate on embeddings and on each sublayer's output.
         attention_dropout: Rate on attention weights.
         embeddings: How tokens become vectors.
-        final_norm: Whether stacks end with a norm; None leaves it to the last residual connection.
+        final_norm: Whether stacks end with a norm; if None, the last residual connection decides.
         label_smoothing: Share of probability that the training loss spreads over all outputs.
         recompute: Whether training keeps only the inputs of layers and computes each layer twice.
-        initialization: Draws the initial values; None if others take their place anyway.
+        initialization: Draws the initial values; None if saved values replace them.
         seed: Seed of the initial values.
     """
 
@@ -185,7 +179,7 @@ class ModelSpec:
     seed: int = 1
 
     def context(self, place: LayerContext) -> ModelContext:
-        """Returns what the component at a place learns about the model."""
+        """Returns the context of the component at a place."""
         return ModelContext(
             width=self.width,
             heads=self.heads,
@@ -197,7 +191,7 @@ class ModelSpec:
         )
 
     def head_context(self, outputs: int, tied: nn.Parameter | None) -> HeadContext:
-        """Returns what the head learns about the model."""
+        """Returns the context of the head."""
         *_, last = self.stacks.values()
         shared = vars(self.context(last.place(len(last.layers))))
         return HeadContext(**shared, outputs=outputs, tied=tied, label_smoothing=self.label_smoothing)
@@ -205,6 +199,6 @@ class ModelSpec:
     def residual_context(
         self, stack: StackSpec, number: int, norm: Callable[[], nn.Module]
     ) -> ResidualContext:
-        """Returns what the residual connection of a layer learns about the model."""
+        """Returns the context of the residual connection of a layer."""
         shared = vars(self.context(stack.place(number)))
         return ResidualContext(**shared, sublayers=tuple(stack.layers[number].sublayers), norm=norm)

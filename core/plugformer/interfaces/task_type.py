@@ -52,24 +52,21 @@ class Column:
     optional: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses what no type checker has seen."""
+        """Raises ConfigurationError if a value is not one of the literals."""
         known = {"holds": get_args(Holds), "role": get_args(Role), "tokenizer": (None, *get_args(Tokenized))}
         for field, values in known.items():
             if (value := getattr(self, field)) not in values:
-                names = [each for each in values if each]
-                raise ConfigurationError(
-                    f"column {self.name!r}: {field} is {value!r}{nearest(str(value), names)}; "
-                    f"expected {', '.join(names[:-1])} or {names[-1]}"
-                )
+                expected = " or ".join(map(str, values))
+                message = f"{field} is {value!r}{nearest(str(value), map(str, values))}; expected {expected}"
+                raise ConfigurationError(f"column {self.name!r}: {message}")
 
 
 class Tokenizers(NamedTuple):
-    """What makes numbers of text; one object twice where both sides share a vocabulary.
+    """The tokenizers of a task; with a shared vocabulary both are the same object.
 
     Attributes:
-        source: Of what is read: `source.encode(texts)`, or `source.encode_words(words)` for the tokens of
-            each word.
-        target: Of what is generated; that of the source where nothing is.
+        source: The tokenizer of the inputs.
+        target: The tokenizer of generated text; that of the source if nothing is generated.
     """
 
     source: Tokenizer
@@ -77,29 +74,28 @@ class Tokenizers(NamedTuple):
 
 
 Example = Mapping[str, Any]
-"""The values of one example by column: a label by its name, a number as a float, lists as lists."""
+"""The values of one example by column; a label is a name, a number a float."""
 
 Examples = Mapping[str, Sequence[Any]]
-"""The values of several examples by column, each a list over examples; questions have no outputs."""
+"""Lists of values by column. Questions have no columns of outputs."""
 
 
 class TaskType(ABC):
-    """What examples mean: their columns, the numbers that a model reads of them, and its answers.
+    """The columns of a task's examples, their encoding for a model, and the model's answers.
 
     A component is constructed as `SomeTaskType(**options)`.
 
     Attributes:
-        level: What it predicts from, which decides what `encode` returns and which heads fit.
-        packed: Whether outputs are joined end to end, END behind each, and cut into pieces as long as the
-            model reads at once; every token is predicted once, the first of a piece from the one before it.
-        output_type: What its answers are, which decides which heads and metrics fit: an `OutputType`, or
-            another name for answers that are none of these.
-        state_type: The type of what `learn` returns, such as `list[str]`; None where nothing is learned.
-            What a run has kept as JSON is checked against it.
-        state: What `learn` has returned, set by the core before anything is encoded.
+        level: What it predicts from. It decides what `encode` returns and which heads fit.
+        packed: Whether outputs are concatenated, each followed by END, and cut into pieces of the model's
+            length. Each token is predicted once; the last token of a piece also begins the next piece.
+        output_type: The type of its answers, an `OutputType` or another name. It decides which heads and
+            metrics fit.
+        state_type: The type of the value that `learn` returns, such as `list[str]`; None for no state. A
+            run keeps the state as JSON, which is validated with this type.
+        state: The value that `learn` has returned. The core sets it before anything is encoded.
         mask_tokens: Tokens that users write for masked words in questions; never reported as unknown.
-        check_examples: A few examples for `plugformer check`, where values are to fit one another; such as
-            the columns hold if there are none.
+        check_examples: A few examples for `plugformer check`, if values of columns must fit one another.
     """
 
     level: ClassVar[Level]
@@ -116,12 +112,11 @@ class TaskType(ABC):
         """The columns of its examples, inputs before outputs."""
 
     def learn(self, train: "Dataset") -> Any:  # noqa: ARG002 (a default)
-        """Returns state learned from the training examples, such as the ordered labels; it is kept as JSON.
+        """Returns the state, such as the sorted labels; a run keeps it as JSON.
 
         Args:
-            train: The training examples. `train["tags"]` is a column, one value for each example, as in
-                `sorted(set(chain.from_iterable(train["tags"])))`; of a column of labels the values are
-                numbers, and `train.features["label"].names` their names.
+            train: The training examples: `sorted(set(chain.from_iterable(train["tags"])))`. In a column of
+                labels the values are numbers, and `train.features["label"].names` are their names.
         """
         return None
 
@@ -132,73 +127,61 @@ class TaskType(ABC):
 
     @abstractmethod
     def encode(self, examples: Examples, tokenizers: Tokenizers) -> Mapping[str, Sequence[Any]]:
-        """Returns examples as numbers: lists by `input`, `output` and `targets`, as `Encoded` has them.
+        """Returns lists over examples by `input`, `output` and `targets`, without BEGIN, END and padding.
 
         | level | `input` | `output` | `targets` |
         | --- | --- | --- | --- |
-        | `next-token` | tokens to read, if it has inputs | tokens to follow; of questions a prompt | |
-        | `token` | tokens to read | | an integer or a float for each token, or None |
-        | `sequence` | tokens to read | | a number, or as many as outputs; not of questions |
+        | `next-token` | token ids, if it has inputs | token ids; for questions a prompt | |
+        | `token` | token ids | | an integer or a float for each token, or None |
+        | `sequence` | token ids | | one or several numbers; none for questions |
 
-        There is a list for each example; BEGIN, END and padding come later. Training, evaluation and
-        prediction all come here, so that they cannot differ. The same examples give the same numbers.
-        Questions lack the columns of outputs; at level `token` they have targets all the same, since these
-        say which tokens are to be labeled: any number there, None elsewhere.
-
-        Targets are finite. Integers arrive at the head as integers, floats as float32. Among integers,
-        IGNORED means the same as None; among floats, -100.0 is a number like others.
+        Training, evaluation and prediction all call it. It is deterministic. Questions have no columns of
+        outputs. At level `token` they still have targets, any number for each token that is to be labeled.
+        Targets are finite. The head receives integers as integers and floats as float32.
 
         Args:
             examples: Columns with a value for each example.
-            tokenizers: Trained already.
+            tokenizers: The trained tokenizers.
 
         Raises:
             ExampleError: An example cannot be encoded, such as one with an unknown label.
         """
 
     def draw(self, encoded: Encoded, generators: "Sequence[np.random.Generator]") -> Encoded:  # noqa: ARG002
-        """Returns examples after what is random about them, such as masks; by default as they are.
-
-        Nothing is drawn for questions.
+        """Returns examples with random changes, such as masks; by default without. Not called for questions.
 
         Args:
             encoded: Some examples.
-            generators: One for each; they differ from epoch to epoch in training, never in evaluation.
+            generators: One for each example. In training they differ between epochs, in evaluation never.
         """
         return encoded
 
     def answer(self, model: "Model", batch: "Batch", tokenizers: Tokenizers, n_best: int) -> list[Prediction]:
-        """Returns the answer to each example of a batch, the model in evaluation mode.
+        """Returns the answer to each question of a batch; not called at level `next-token`.
 
-        What is most probable is the head's to say: `model.best(batch)`. `model.targets(batch)[1]` says of
-        which hidden states, by token those that have a target. Answers that quote what they are
-        asked, such as spans of a text, find it in `batch.inputs`. A score that is no number says that the
-        model's are none.
-
-        Not called at level `next-token`, where the core decodes text.
+        `model.best(batch)` returns the most probable outputs, and `model.targets(batch)[1]` the mask of the
+        tokens that have a prediction. `batch.inputs` holds the inputs, for answers that quote them.
 
         Args:
-            model: The trained model.
-            batch: Questions.
-            tokenizers: Of the task.
-            n_best: Answers that are asked for: one, or more with `alternatives`.
+            model: The trained model, in evaluation mode.
+            batch: The questions.
+            tokenizers: The tokenizers of the task.
+            n_best: Number of answers to each question; the others are the first one's `alternatives`.
 
         Raises:
-            ConfigurationError: There are not so many answers.
+            ConfigurationError: There are fewer answers.
         """
         raise NotImplementedError
 
     def references(self, example: Example) -> list[Value]:
-        """Returns the right answers to an example; by default what its first output column has."""
+        """Returns the right answers to an example, by default the value of its first output column."""
         return [next(example[column.name] for column in self.columns if column.role == "output")]
 
     def question(self, text: str) -> Example:
-        """Returns a text as an example: the values of the input columns.
-
-        By default the text is the only one; where that column holds words, those between white space.
+        """Returns a text as an example; by default it is the first input column, split if that holds words.
 
         Raises:
-            ConfigurationError: It does not have as many parts as there are input columns.
+            ConfigurationError: The text has another number of parts than there are input columns.
         """
         column = next(column for column in self.columns if column.role == "input")
         return {column.name: text.split() if column.holds == "words" else text}

@@ -1,4 +1,4 @@
-"""Tokenizers: from text to rows of numbers, and back."""
+"""Tokenizers: from text to token ids, and back."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -9,19 +9,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 PADDING, UNKNOWN, BEGIN, END = 0, 1, 2, 3
-"""Numbers of the special tokens; every tokenizer starts its vocabulary with these four."""
+"""The ids of the special tokens, with which every vocabulary begins."""
 
 SPECIAL_TOKENS = ("<padding >", "<unknown >", "<begin >", "<end >")
-"""Their spelling. The space inside keeps text that spells one from ever becoming it: no splitter or merge
-yields a token with a space in it."""
+"""Their spelling. Because of the space inside, no text can become one: no tokenizer yields such a token."""
 
 
 class Tokenizer(ABC):
     """Learns a vocabulary from text, then encodes and decodes batches.
 
-    A component is constructed as `SomeTokenizer(**options)`, then either trained or loaded. A learned
-    vocabulary has a canonical order: the same text gives the same numbers in every process. Text that spells
-    a special token never becomes one, and `encode` adds none: the core places BEGIN and END.
+    A component is constructed as `SomeTokenizer(**options)`, then either trained or loaded. Training is
+    deterministic: the same text gives the same ids in every process. `encode` adds no special tokens.
     """
 
     @abstractmethod
@@ -29,8 +27,7 @@ class Tokenizer(ABC):
         """Learns the vocabulary from the texts of the training split.
 
         Args:
-            texts: More than memory may hold. Those of a data set can be read more than once; an iterator, as
-                always, only once.
+            texts: The texts, possibly more than fit into memory.
 
         Raises:
             DataError: There is no text.
@@ -38,62 +35,54 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns each text's token numbers; what the vocabulary cannot spell becomes UNKNOWN."""
+        """Returns each text's token ids; parts that the vocabulary lacks become UNKNOWN."""
 
     @abstractmethod
     def decode(self, rows: Iterable[Sequence[int]]) -> list[str]:
-        """Returns each row as text; special tokens are left out, but UNKNOWN is shown as "<unk>"."""
+        """Returns each row as text, without special tokens except UNKNOWN, which becomes "<unk>"."""
 
     @abstractmethod
     def tokens(self, row: Sequence[int]) -> list[str]:
-        """Returns the spelling of each token of a row, for people to read."""
+        """Returns the spelling of each token of a row."""
 
     def sampling(self, generator: "np.random.Generator") -> "Tokenizer":  # noqa: ARG002 (a default)
-        """Returns a tokenizer that draws how it cuts texts; by default this one, which draws nothing.
+        """Returns a tokenizer that draws how it splits texts; by default this one, which draws nothing.
 
-        Every epoch of a training encodes each example anew with it (subword regularization, Kudo 2018:
-        https://arxiv.org/abs/1804.10959); evaluation and prediction never do. Only the tokens are random, not
-        the text that they spell. This tokenizer stays as it is.
+        Each epoch of a training encodes all examples with it (subword regularization, Kudo 2018:
+        https://arxiv.org/abs/1804.10959). Evaluation and prediction do not use it.
 
         Args:
-            generator: Where all random numbers come from; a resumed training gets the same again.
+            generator: The source of all random numbers.
         """
         return self
 
     def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """Returns the tokens of each word of a text that is given as words.
+        """Returns the tokens of each word of a text that is a list of words.
 
-        In a row they are the tokens of the words joined by spaces, as which `train` gets such a text: by
-        default each word is encoded with a space before it, which most tokenizers keep in the word's first
-        token (`add_prefix_space` in transformers) and those that cut at white space ignore.
+        Together they are the tokens of the words joined by spaces. By default each word is encoded with a
+        space before it, as with `add_prefix_space` in transformers.
         """
         return self.encode([f" {word}" for word in words])
 
     def unknown(self, text: str) -> list[str]:
-        """Returns the parts of a text that become UNKNOWN, in their order.
-
-        Found by encoding words, then characters, alone: a tokenizer that knows which characters a token came
-        from says it better itself.
-        """
+        """Returns the parts of a text that become UNKNOWN, in order: words or single characters."""
         words = text.split()
-        found: list[str] = []
+        unknown: list[str] = []
         for word, row in zip(words, self.encode(words), strict=True):
             if UNKNOWN in row:
-                characters = self.encode(list(word))
-                single = [each for each, ids in zip(word, characters, strict=True) if UNKNOWN in ids]
-                found += [word] if row == [UNKNOWN] or not single else single
-        return found
+                rows = zip(word, self.encode(list(word)), strict=True)
+                characters = [character for character, ids in rows if UNKNOWN in ids]
+                unknown += [word] if row == [UNKNOWN] or not characters else characters
+        return unknown
 
     def token_bytes(self, *, at_start: bool) -> list[bytes]:
-        """Returns the UTF-8 bytes that each token adds to a text, which is those of its tokens in a row.
+        """Returns the UTF-8 bytes that each token adds to a text; empty for special tokens or if unknown.
 
-        Patterns of outputs are matched by them. Empty for special tokens, and for a token that adds nothing
-        or whose bytes are not known; no pattern then uses it. Found by decoding each token alone or after
-        another one; a tokenizer whose tokens may be parts of characters should override this.
+        Patterns of outputs use them. By default each token is decoded alone or after another one. A tokenizer
+        whose tokens may be parts of characters should override this method.
 
         Args:
-            at_start: Of tokens at the beginning of a text, which some tokenizers decode without the space
-                that they put between words; else of tokens after others.
+            at_start: Whether the token begins a text, where some tokenizers add no space.
         """
         ordinary = range(len(SPECIAL_TOKENS), self.size)
         alone = self.decode([[number] for number in ordinary])

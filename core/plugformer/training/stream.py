@@ -135,8 +135,8 @@ class PreparedBatches(BatchStream):
 class StreamedBatches(BatchStream):
     """Goes through streamed examples, pass after pass.
 
-    Each batch of an update comes from a share of the stream of its own. So the batches of an update are the
-    same for any number of processes, which read only the shares of the batches that they compute.
+    Each batch of an update has its own share of the stream. So the batches of an update are the same for any
+    number of processes, which read only the shares of the batches that they compute.
 
     Args:
         examples: The stream.
@@ -146,7 +146,7 @@ class StreamedBatches(BatchStream):
 
     Raises:
         DataError: By `next`: a row is malformed, or no example can be used.
-        RunError: By `next`: the place in the stream belongs to other data or to another number of batches.
+        RunError: By `next`: the checkpoint has positions for another number of batches.
     """
 
     def __init__(
@@ -177,15 +177,14 @@ class StreamedBatches(BatchStream):
 
     def complete(self, progress: TrainingProgress) -> None:
         """Brings the places of all processes into the progress."""
-        own = {number: progress.places[number] for number in self._readers}
-        for places in self._processes.gather(own):
+        for places in self._processes.gather({n: progress.places[n] for n in self._readers}):
             for number, place in places.items():
                 progress.places[number] = place
 
     def close(self) -> None:
-        """Reads no more; a source that does not answer keeps nobody waiting."""
-        for each in (self._background, self._thread):
-            each.shutdown(wait=False, cancel_futures=True)
+        """Stops reading, without waiting for a source that does not answer."""
+        for executor in (self._background, self._thread):
+            executor.shutdown(wait=False, cancel_futures=True)
 
     def notices(self) -> Sequence[str]:
         """Returns the counts of the examples that were read and left out since training began or resumed."""

@@ -34,7 +34,7 @@ class Classification(PredictionFromTexts):
         """Returns the most probable classes."""
         if n_best > len(self.state):
             raise ConfigurationError(
-                f"{n_best} outputs are asked for, but there are {len(self.state)} labels; ask for fewer"
+                f"n_best is {n_best}, but there are only {len(self.state)} labels; use a smaller n_best"
             )
         scores, classes = model.logits(batch).log_softmax(dim=-1).topk(n_best, dim=-1)
         return [

@@ -1,4 +1,4 @@
-"""Answers that are names learned from the training examples, or have no alternatives."""
+"""Labels and tags: their names, learned from the training examples, and their numbers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,37 +7,37 @@ from plugformer_plugins.data.labels import look_alikes
 
 
 def learned_names(names: Iterable[str], kind: str) -> list[str]:
-    """Returns the names that occur, sorted.
+    """Returns the different names of the training examples, sorted.
 
     Args:
-        names: As often as they occur in the training examples.
+        names: Names, possibly repeated.
         kind: What they are, such as "labels".
 
     Raises:
-        DataError: Two of them look the same, as those that differ only in a space.
+        DataError: Two of them look the same; for example, they differ only in a space.
     """
-    found = sorted(set(names))
-    if (pair := look_alikes(found)) is not None:
+    different = sorted(set(names))
+    if (pair := look_alikes(different)) is not None:
         one, other = map(ascii, pair)
         raise DataError(
-            f"the {kind} {one} and {other} of the training examples look the same, and the model would learn "
-            "to tell them apart; write them alike"
+            f"the {kind} {one} and {other} of the training examples look the same, but would be different "
+            f"{kind}; use one spelling"
         )
-    return found
+    return different
 
 
 def number_of(name: str, known: Sequence[str], row: int, kind: str, all_known: str) -> int:
     """Returns the number of a name.
 
     Args:
-        name: Such as of a class.
+        name: The name, such as that of a class.
         known: The names of the training examples.
-        row: The number of the example that has it.
-        kind: What it is, such as "label".
-        all_known: What the others are, such as "classes".
+        row: The number of the example, for the error.
+        kind: What the name is, for the error, such as "label".
+        all_known: What the known names are, for the error, such as "classes".
 
     Raises:
-        ExampleError: It is none of the known ones.
+        ExampleError: The name is unknown.
     """
     if name not in known:
         raise ExampleError(
@@ -47,16 +47,14 @@ def number_of(name: str, known: Sequence[str], row: int, kind: str, all_known: s
 
 
 def refuse_alternatives(n_best: int, answers: str) -> None:
-    """Refuses to give several answers to one question.
+    """Requires that one answer is requested.
 
     Args:
-        n_best: How many are asked for.
+        n_best: Number of requested answers.
         answers: What has no alternatives, with its verb, as in "tags have".
 
     Raises:
-        ConfigurationError: More than one is asked for.
+        ConfigurationError: More than one answer is requested.
     """
     if n_best > 1:
-        raise ConfigurationError(
-            f"{n_best} outputs are asked for, but {answers} no alternatives; ask for one"
-        )
+        raise ConfigurationError(f"n_best is {n_best}, but {answers} no alternatives; use n_best 1")
