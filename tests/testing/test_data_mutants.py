@@ -72,14 +72,14 @@ class HashesWithTheProcess(Pairs):
 
 
 class ForgetsItsVersion(Pairs):
-    rows = "none"
+    number = "none"
 
     def load(self, columns):
-        self.rows = "two"
+        self.number = "two"
         return super().load(columns)
 
     def version(self):
-        return self.rows
+        return self.number
 
 
 class NumbersItsVersion(Pairs):
@@ -111,8 +111,10 @@ class StreamsLessSplits(Pairs):
 MUTANTS = {
     "serves_a_type_of_task": (ServesNothing,),
     "examples_fit_the_task": (WithoutTrain, MisnamedSplit, BlankTarget, NumberedLabels, WithoutColumns),
-    "what_loads_has_no_problems": (FindsFault,),
-    "loading_is_repeatable": (Shuffles,),
+    "loading_is_repeatable": (
+        FindsFault,
+        Shuffles,
+    ),
     "a_stream_has_the_same_examples": (StreamsBackwards, StreamsTheRestAnew, StreamsLessSplits),
     "version_is_repeatable": (HashesWithTheProcess, ForgetsItsVersion, NumbersItsVersion),
 }

@@ -239,8 +239,10 @@ MUTANTS = {
     "nothing_gives_nothing": (StartsEveryText,),
     "words_give_the_tokens_of_their_text": (ForgetsWhereWordsBegin, FirstWordWithoutSpace, PassesOverWords),
     "known_text_survives": (LosesLetters,),
-    "decoded_text_is_stable": (DoublesQuotes,),
-    "pieces_make_the_text": (ForgetsTheSpace,),
+    "decoded_text_is_stable": (
+        ForgetsTheSpace,
+        DoublesQuotes,
+    ),
     "batches_equal_single_texts": (RemembersTheBatch,),
     "drawn_tokens_spell_the_same_text": (DrawsOtherTexts, DrawsSpecials),
     "draws_follow_the_generator": (DrawsFromElsewhere, GoesOnDrawing),

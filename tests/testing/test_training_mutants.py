@@ -212,97 +212,62 @@ class OwnRate(Parameters):
         return torch.optim.SGD([p for _, p in parameters], lr=0.5)
 
 
-class _Stubborn(torch.optim.SGD):
-    """Steps by the learning rate that it was given first, and keeps a number of its own."""
+class CustomSGD(torch.optim.SGD):
+    """SGD that calls `update(optimizer, parameter, lr)` for each parameter, and counts its steps."""
 
+    steps = 0
+
+    def __init__(self, parameters, update, *, lr):
+        super().__init__(parameters, lr=lr)
+        self.update = update
+
+    @torch.no_grad()
     def step(self, closure=None):
+        self.steps += 1
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    parameter.data.sub_(parameter.grad, alpha=self.defaults["lr"])
+                    self.update(self, parameter, group["lr"])
 
 
-class IgnoresTheSchedule(Parameters):
+class Custom(Parameters):
     def build(self, parameters):
-        return _Stubborn([p for _, p in parameters], lr=self.lr)
+        return CustomSGD([p for _, p in parameters], self.update, lr=self.lr)
 
 
-class _Decaying(torch.optim.SGD):
-    """Decays by a number of its own."""
-
-    def step(self, closure=None):
-        super().step(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                parameter.data.mul_(0.99)
+class IgnoresTheSchedule(Custom):
+    def update(self, optimizer, parameter, lr):
+        parameter.sub_(parameter.grad, alpha=self.lr)
 
 
-class DecaysWithoutRate(Parameters):
-    def build(self, parameters):
-        return _Decaying([p for _, p in parameters], lr=self.lr)
+class DecaysWithoutRate(Custom):
+    def update(self, optimizer, parameter, lr):
+        parameter.sub_(parameter.grad, alpha=lr).mul_(0.99)
 
 
-class _Seldom(torch.optim.SGD):
+class ForgetsThePeriod(Custom):
     """Every tenth step is longer, by a count that is not in its state."""
 
-    steps = 0
-
-    def step(self, closure=None):
-        self.steps += 1
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    factor = 2 if self.steps % 10 == 0 else 1
-                    parameter.data.sub_(parameter.grad, alpha=group["lr"] * factor)
+    def update(self, optimizer, parameter, lr):
+        parameter.sub_(parameter.grad, alpha=lr * (2 if optimizer.steps % 10 == 0 else 1))
 
 
-class ForgetsThePeriod(Parameters):
-    def build(self, parameters):
-        return _Seldom([p for _, p in parameters], lr=self.lr)
+class Forgets(Custom):
+    """Steps grow by a number that is not in its state."""
+
+    def update(self, optimizer, parameter, lr):
+        parameter.sub_(parameter.grad, alpha=lr * optimizer.steps)
 
 
-class _Forgetful(torch.optim.SGD):
-    """Steps that grow, by a number that is not in its state."""
-
-    steps = 0
-
-    def step(self, closure=None):
-        self.steps += 1
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    parameter.data.sub_(parameter.grad, alpha=group["lr"] * self.steps)
+class KeepsText(Custom):
+    def update(self, optimizer, parameter, lr):
+        parameter.sub_(parameter.grad, alpha=lr)
+        optimizer.state[parameter]["name"] = "weight"
 
 
-class Forgets(Parameters):
-    def build(self, parameters):
-        return _Forgetful([p for _, p in parameters], lr=self.lr)
-
-
-class _Named(torch.optim.SGD):
-    def step(self, closure=None):
-        super().step(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                self.state[parameter]["name"] = "weight"
-
-
-class KeepsText(Parameters):
-    def build(self, parameters):
-        return _Named([p for _, p in parameters], lr=self.lr)
-
-
-class _Jittery(torch.optim.SGD):
-    def step(self, closure=None):
-        super().step(closure)
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                parameter.data.add_(torch.randn_like(parameter), alpha=group["lr"])
-
-
-class Jitters(Parameters):
-    def build(self, parameters):
-        return _Jittery([p for _, p in parameters], lr=self.lr)
+class Jitters(Custom):
+    def update(self, optimizer, parameter, lr):
+        parameter.sub_(parameter.grad + torch.randn_like(parameter), alpha=lr)
 
 
 class LooksLikeOne(Hook):
