@@ -216,7 +216,7 @@ def tunings(study: Study) -> list[dict[str, Change]]:
         [_change(study, path, "tune", path, number) for number in range(len(tried))]
         for path, tried in study.tune.items()
     ]
-    return [dict(zip(study.tune, each, strict=True)) for each in product(*values)]
+    return [dict(zip(study.tune, changes, strict=True)) for changes in product(*values)]
 
 
 def _change(study: Study, path: str, *place: Key) -> Change:

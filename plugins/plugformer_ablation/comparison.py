@@ -126,13 +126,13 @@ def compare(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> PairedCompar
         baseline: What it is compared with.
         seeds: The study's; those without a finite score in both arms are left out, and counted in the notes.
     """
-    common = [seed for seed in seeds if all(isfinite(each.scores.get(seed, nan)) for each in (arm, baseline))]
+    common = [seed for seed in seeds if all(isfinite(side.scores.get(seed, nan)) for side in (arm, baseline))]
     notes = []
     if len(common) < len(seeds):
         notes.append(f"{len(common)} of {len(seeds)} seeds have a score in both arms")
     if not common:
         return PairedComparison(None, 0, notes=(*notes, "no verdict without a pair of scores"))
-    ours, theirs = (np.array([each.scores[seed] for seed in common]) for each in (arm, baseline))
+    ours, theirs = (np.array([side.scores[seed] for seed in common]) for side in (arm, baseline))
     difference = float((ours - theirs).mean())
     same = bool(np.ptp(ours - theirs) <= _ROUNDING * np.abs([ours, theirs]).max())
     over_seeds = None if same else StudentT.of(ours - theirs)
@@ -176,22 +176,29 @@ def judge(comparisons: Sequence[PairedComparison], *, higher_is_better: bool) ->
     alpha = ALPHA / max(number, 1)
     return [
         {
-            "pairs": each.pairs,
-            "difference": each.difference,
+            "pairs": comparison.pairs,
+            "difference": comparison.difference,
             "level": 1 - alpha,
-            **_ends(each.interval(1 - alpha)),
-            "interval_95": _ends(each.interval(1 - ALPHA)),
-            "p": {"single": each.p, "corrected": None if each.p is None else min(1.0, each.p * number)},
-            "standard_error": {
-                name: None if found is None else found.total_error
-                for name, found in (("seeds", each.seeds), ("examples", each.examples), ("both", each.both))
+            **_ends(comparison.interval(1 - alpha)),
+            "interval_95": _ends(comparison.interval(1 - ALPHA)),
+            "p": {
+                "single": comparison.p,
+                "corrected": None if comparison.p is None else min(1.0, comparison.p * number),
             },
-            "effect_size_dz": each.effect_size,
-            "verdict": str(each.verdict(1 - alpha, higher_is_better=higher_is_better)),
-            "minimum_detectable_difference": each.minimum_detectable_difference(alpha),
-            "notes": list(each.notes),
+            "standard_error": {
+                name: None if test is None else test.total_error
+                for name, test in (
+                    ("seeds", comparison.seeds),
+                    ("examples", comparison.examples),
+                    ("both", comparison.both),
+                )
+            },
+            "effect_size_dz": comparison.effect_size,
+            "verdict": str(comparison.verdict(1 - alpha, higher_is_better=higher_is_better)),
+            "minimum_detectable_difference": comparison.minimum_detectable_difference(alpha),
+            "notes": list(comparison.notes),
         }
-        for each in comparisons
+        for comparison in comparisons
     ]
 
 
@@ -203,10 +210,10 @@ def _ends(interval: Interval | None) -> dict[str, float | None]:
 
 def _unpaired(arm: Scores, baseline: Scores, seeds: Sequence[int]) -> str:
     """Returns the reason for having no test over examples; empty if there is one."""
-    complete = all(seed in each.resampled for seed in seeds for each in (arm, baseline))
+    complete = all(seed in side.resampled for seed in seeds for side in (arm, baseline))
     if not complete or arm.examples != baseline.examples or arm.examples < 2:
         return "there are no statistics of at least two test examples that both arms share"
-    if not all(np.isfinite(each.resampled[seed]).all() for seed in seeds for each in (arm, baseline)):
+    if not all(np.isfinite(side.resampled[seed]).all() for seed in seeds for side in (arm, baseline)):
         return "on some resampled test sets the metric gives no finite number"
     return ""
 
@@ -216,8 +223,8 @@ def _over_examples(
 ) -> tuple[StudentT, StudentT]:
     """Returns the difference with its error over examples, and with the part of it that seeds share.
 
-    What examples do to each seed apart is in the variance between seeds already. What they do to all seeds
-    alike is the covariance of the seeds' differences over test sets: Obuchowski and Rockette (1995), of
+    The variance between seeds already includes the effect of examples on single seeds. Their effect on all
+    seeds is the covariance of the seeds' differences over test sets: Obuchowski and Rockette (1995), of
     readers and cases, https://doi.org/10.1080/03610919508813243.
     """
     moved = np.array([arm.resampled[seed] - baseline.resampled[seed] for seed in seeds])
@@ -226,7 +233,7 @@ def _over_examples(
     of_pairs = len(seeds) * (len(seeds) - 1)
     shared = (float(covariance.sum()) - alone) / of_pairs if of_pairs else alone
     variances = float(covariance.mean()), max(shared, 0.0)
-    whole, part = (StudentT(difference, sqrt(each), float(arm.examples - 1)) for each in variances)
+    whole, part = (StudentT(difference, sqrt(variance), float(arm.examples - 1)) for variance in variances)
     return whole, part
 
 
@@ -239,7 +246,7 @@ def _cases(
     elif same and np.array_equal(ours, theirs):
         yield "both arms score the same with every seed"
     elif same and len(ours) > 1 and not missing:
-        yield "the difference is the same with every seed: the error over examples stands in for theirs"
+        yield "the difference is the same with every seed: the error over examples replaces that over seeds"
     if len(ours) == 1:
         yield "no verdict from one seed: how much seeds differ is unknown"
     elif missing and not (same and np.array_equal(ours, theirs)):

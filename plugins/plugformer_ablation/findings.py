@@ -1,4 +1,4 @@
-"""What follows from a study's results: a summary of each arm, and a verdict on each comparison."""
+"""The findings of a study: a summary of each arm, and a verdict on each comparison."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -43,8 +43,8 @@ class Findings:
     @property
     def comparisons(self) -> list[Record]:
         """A record of each arm but the baseline, in the order of the study."""
-        found: list[Record] = self.record["comparisons"]
-        return found
+        comparisons: list[Record] = self.record["comparisons"]
+        return comparisons
 
     @cached_property
     def table(self) -> DataFrame:
@@ -108,7 +108,9 @@ def _arm(results: StudyResults, arm: Record, metric: str) -> Record:
         "failed": {str(cell.seed): cell.failure for cell in failed},
         "score": summaries[metric],
         "loss": summarize(cell.loss for cell in cells),
-        "others": {name: each for name, each in summaries.items() if name != metric and each is not None},
+        "others": {
+            name: summary for name, summary in summaries.items() if name != metric and summary is not None
+        },
         "cost": cost,
         "tuned": arm["tuned"],
         "remarks": list(arm["notes"]),
@@ -136,7 +138,7 @@ def _comparisons(results: StudyResults, metric: str, *, higher_is_better: bool) 
 
 
 def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
-    """Returns what each arm scored; cells of as many examples share the draws of test sets."""
+    """Returns the scores of each arm; cells with equally many examples share the draws of test sets."""
     cells = {arm["name"]: results.cells_of(arm["name"]) for arm in results.arms}
     sizes: dict[int, list[CellResult]] = defaultdict(list)
     for cell in chain.from_iterable(cells.values()):
@@ -146,24 +148,24 @@ def _scores(results: StudyResults, metric: str) -> dict[str, Scores]:
     for examples, alike in sizes.items():
         if examples > 1:
             scores = resampled([cell.statistics[metric] for cell in alike], results.metrics[metric].aggregate)
-            draws |= {(cell.arm, cell.seed): each for cell, each in zip(alike, scores, strict=True)}
-    found = {}
-    for arm, own in cells.items():
-        scored = [cell for cell in own if metric in cell.metrics]
+            draws |= {(cell.arm, cell.seed): draw for cell, draw in zip(alike, scores, strict=True)}
+    result = {}
+    for arm, arm_cells in cells.items():
+        scored = [cell for cell in arm_cells if metric in cell.metrics]
         counts = {len(cell.statistics[metric]) for cell in scored if metric in cell.statistics}
-        found[arm] = Scores(
+        result[arm] = Scores(
             {cell.seed: cell.metrics[metric] for cell in scored},
             {cell.seed: draws[arm, cell.seed] for cell in scored if (arm, cell.seed) in draws},
             counts.pop() if len(counts) == 1 else 0,
         )
-    return found
+    return result
 
 
 def _loss_difference(
     arm: Iterable[CellResult], baseline: Iterable[CellResult], seeds: Iterable[int]
 ) -> Record:
     ours, theirs = ({cell.seed: cell.loss for cell in cells} for cells in (arm, baseline))
-    found = summarize(ours[seed] - theirs[seed] for seed in seeds if seed in ours and seed in theirs)
-    if found is None or found["low"] is None:
-        found = {}
-    return {name: found.get(name) for name in ("mean", "low", "high")}
+    summary = summarize(ours[seed] - theirs[seed] for seed in seeds if seed in ours and seed in theirs)
+    if summary is None or summary["low"] is None:
+        summary = {}
+    return {name: summary.get(name) for name in ("mean", "low", "high")}

@@ -66,12 +66,12 @@ def matched(arms: Sequence[Arm], study: Study, notify: Callable[[str], None]) ->
             known[key] = read_data(arm.resolved, notify)
     facts = [known[_data_key(arm.resolved.task)] for arm in arms]
     split = deciding_split(study, facts[0].hashes)
-    for arm, each in zip(arms, facts, strict=True):
-        _refuse_other_examples(arm, each, facts[0], ("validation", split))
+    for arm, summary in zip(arms, facts, strict=True):
+        _refuse_other_examples(arm, summary, facts[0], ("validation", split))
     target = count_costs(arms[0].resolved.task, facts[0], arms[0].resolved.registry)
     return [
-        replace(_equal(arm, each, target, study.match), hashes=each.hashes)
-        for arm, each in zip(arms, facts, strict=True)
+        replace(_equal(arm, summary, target, study.match), hashes=summary.hashes)
+        for arm, summary in zip(arms, facts, strict=True)
     ]
 
 

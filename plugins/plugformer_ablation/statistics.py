@@ -75,7 +75,7 @@ class StudentT:
     @property
     def total_error(self) -> float:
         """The standard error from both sources: variances add."""
-        return hypot(*(each.error for each in self._sources))
+        return hypot(*(source.error for source in self._sources))
 
     @property
     def p(self) -> float:
@@ -95,7 +95,7 @@ class StudentT:
 
     def margin(self, alpha: float) -> float:
         """Returns half the width of the interval at a level of 1 - alpha."""
-        return hypot(*(each.error * each._critical(alpha) for each in self._sources if each.error))
+        return hypot(*(source.error * source._critical(alpha) for source in self._sources if source.error))
 
     def interval(self, level: float) -> Interval:
         """Returns a confidence interval of the mean, which excludes 0 exactly where p < 1 - level.
@@ -114,7 +114,7 @@ class StudentT:
         Args:
             alpha: Two-sided significance level.
         """
-        return hypot(*(each.error * each._shift(alpha) for each in self._sources if each.error))
+        return hypot(*(source.error * source._shift(alpha) for source in self._sources if source.error))
 
     @property
     def _sources(self) -> tuple["StudentT", ...]:

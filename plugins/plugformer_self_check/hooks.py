@@ -1,4 +1,4 @@
-"""The ways to compute the same answers that are compared at the end of every training."""
+"""The self-check at the end of every training: the same answers, computed in two ways each."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,21 +30,21 @@ from plugformer.registry import Kind
 from plugformer.runs import TrainedModel
 
 Differences = Float[ndarray, " examples"]
-"""How far two ways are apart, in nats."""
+"""Differences between two ways to compute the same, in nats."""
 
 MORE_PADDING = 3
 
-_DIVERGED = "the training has diverged, parameters are no numbers any more: try a lower learning rate"
-_NOT_SAVED = "a component that keeps numbers neither as parameters nor as buffers, so that they are not saved"
+_DIVERGED = "the training has diverged, and parameters are not finite: try a lower learning rate"
+_NOT_SAVED = "a component has state in neither parameters nor buffers, which is not saved"
 
 
 class Way(NamedTuple):
-    """A comparison to be made.
+    """Two ways to compute the same.
 
     Attributes:
-        name: Of the two ways to compute the same.
-        likely: What is probably wrong if they differ.
-        compute: Returns how far they are apart.
+        name: Names of both.
+        likely: The probable cause of a difference.
+        compute: Returns the difference of each example.
     """
 
     name: str
@@ -67,14 +67,14 @@ def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) 
 def _compare(way: Way, inputs: Sequence[str]) -> ConsistencyCheck:
     try:
         differences = way.compute()
-    except Exception as error:  # of a component: it is what was to be found out, and the model is saved
+    except Exception as error:  # raised by a component; the model is saved already
         return ConsistencyCheck(way.name, math.nan, "", way.likely, f"{type(error).__name__}: {error}")
-    worst = int(np.argmax(differences))  # what is not a number counts as the largest
+    worst = int(np.argmax(differences))  # NaN counts as the largest
     return ConsistencyCheck(way.name, float(differences[worst]), inputs[worst], way.likely)
 
 
 def _contracts(*components: str) -> str:
-    """Returns the commands that look for the fault in a component alone."""
+    """Returns the commands that check single components."""
     return " and ".join(f"`plugformer check {component}`" for component in components)
 
 
@@ -87,15 +87,15 @@ def _suspects(trained: TrainedModel) -> tuple[str, str]:
 
 
 def _loaded(trained: TrainedModel) -> Model:
-    """Returns the model that is saved, on the device of the one at hand."""
+    """Returns the saved model, on the device of the trained one."""
     return load(trained.place, trained.registry, device=trained.device).model
 
 
 class _Continuing:
-    """Ways to continue sequences.
+    """Comparisons for models that generate.
 
-    Cached decoding is that of the task. The other searches are greedy: where two of them part, it can be told
-    whether the model finds both tokens equally good.
+    Cached decoding uses the search of the task. The other searches are greedy: where two outputs diverge, the
+    probabilities of both tokens can be compared.
     """
 
     def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
@@ -104,8 +104,8 @@ class _Continuing:
 
     def ways(self) -> list[Way]:
         attention, position = _suspects(self.trained)
-        state = f"what an attention keeps of the past, or positions: {_contracts(attention, position)}"
-        padding = f"padding that is read, or rows that are mixed: {_contracts(attention, position)}"
+        state = f"the key-value cache of an attention, or positions: {_contracts(attention, position)}"
+        padding = f"padding is read, or rows are mixed: {_contracts(attention, position)}"
         return [
             Way("cached = uncached", state, self.cached),
             Way("batch = single", padding, self.alone),
@@ -145,7 +145,7 @@ def _predictor(trained: TrainedModel, decoding: str = "", **options: int) -> Gen
 
 
 class _Reading:
-    """Ways to predict from what is read."""
+    """Comparisons for models that predict labels or tags."""
 
     def __init__(self, trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> None:
         self.trained = trained
@@ -156,10 +156,8 @@ class _Reading:
 
     def ways(self) -> list[Way]:
         attention, _ = _suspects(self.trained)
-        padding = (
-            f"padding that is read: {_contracts(attention, f'head/{self.trained.task.model.head.name}')}"
-        )
-        rows = f"rows that are mixed, or {padding}"
+        padding = f"padding is read: {_contracts(attention, f'head/{self.trained.task.model.head.name}')}"
+        rows = f"rows are mixed, or {padding}"
         return [
             Way("batch = single", rows, lambda: self._apart(self.trained.model, self.batch)),
             Way("padded = unpadded", padding, lambda: self._apart(self.trained.model, self.padded)),
@@ -179,7 +177,7 @@ def batch_of(
     padding: int | None = None,
     outputs: Sequence[Hypothesis] | None = None,
 ) -> Batch:
-    """Returns examples, or outputs in their place, on the model's device, padded to a length at least."""
+    """Returns examples on the model's device; `outputs` replace the targets, `padding` is a least length."""
     tokens = None if outputs is None else [hypothesis.tokens for hypothesis in outputs]
     return split.batch(rows, padding=padding, outputs=tokens).to(next(model.parameters()).device)
 
@@ -199,9 +197,9 @@ def cached_and_uncached(
     of nearly the same probability makes no difference.
     """
     model = predictor.model
-    found = predictor.search(batch_of(split, rows, model), 0)
-    numbers = [number for number, hypotheses in enumerate(found) for _ in hypotheses]
-    hypotheses = [hypothesis for each in found for hypothesis in each]
+    beams = predictor.search(batch_of(split, rows, model), 0)
+    numbers = [number for number, hypotheses in enumerate(beams) for _ in hypotheses]
+    hypotheses = [hypothesis for beam in beams for hypothesis in beam]
     scores = np.array([hypothesis.score for hypothesis in hypotheses])
     batch = batch_of(split, [rows[number] for number in numbers], model, outputs=hypotheses)
     answers = batch_of(split, rows, model)
@@ -212,8 +210,8 @@ def cached_and_uncached(
 
 def _uncached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     """Returns the log-probability of each target, by one pass."""
-    found: ndarray = model.likelihoods(batch).log_probabilities.cpu().double().numpy()
-    return found
+    log_probabilities: ndarray = model.likelihoods(batch).log_probabilities.cpu().double().numpy()
+    return log_probabilities
 
 
 def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
@@ -221,20 +219,20 @@ def _cached(model: Generative, batch: Batch) -> Float[ndarray, " examples"]:
     following, counts = _aligned(*model.targets(batch))
     past, ids = model.begin(batch)
     real = torch.ones_like(ids, dtype=torch.bool)
-    total = torch.zeros(len(ids), dtype=torch.float64)  # in main memory: not every device has it
+    total = torch.zeros(len(ids), dtype=torch.float64)  # on the CPU: not every device has float64
     for targets, counted in zip(following.T, counts.T, strict=True):
         hidden = model.step(Tokens(ids[:, None], real[:, None], Padding.ANYWHERE), past)
         scores = model.head.logits(hidden, real[:, None]).float().log_softmax(dim=-1)[:, 0]
         total += scores.gather(1, targets[:, None])[:, 0].masked_fill(~counted, 0.0).cpu()
         ids, real = targets, counted
-    found: ndarray = total.numpy()
-    return found
+    log_probabilities: ndarray = total.numpy()
+    return log_probabilities
 
 
 def _aligned(
     targets: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"]
 ) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-    """Returns each row's targets from the first place on, and where there are any."""
+    """Returns the targets of each row without gaps, and which of them are real."""
     order = (~real).int().argsort(dim=1, stable=True)
     most = int(real.sum(dim=1).max())
     return targets.gather(1, order)[:, :most], real.gather(1, order)[:, :most]
@@ -249,8 +247,8 @@ def outputs_apart(
 ) -> Differences:
     """Compares outputs of two greedy searches.
 
-    Where the tokens are the same, their scores are compared. Where they are not, the two tokens at which the
-    outputs part: only those of nearly the same probability may be taken for one another.
+    If the tokens are the same, their scores are compared; otherwise the probabilities of the two tokens at
+    which the outputs diverge, since tokens of nearly equal probability may be exchanged.
     """
     return np.array(
         [
@@ -265,7 +263,7 @@ def outputs_apart(
 def _parting(
     predictor: GenerativePredictor, split: EncodedSplit, row: int, one: Hypothesis, other: Hypothesis
 ) -> float:
-    """Returns the difference in log-probability of the first two tokens that are not the same."""
+    """Returns the difference in log-probability of the first two tokens that differ."""
     batch = batch_of(split, [row], predictor.model, outputs=[one])
     logits = predictor.model.logits(batch)[0][predictor.model.targets(batch)[1][0]]
     pairs = zip([*one.tokens, END], [*other.tokens, END], strict=False)
@@ -275,22 +273,24 @@ def _parting(
 
 
 def probabilities(model: Model, batches: Sequence[Batch]) -> list[Float[Tensor, "..."]]:
-    """Returns the head's log-probabilities at the predicted places of each example."""
-    found = []
+    """Returns the head's log-probabilities at the predicted positions of each example."""
+    log_probabilities = []
     for batch in batches:
         logits = model.logits(batch).float()
         scores = logits.log_softmax(dim=-1) if logits.shape[-1] > 1 else logits
         real = model.targets(batch)[1]
-        found += [row[real[number]] if row.dim() > 1 else row for number, row in enumerate(scores)]
-    return found
+        log_probabilities += [
+            row[real[number]] if row.dim() > 1 else row for number, row in enumerate(scores)
+        ]
+    return log_probabilities
 
 
 def probabilities_apart(
     ones: Sequence[Float[Tensor, "..."]], others: Sequence[Float[Tensor, "..."]]
 ) -> Differences:
-    """Compares what heads give, example by example."""
-    # Where both are minus infinity, their difference would not be a number.
+    """Compares the log-probabilities of two heads, example by example."""
+    # If both are minus infinity, their difference is NaN.
     apart = [
         torch.where(one == other, 0.0, (one - other).abs()) for one, other in zip(ones, others, strict=True)
     ]
-    return np.array([float(each.max()) if each.numel() else 0.0 for each in apart])
+    return np.array([float(difference.max()) if difference.numel() else 0.0 for difference in apart])

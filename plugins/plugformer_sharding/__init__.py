@@ -1,4 +1,4 @@
-"""Training with `training.shard`: each process keeps a part of every parameter, gradient and moment.
+"""Training with `training.shard`: each process keeps a shard of every parameter, gradient and moment.
 
 Reading order: sharded, hooks.
 """

@@ -1,4 +1,4 @@
-"""Fully sharded data parallelism: each process keeps a part of every parameter, gradient and moment."""
+"""Fully sharded data parallelism: each process keeps a shard of every parameter, gradient and moment."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,26 +22,26 @@ from plugformer.training import Objective, TrainingStrategy, accelerator
 
 
 class Sharded(TrainingStrategy):
-    """Each process has a part of each parameter; those of a layer are whole only while it computes.
+    """Each process has a shard of each parameter; the parameters of a layer are gathered while it computes.
 
-    ZeRO, Rajbhandari et al. 2020, section 5: https://arxiv.org/abs/1910.02054, as torch's `fully_shard` does
-    it. What belongs to no layer, such as embeddings and the head, tied or not, is whole for all of a pass.
+    ZeRO, Rajbhandari et al. 2020, section 5: https://arxiv.org/abs/1910.02054, with torch's `fully_shard`.
+    Parameters outside of layers, for example embeddings and the head, are gathered for a whole pass.
     Gradients are exchanged after every batch, so that no process ever has all of them.
 
-    Whatever makes another number of passes in each process, as decoding does, needs the whole model. It lies
-    in main memory, and on the device while it is used.
+    Decoding, with another number of passes in each process, needs the full model. It is in main memory, and
+    on the device while it is used.
 
-    Parts are joined and cut out tensor by tensor. `torch.distributed.checkpoint.state_dict` refuses tied
-    parameters and optimizers that keep no tensors, turns tuples among the settings of optimizers into lists,
-    and lets an optimizer make a step to find out what it keeps.
+    Tensors are gathered and sharded one by one. `torch.distributed.checkpoint.state_dict` refuses tied
+    parameters and optimizers without tensors, turns tuples in the settings of optimizers into lists, and lets
+    an optimizer make a step to see its state.
 
     Args:
-        model: The whole model; a copy of it is trained.
-        settings: Of its training.
-        processes: Those that train it, more than one.
+        model: The full model; a copy of it is trained.
+        settings: The settings of its training.
+        processes: The processes that train it, more than one.
 
     Raises:
-        ConfigurationError: A parameter cannot be shared out, or numbers are float16.
+        ConfigurationError: A parameter cannot be sharded, or the precision is float16.
     """
 
     def __init__(self, model: Model, settings: TrainingSettings, processes: Processes) -> None:
@@ -51,7 +51,7 @@ class Sharded(TrainingStrategy):
         self._processes = processes
         self.model = self.trained = deepcopy(model)
         mesh = init_device_mesh(self.accelerator.device.type, (processes.count,))
-        layers = [each for each in self.model.modules() if isinstance(each, Layer)]
+        layers = [module for module in self.model.modules() if isinstance(module, Layer)]
         for unit in [*layers, self.model]:
             part = fully_shard(unit, mesh=mesh)
             # PyTorch 2.8's Gloo returns a sum when asked for an average: let torch divide a sum itself.
@@ -61,9 +61,9 @@ class Sharded(TrainingStrategy):
         self.model.register_forward_pre_hook(_agreeing_on_buffers)
 
     def prepare(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-        """Returns the prepared optimizer, which saves and loads its whole state from now on.
+        """Returns the prepared optimizer, which saves and loads its full state.
 
-        All processes save together, and the main one alone receives the state.
+        All processes save together; only the main one receives the state.
         """
         optimizer.register_state_dict_post_hook(self._gathered)
         optimizer.register_load_state_dict_pre_hook(_spread)
@@ -76,7 +76,7 @@ class Sharded(TrainingStrategy):
         return loss
 
     def sharing_out(self, hook: Hook) -> Stateful:
-        """Returns a hook's `Stateful`: saves the whole state, restores this process's parts of it."""
+        """Returns a hook's `Stateful`: it saves the full state and restores the shards of this process."""
         return _SharedOut(hook, dict(self.model.named_parameters()))
 
     def exchanging(self, *, last: bool) -> AbstractContextManager[None]:
@@ -84,25 +84,25 @@ class Sharded(TrainingStrategy):
         return nullcontext()
 
     def reduce_norm(self, norm: Tensor) -> Tensor:
-        """Returns the norm over the parts of all processes."""
+        """Returns the norm over the shards of all processes."""
         return _joined(norm)
 
     def unshard(self) -> None:
-        """Copies the parts of all processes into the whole model."""
+        """Copies the shards of all processes into the full model."""
         whole = self._whole.state_dict()
         with self._processes.peer_failure_as_error():
             for name, part in own_tensors(self.model).items():
                 whole[name].copy_(_joined(part))
 
     def shard_from_full(self) -> None:
-        """Copies this process's parts out of the whole model."""
+        """Copies the shards of this process out of the full model."""
         parts = self.model.state_dict()
         for name, tensor in own_tensors(self._whole).items():
             parts[name].copy_(_part(tensor, parts[name]))
 
     @contextmanager
     def full_model(self) -> Iterator[Model]:
-        """Yields the whole model."""
+        """Yields the full model."""
         self.unshard()
         self._whole.to(self.accelerator.device)
         try:
@@ -111,7 +111,7 @@ class Sharded(TrainingStrategy):
             self._whole.to("cpu")
 
     def _gathered(self, _: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
-        """Returns an optimizer's state with whole tensors; in all processes but the main one, without any."""
+        """Returns an optimizer's state with full tensors; only the main process has any."""
 
         def joined(_: object, value: object) -> object:
             whole = _joined(value).cpu() if isinstance(value, DTensor) else value
@@ -122,21 +122,21 @@ class Sharded(TrainingStrategy):
 
 
 class _SharedOut:
-    """A hook's state, in which a tensor under the name of a parameter is a part of one as large as that."""
+    """A hook's state, in which a tensor with the name of a parameter is sharded like the parameter."""
 
     def __init__(self, hook: Hook, parameters: Mapping[str, nn.Parameter]) -> None:
         self._hook = hook
         self._parameters = parameters
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state with whole tensors."""
+        """Returns the state with full tensors."""
         joined: dict[str, Any] = _changed(
             self._hook.state_dict(), lambda _, value: _joined(value) if isinstance(value, Tensor) else value
         )
         return joined
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on with parts of such a state."""
+        """Restores the shards of such a state."""
 
         def part(name: object, value: object) -> object:
             parameter = self._parameters.get(str(name))
@@ -146,7 +146,7 @@ class _SharedOut:
 
 
 def _changed(value: Any, change: Callable[[object, object], object], name: object = None) -> Any:
-    """Returns nested mappings and sequences with changed leaves; these are told the last key before them."""
+    """Returns nested mappings and sequences with changed leaves; `change` gets the last key and a leaf."""
     if isinstance(value, Mapping):
         return {key: _changed(item, change, key) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -155,11 +155,11 @@ def _changed(value: Any, change: Callable[[object, object], object], name: objec
 
 
 def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
-    """Returns an optimizer's state with parts of those tensors that are as large as their parameters."""
+    """Returns an optimizer's state with shards of those tensors that have the shape of their parameters."""
     parameters = {
         index: parameter
-        for group, own in zip(saved["param_groups"], optimizer.param_groups, strict=True)
-        for index, parameter in zip(group["params"], own["params"], strict=True)
+        for group, current in zip(saved["param_groups"], optimizer.param_groups, strict=True)
+        for index, parameter in zip(group["params"], current["params"], strict=True)
     }
 
     def parts(index: int) -> Any:
@@ -169,7 +169,7 @@ def _spread(optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> dict[str
 
 
 def _part(value: Any, parameter: Tensor) -> Any:
-    """Returns this process's part of a whole tensor, cut out without a word to the others."""
+    """Returns this process's shard of a full tensor, without communication."""
     if not isinstance(value, Tensor) or not isinstance(parameter, DTensor) or value.shape != parameter.shape:
         return value
     return distribute_tensor(
@@ -178,26 +178,26 @@ def _part(value: Any, parameter: Tensor) -> Any:
 
 
 def _joined(part: Tensor) -> Tensor:
-    """Returns the whole tensor; buffers are no parts."""
+    """Returns the full tensor; buffers are not sharded."""
     return part.full_tensor() if isinstance(part, DTensor) else part
 
 
 def _refuse(model: Model, accelerator: Accelerator) -> None:
-    """Raises ConfigurationError for what torch would refuse without naming the option, or compute wrongly."""
+    """Raises ConfigurationError for models and precisions that torch cannot shard."""
     if numbers := [name for name, parameter in model.named_parameters() if parameter.dim() == 0]:
         raise ConfigurationError(
-            f"training.shard: the parameter {numbers[0]} is a single number, which has no parts: give it the "
-            "shape (1,) in its component, or set training.shard to false"
+            f"training.shard: the parameter {numbers[0]} is a single number and cannot be sharded: give it "
+            "the shape (1,) in its component, or set training.shard to false"
         )
     if accelerator.scaler is not None:
         raise ConfigurationError(
-            "training.shard: the gradients of sharded parameters cannot be scaled as float16 needs it: "
-            "expected mixed precision no or bf16; launch with --mixed_precision bf16"
+            "training.shard: the gradients of sharded parameters cannot be scaled, which float16 needs; "
+            "expected mixed precision no or bf16: launch with --mixed_precision bf16"
         )
 
 
 def _leaving_no_gradient_out(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-    """Makes missing gradients zeros before they are exchanged: experts may have seen no token here alone."""
+    """Replaces missing gradients by zeros before the exchange: an expert may have seen no token here."""
 
     def fill(_: Tensor) -> None:
         for parameter in layer.parameters():
@@ -206,10 +206,10 @@ def _leaving_no_gradient_out(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
 
     hidden: Tensor = inputs[0]
     if hidden.requires_grad:
-        hidden.register_hook(fill)  # called when the layer's own gradients are complete
+        hidden.register_hook(fill)  # called when the gradients of the layer are complete
 
 
 def _agreeing_on_buffers(model: nn.Module, _: tuple[Any, ...]) -> None:
-    """Takes over the main process's buffers, as torch's replicated data parallelism does."""
+    """Copies the main process's buffers, like torch's replicated data parallelism."""
     for buffer in model.buffers():
         distributed.broadcast(buffer, src=0)

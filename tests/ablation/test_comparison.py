@@ -110,7 +110,7 @@ def test_a_difference_that_is_the_same_with_every_seed():
     expected = stats.t.sf(share / math.sqrt(share * (1 - share) / EXAMPLES), 4) * 2
     assert found.p == pytest.approx(expected, rel=0.5)  # the error is a bootstrap's
     assert compare(trials(better), trials(right), [1, 2]).p > 0.1, "two equal differences show little"
-    assert any("stands in for theirs" in note for note in found.notes)
+    assert any("replaces that over seeds" in note for note in found.notes)
     assert all(map(math.isfinite, numbers(found)))
 
 

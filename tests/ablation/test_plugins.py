@@ -15,7 +15,6 @@ from plugformer_ablation.executors import LocalExecutor
 from plugformer_ablation.running import run_study
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NAME = "plugformer-differential"
 
 
 @pytest.fixture
@@ -28,19 +27,6 @@ def manifest(tmp_path, monkeypatch):
     """A local manifest and its component, to be changed."""
     monkeypatch.syspath_prepend(tmp_path)  # restores the import path afterwards
     return shutil.copytree(EXAMPLES / "squared_relu", tmp_path / "local") / "registry.yaml"
-
-
-@pytest.fixture
-def installed(tmp_path, monkeypatch):
-    """The registry where a plugin's distribution is installed."""
-    info = tmp_path / "site" / "plugformer_differential-0.2.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 0.2.0\n")
-    (info / "entry_points.txt").write_text("[plugformer]\ndifferential = plugformer_differential\n")
-    monkeypatch.syspath_prepend(info.parent)
-    monkeypatch.syspath_prepend(EXAMPLES / NAME)
-    monkeypatch.setenv("PLUGFORMER_PLUGINS", NAME)
-    return Registry.discover()
 
 
 def made_of(results, component):
@@ -58,14 +44,6 @@ def test_a_local_component_is_trained_in_processes_and_again_when_it_changes(man
     source.write_text(source.read_text() + "# faster\n")
     _, begun = run(study, tmp_path / "s", Registry.discover().with_local(manifest), console)
     assert begun == ["feed_forward=squared_relu(bias=false), seed 1"]
-
-
-def test_a_component_of_an_installed_plugin_is_a_value(installed, console, tmp_path):
-    study = declared("model.attention=[mha, differential]", seeds=1)
-    results, begun = run(study, tmp_path / "s", installed, console)
-    assert begun == ["baseline, seed 1", "attention=differential, seed 1"]
-    assert [cell.failure for cell in results.cells] == [None, None]
-    assert made_of(results, "attention/differential")["distribution"] == NAME
 
 
 def test_a_plugin_that_is_not_installed_is_an_unknown_value(registry):

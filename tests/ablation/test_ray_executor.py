@@ -5,7 +5,6 @@ import time
 import pytest
 from tests.ablation.test_local_executor import LONG, cells
 
-from plugformer.runs.training_lock import is_trained
 from plugformer_ablation.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="comes with the ray extra")
@@ -28,16 +27,6 @@ def test_cells_on_a_cluster_end_as_here(registry, tmp_path):
     ended = [message for _, message in filter(None, RayExecutor().events(waiting))]
     assert [message.failure for message in ended] == [None, None]
     assert all(cell.result().loss > 0 for cell in waiting)
-
-
-def test_no_more_cells_at_a_time_than_workers(registry, tmp_path):
-    waiting = cells(tmp_path, registry)
-    running = 0
-    for event in RayExecutor(workers=1).events(waiting):
-        running = max(running, sum(is_trained(cell.folder) for cell in waiting))
-        assert event is None or event[1].failure is None
-    assert running <= 1
-    assert all(cell.finished for cell in waiting)
 
 
 @pytest.mark.parametrize("settings", [LONG, SLOW])

@@ -34,12 +34,6 @@ def test_a_cell_is_read_as_it_was_written(tmp_path):
         assert str(CellResult.load(tmp_path / str(number))) == str(cell)
 
 
-def test_a_failed_cell_is_left_out():
-    found = results()
-    assert found.cells_of("attention=gqa") == []
-    assert [cell.seed for cell in found.cells_of("baseline")] == [1, 2]
-
-
 def test_arrays_of_objects_are_not_unpickled(tmp_path):
     np.savez(tmp_path / "statistics.npz", **{"0/exact_match": np.array([{}], dtype=object)})
     with pytest.raises(RunError, match="statistics"):

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 from tests.ablation.studies import SETTINGS, SWAP, declared, run
 
-from plugformer.configuration import dump
 from plugformer.errors import ConfigurationError, InterruptedRunError, RunError
 from plugformer_ablation.arms import resolve_arms
 from plugformer_ablation.results import CellResult
@@ -101,14 +100,6 @@ def test_a_cell_whose_result_is_damaged_is_run_again(file, content, done, copy, 
     assert [cell.loss for cell in results.cells] == [cell.loss for cell in done[1].cells]
     assert "allow_pickle" not in said.getvalue()
     assert run(declared(), copy, registry, console)[1] == []
-
-
-def test_a_cell_that_stops_early_has_a_speed(registry, console, tmp_path):
-    early = ["training.early_stopping.patience=1", "training.evaluate_every=1", "training.log_every=50"]
-    frozen = ["training.optimizer.lr=1e-12", "training.steps=40"]
-    results, _ = run(declared(settings=[*early, *frozen], seeds=1), tmp_path / "s", registry, console)
-    assert [cell.failure for cell in results.cells] == [None, None]
-    assert all(cell.tokens_per_second > 0 for cell in results.cells)
 
 
 @pytest.mark.parametrize("content", [b"[]", b'{"study": 5}', b"half"])
@@ -269,17 +260,6 @@ def test_learning_rates_that_tuning_tries_have_equal_numbers_of_updates(registry
     # With batches of 4 and of 8: 1.3 and 2.3 seconds of the baseline, 2.3 and 4.3 of the other arm.
     assert steps == [6, 3, 6, 3, 3, 2, 3, 2]
     assert [bool(arm.notes) for arm in scaled] == [False, True, False, True, *[True] * 4]
-
-
-def test_the_speed_of_an_arm_is_measured_and_nothing_else_is_done(registry, tmp_path):
-    from plugformer_ablation import speed
-
-    arm = resolve_arms(declared(seeds=1), registry)[0]
-    file = tmp_path / "task.yaml"
-    file.write_text(dump(arm.resolved.task))
-    assert 0 < speed.seconds_per_update(file, (), 1) < 1
-    assert not (tmp_path / "run/evaluation.json").exists()
-    assert not (tmp_path / "run/model.safetensors").exists()
 
 
 def test_equal_time_needs_a_number_of_updates(registry, console, tmp_path):

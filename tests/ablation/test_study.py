@@ -68,14 +68,6 @@ def test_values_may_have_names(file):
     ]
 
 
-def test_an_arm_has_a_value_of_every_factor(file):
-    _, changes = designed(read_study(file(STUDY)))[-1]
-    assert {name: change.label for name, change in changes.items()} == {
-        "attention": "mha",
-        "position": "rope",
-    }
-
-
 def test_tuning_tries_every_combination(file):
     tried = tunings(read_study(file(STUDY)))
     assert [[change.label for change in each.values()] for each in tried] == [
@@ -181,12 +173,6 @@ def test_a_mistake_is_told_with_its_place(file, old, new, message):
     assert old in STUDY
     with pytest.raises(ConfigurationError, match=message):
         read_study(file(STUDY.replace(old, new)))
-
-
-def test_all_mistakes_are_told_together(file):
-    text = STUDY.replace("seeds: 3", "seeds: 0").replace("match: parameters", "match: x")
-    with pytest.raises(ConfigurationError, match=r"(?s)seeds: .*match: "):
-        read_study(file(text))
 
 
 def test_a_mistake_in_an_option_quotes_it():

@@ -61,12 +61,6 @@ def test_svg_is_xml_whose_text_is_text_and_knows_fonts_for_it():
     assert "'Noto Sans CJK SC'" in svg and "sans-serif" in svg
 
 
-def test_the_same_figure_gives_the_same_file():
-    for form in ("svg", "png"):
-        first, second = (next(draw_attention([cross()])).render(form) for _ in range(2))
-        assert first == second
-
-
 @pytest.mark.parametrize(("maps", "query", "key"), [(1, 1, 1), (16, 5, 2), (5, 90, 70), (5, 2, 60)])
 def test_every_panel_and_every_token_lies_inside_the_figure(maps, query, key):
     view = cross(maps, ["<begin>"] * query, ["<unknown>"] * key)
@@ -166,15 +160,6 @@ def test_curves_are_the_logged_figures():
     assert list(rate.figure.axes[0].lines[0].get_ydata()) == [0.1, 0.2]
     assert "100" in texts(curves.render("svg"))  # no formula such as 10^2
     assert list(draw_history(History({}, None))) == []
-
-
-def test_a_single_point_of_a_curve_is_seen():
-    events = {"training": [(2, 0.5)], "validation": [(2, 0.4)], "average": [(2, 0.3)]}
-    (curves,) = draw_history(History({"loss": events}, best=2))
-    lines = [line for line in curves.figure.axes[0].lines if line.get_label() in events]
-    assert [line.get_label() for line in lines] == list(events)
-    assert all(line.get_marker() not in ("None", "", None) for line in lines)
-    assert len({line.get_color() for line in lines}) == 3
 
 
 class Attributes(HTMLParser):

@@ -1,7 +1,5 @@
 """The log of a training as curves."""
 
-import json
-
 import pytest
 
 from plugformer.errors import RunError
@@ -24,12 +22,6 @@ def test_figures_by_name_and_event(tmp_path):
     assert history.curves["loss"]["training"][0] == (1, 2.5)
     assert history.curves["bleu"] == {"validation": [(1, 3.5), (2, 3.0)]}
     assert history.best == 1
-
-
-def test_figures_have_the_order_of_the_log(tmp_path):
-    log, names = tmp_path / "metrics.jsonl", [f"metric_{number}" for number in range(20)]
-    log.write_text(json.dumps({"event": "validation", "step": 1, **dict.fromkeys(names, 0.5)}) + "\n")
-    assert list(read_history(log).curves) == names
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '{"event": "training"}', '{"event": "a", "step": "x"}'])

@@ -10,10 +10,8 @@ import torch
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.errors import RegistryError
 from plugformer.hooks import ConsistencyCheck
 from plugformer.interfaces import END, AttentionContext, Hypothesis, Padding, Positions, evaluating
-from plugformer.registry import Registry
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
 from plugformer_blocks import PositionwiseState
@@ -100,11 +98,6 @@ def test_every_training_ends_with_it(sequences, labels):
         assert record == {**load(directory).check_itself().as_json(), "checks": record["checks"]}
 
 
-def test_the_report_tells(train_tiny, tmp_path):
-    report = train_tiny(tmp_path / "run", "training.steps=1")
-    assert report.as_json()["self_check"] == json.loads((tmp_path / "run/self_check.json").read_text())
-
-
 def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "registry.yaml").write_text("hooks: [plug_comparing, plug_raising]")
@@ -120,14 +113,6 @@ def test_plugins_add_comparisons_and_one_that_fails_is_left_out(run, registry, t
     assert found.failed == []
     assert len(said) == 1
     assert "plug_raising is switched off: its self_check raised NotImplementedError" in said[0]
-
-
-def test_nothing_is_said_where_nothing_is_compared(sequences, train_tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(Registry, "hooks", lambda self: [])
-    with pytest.raises(RegistryError, match="no installed plugin implements the hook self_check"):
-        load(sequences).check_itself()
-    assert train_tiny(tmp_path / "run", "training.steps=1").self_check is None
-    assert not (tmp_path / "run/self_check.json").exists()
 
 
 @pytest.mark.parametrize("search", ["greedy", "{name: beam, size: 3}", "{name: sampling, seed: 3}"])
@@ -220,13 +205,6 @@ def test_labels_that_depend_on_padding(labels, monkeypatch):
     assert "padded = unpadded" in checked(labels).failed()
 
 
-def test_padding_that_an_encoder_reads_is_found_where_a_decoder_answers(registry, tmp_path, monkeypatch):
-    run = classifier(registry, tmp_path, "model.architecture=encoder-decoder")
-    assert checked(run).failed() == []
-    monkeypatch.setattr(MultiHeadAttention, "attend", see_padding)
-    assert "padded = unpadded" in checked(run).failed()
-
-
 def count_padding(self, query, state, context):
     return ATTEND(self, query, state, context) + context.key.count
 
@@ -304,12 +282,6 @@ def test_tokens_of_nearly_the_same_probability_may_be_taken_for_one_another(run)
         )
     np.testing.assert_allclose(apart, [abs(scores[first] - scores[other]).item()], rtol=1e-4)
     assert same == pytest.approx([0.25])
-
-
-def test_examples_of_the_whole_split_if_it_is_small(run):
-    found = run.model.checked(run.split)
-    assert found.examples == min(8, len(run.split))
-    assert str(found).startswith(f"{', '.join(SEQUENCES)} ({found.examples} examples, differences up to ")
 
 
 def test_the_state_of_the_model_is_left_alone(run):

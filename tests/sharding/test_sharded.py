@@ -109,14 +109,14 @@ class Choosy(nn.Module):
         return self.experts[self.chosen](x)
 
 
-task = validate(resolve("dates", ["model.width=16", "model.layers=1", "model.dropout=0"])).task
-model = build(Experiment.of(task, Registry.discover()).spec, Sizes(12, 12)).double()
+experiment = validate(resolve("dates", ["model.width=16", "model.layers=1", "model.dropout=0"]))
+task, model = experiment.task, build(experiment.spec, Sizes(12, 12)).double()
 torch.manual_seed(1)
 for layer in (*model.encoder.layers, *model.decoder.layers):
     layer.feed_forward = Choosy().double()
 rows = [[[4, 5, 6], [7]], [[8, 9, 10, 11]]]
-arrange = EncoderDecoder().arrange
-batches = [arrange(Encoded(Ragged.of(each), Ragged.of(each)), Level.NEXT_TOKEN) for each in rows]
+collate = EncoderDecoder().collate
+batches = [collate(Encoded(Ragged.of(each), Ragged.of(each)), Level.NEXT_TOKEN) for each in rows]
 
 plain = deepcopy(model)
 for chosen, batch in enumerate(batches):
