@@ -109,4 +109,4 @@ def test_another_thread_would_draw_from_the_same_generators(train_tiny, tmp_path
     assert "another thread of this process is training" in str(other.error)
     assert [report.run.name for report in other.ended] == ["other"]
     with ThreadPoolExecutor() as pool:
-        assert pool.submit(resume, tmp_path / "run", notify=str).result().split == "test"
+        assert pool.submit(resume, tmp_path / "run", notify=str).result().report.split == "test"

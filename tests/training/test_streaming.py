@@ -58,7 +58,7 @@ def end(out):
     (last,) = sorted((out / "checkpoints").iterdir())[-1:]
     progress = json.loads((last / "state.json").read_text())["progress"]
     for each in (progress, progress["unlogged"]):
-        each.pop("seconds")
+        each.pop("seconds", None)
     log = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     log = [{k: v for k, v in line.items() if k not in ("seconds", "tokens_per_second")} for line in log]
     tensors = {**load_tensors(last / "model.safetensors"), **load_tensors(last / "training.safetensors")}
