@@ -11,7 +11,6 @@ from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.vocabularies import Vocabularies
-from plugformer.decoding import Constraint
 from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import PlugformerError, RegistryError, RunError
@@ -20,7 +19,7 @@ from plugformer.evaluation.predictor import Computing, DirectPredictor, Generati
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
-from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
+from plugformer.interfaces import Batch, Constraint, Generative, Level, Model, Prediction, evaluating
 from plugformer.kinds import Kind
 from plugformer.model import build
 from plugformer.registry import Registry
