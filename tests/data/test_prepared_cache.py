@@ -147,6 +147,24 @@ def test_another_type_has_another_key(file: Path, registry: Registry) -> None:
     assert cache_key(Experiment.of(texts, registry), "") != cache_key(Experiment.of(pairs, registry), "")
 
 
+class Letters(Characters):
+    pass
+
+
+def test_nothing_is_cached_with_a_class_of_the_session(
+    file: Path, registry: Registry, made: list[str]
+) -> None:
+    experiment = Experiment.of(
+        task(file, "letters"), registry.with_components({"tokenizer": {"letters": Letters}})
+    )
+    first, second = prepare(experiment), prepare(experiment)
+    assert made.count("read") == 2
+    assert cache_key(experiment, "") is None
+    assert first.hashes == second.hashes
+    prepare(experiment, first.vocabularies)
+    assert made.count("read") == 3
+
+
 def test_new_content_under_an_old_name(file: Path, registry: Registry, made: list[str]) -> None:
     prepare(Experiment.of(task(file), registry))
     before = file.stat()

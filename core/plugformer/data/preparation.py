@@ -101,8 +101,8 @@ def _entry(
     """Returns the prepared examples, made if they are not stored, and vocabularies."""
     before = version()
     key = cache_key(experiment, before)
-    keys, learned = [key], None
-    if given is not None:
+    keys, learned = [] if key is None else [key], None
+    if key is not None and given is not None:
         with TemporaryDirectory() as folder:
             learned = fingerprints(given, Path(folder))
         keys.append(fingerprint(key, *learned.values()))
@@ -121,7 +121,9 @@ def _entry(
         refuse_other_order(first.features, columns, given.classes)
     vocabularies = given or learn_vocabularies(experiment, train())
     shared = overlaps(splits, vocabularies.task_type.columns)
-    return PreparedEntry.make(keys[-1], splits, vocabularies, [*notices, *shared]), vocabularies
+    return PreparedEntry.make(
+        keys[-1] if keys else None, splits, vocabularies, [*notices, *shared]
+    ), vocabularies
 
 
 def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:

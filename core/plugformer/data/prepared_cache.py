@@ -78,9 +78,9 @@ class PreparedEntry(BaseModel):
 
     @classmethod
     def make(
-        cls, key: str, examples: DatasetDict, vocabularies: Vocabularies, notices: Sequence[str]
+        cls, key: str | None, examples: DatasetDict, vocabularies: Vocabularies, notices: Sequence[str]
     ) -> "PreparedEntry":
-        """Encodes examples and stores them; if the cache cannot be written, for this process alone."""
+        """Encodes examples and stores them; without a key or a writable cache, for this process alone."""
         folder = scratch_folder(PLACE) / uuid4().hex
         folder.mkdir()
         learned = fingerprints(vocabularies, folder)
@@ -102,6 +102,8 @@ class PreparedEntry(BaseModel):
             notices=[notice.encode("utf-8", "replace").decode() for notice in notices],
         )
         (folder / _LIST).write_text(entry.model_dump_json(), encoding="utf-8")
+        if key is None:
+            return entry
         with suppress(OSError):  # not writable, or another process has stored the same meanwhile
             entry.folder = folder.rename(cache_folder() / PLACE / key)
             remove_unused(entry.folder.parent)
@@ -123,10 +125,11 @@ def _content_hash(data: Dataset) -> str:
     return digest.hexdigest()
 
 
-def cache_key(experiment: Experiment, version: str) -> str:
+def cache_key(experiment: Experiment, version: str) -> str | None:
     """Returns the key of a task's examples and of the tokenizers that are trained on them.
 
-    Length limits and padding are not in it: they apply to prepared examples.
+    Length limits and padding are not in it: they apply to prepared examples. There is no key, and nothing is
+    cached, if a class of the session takes part: the functions that it uses may change at any time.
 
     Args:
         experiment: Has the data and tokenizer components.
@@ -142,8 +145,11 @@ def cache_key(experiment: Experiment, version: str) -> str:
         (Kind.DATA, task.data),
         *((Kind.TOKENIZER, block) for block in tokenizers),
     ]
+    entries = [registry.find(kind, block.name) for kind, block in blocks]
+    if any(entry.component is not None for entry in entries):
+        return None
     parts = {
-        "code": code_hash([registry.find(kind, block.name) for kind, block in blocks], *_CODE),
+        "code": code_hash(entries, *_CODE),
         "python": platform.python_version(),
         "components": [_made_of(kind, block, registry) for kind, block in blocks],
         "split": task.data.split and task.data.split.model_dump(),
