@@ -22,7 +22,7 @@ from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
 from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
-from plugformer.data.vocabularies import Vocabularies, has_one, save_tokenizers
+from plugformer.data.processor import Processor, has_one, save_tokenizers
 from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -78,26 +78,24 @@ class PreparedEntry(BaseModel):
 
     @classmethod
     def make(
-        cls, key: str | None, examples: DatasetDict, vocabularies: Vocabularies, notices: Sequence[str]
+        cls, key: str | None, examples: DatasetDict, processor: Processor, notices: Sequence[str]
     ) -> "PreparedEntry":
         """Encodes examples and stores them; without a key or a writable cache, for this process alone."""
         folder = scratch_folder(PLACE) / uuid4().hex
         folder.mkdir()
-        learned = fingerprints(vocabularies, folder)
+        learned = fingerprints(processor, folder)
         hashes = {}
         for number, (name, data) in enumerate(examples.items()):
 
             def place(row: int, name: str = name) -> str:
                 return f"{name}, example {row + 1}"
 
-            hashes[name] = _content_hash(
-                encode_to_file(folder / f"{number}.arrow", data, vocabularies, place)
-            )
+            hashes[name] = _content_hash(encode_to_file(folder / f"{number}.arrow", data, processor, place))
         entry = cls(
             folder=folder,
             hashes=hashes,
             learned=learned,
-            task_type=vocabularies.task_type.state,
+            task_type=processor.task_type.state,
             # A file name that is not UTF-8 cannot be written as JSON.
             notices=[notice.encode("utf-8", "replace").decode() for notice in notices],
         )
@@ -110,11 +108,11 @@ class PreparedEntry(BaseModel):
         return entry
 
 
-def fingerprints(vocabularies: Vocabularies, folder: Path) -> dict[str, str]:
+def fingerprints(processor: Processor, folder: Path) -> dict[str, str]:
     """Saves tokenizers in a folder; returns hashes of their states and of that of the task's type."""
-    state = vocabularies.task_type.state
+    state = processor.task_type.state
     task_type = {} if state is None else {"task_type": fingerprint(json.dumps(state))}
-    return save_tokenizers(vocabularies.tokenizers, folder) | task_type
+    return save_tokenizers(processor.tokenizers, folder) | task_type
 
 
 def _content_hash(data: Dataset) -> str:
