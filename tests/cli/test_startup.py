@@ -15,7 +15,7 @@ atexit.register(lambda: print(json.dumps(sorted(sys.modules)), file=sys.stderr))
 main(sys.argv[1:])
 """
 HEAVY = {"torch", "numpy", "rich", "accelerate", "datasets", "tokenizers"}
-CORE_MODULES = 117
+CORE_MODULES = 89
 
 
 def imports(*arguments):

@@ -11,7 +11,7 @@ from plugformer.data.processor import Processor
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import DirectPredictor
 from plugformer.interfaces import END, Constraint, Prediction, Session, Tokenizer
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer_inspection import inspect_attention

@@ -17,7 +17,7 @@ from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor
 from plugformer.evaluation.validation import Validation, unscored
 from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy

@@ -12,8 +12,8 @@ from plugformer.data.processor import Processor
 from plugformer.evaluation.predictor import Computing, GenerativePredictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, Padding, Tokens, evaluating
-from plugformer.kinds import Kind
 from plugformer.model import build
+from plugformer.registry import Kind
 from plugformer_plugins.tokenizer.word_level import Characters
 
 PROMPTS = ["a", "", "ab ba", "b", "abababab", "bab"]

@@ -10,10 +10,9 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
-from plugformer.registry.loading import interface_of
-from plugformer.registry.manifest import Entry
+from plugformer.registry.discovery import interface_of
+from plugformer.registry.manifest import Entry, Kind
 
 BLOCKS = "plugformer_blocks"
 """The package with building blocks of components."""
