@@ -7,6 +7,7 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 from plugformer.configuration.layers import is_file, merge_layers, short_name
 from plugformer.configuration.overrides import nested, read_overrides, read_setting
 from plugformer.configuration.paths import expand
+from plugformer.configuration.python import read_dictionary
 from plugformer.configuration.resolving import ResolvedTask, check_components, resolve, resolve_changed
 from plugformer.configuration.saving import as_dict, dump
 from plugformer.configuration.structure import check_settings, origin_of
@@ -38,6 +39,7 @@ __all__ = [
     "nested",
     "origin_of",
     "plain",
+    "read_dictionary",
     "read_file",
     "read_overrides",
     "read_setting",
