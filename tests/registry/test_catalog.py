@@ -24,7 +24,7 @@ SCHEDULES = """
 from typing import Annotated
 from pydantic import Field
 from plugformer.errors import LengthError
-from plugformer.interfaces.schedule import Schedule
+from plugformer.interfaces.training import Schedule
 
 class Flat(Schedule):
     def __init__(self, *context, level: Annotated[float, Field(gt=0)] = 1.0):

@@ -16,11 +16,10 @@ import pluggy
 import torch
 
 from plugformer.configuration.task import Component
-from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, PlugformerError, RegistryError, described
 from plugformer.generators import stream_seed
 from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
-from plugformer.interfaces import Hook
+from plugformer.interfaces import Constraint, Hook
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
 from plugformer.kinds import Kind
