@@ -5,7 +5,7 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 """
 
 from plugformer.configuration.layers import is_file, merge_layers, short_name
-from plugformer.configuration.overrides import nested, read_overrides, read_setting
+from plugformer.configuration.overrides import nested, read_dictionary, read_overrides, read_setting
 from plugformer.configuration.paths import expand
 from plugformer.configuration.resolving import (
     ResolvedTask,
@@ -54,6 +54,7 @@ __all__ = [
     "nested",
     "origin_of",
     "plain",
+    "read_dictionary",
     "read_file",
     "read_overrides",
     "read_setting",

@@ -146,7 +146,10 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
         value = {"name": value[0], **value[1]}
     if isinstance(value, type):
-        return ScalarNode(_registered(value, path, classes), origin)
+        try:
+            return ScalarNode(_registered(value, path, classes), origin)
+        except StopIteration:
+            raise Problem(origin, (), f"{value!r} is a class, and no component belongs here").error from None
     if isinstance(value, Path):
         return ScalarNode(str(value), origin)
     if value is None or isinstance(value, str | bool | int | float):
