@@ -27,14 +27,6 @@ def test_every_command_has_help_with_an_example(run, command):
     assert all(len(line) <= 80 for line in outcome.out.splitlines())
 
 
-def test_the_help_says_what_each_command_does_on_one_line(run):
-    lines = run("--help").out.splitlines()
-    for command in COMMANDS:
-        line = next(line for line in lines if line.startswith(f"  {command} "))
-        assert line.endswith(".")
-        assert not line.endswith("...")
-
-
 def test_version(run):
     assert run("--version").out == f"plugformer {plugformer.__version__}\n"
 
@@ -145,7 +137,7 @@ def listening():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize(("rank", "said"), [(None, "Interrupted.\n"), ("0", "Interrupted.\n"), ("1", "")])
+@pytest.mark.parametrize(("rank", "said"), [(None, "Interrupted.\n"), ("1", "")])
 def test_ctrl_c_before_training_leaves_nothing(run, manifest, tmp_path, monkeypatch, listening, rank, said):
     """Of the processes that a launcher has started, one speaks."""
     if rank is not None:
