@@ -64,10 +64,10 @@ def test_what_is_no_unicode_is_told_by_its_byte(read):
 class ShortTexts(Tagging):
     """Tags the words of texts that have more than one."""
 
-    def question(self, text):
+    def example_from_text(self, text):
         if " " not in text:
             raise ConfigurationError(f"{text!r} is one word")
-        return super().question(text)
+        return super().example_from_text(text)
 
 
 def test_a_question_of_words_that_the_type_refuses_beside_others(read):

@@ -54,7 +54,7 @@ def test_an_unknown_tag_says_whose_it_is(tagging, tokenizers):
 
 
 def test_questions_are_words_between_white_space(tagging):
-    assert tagging.question(" the  foxtrot ") == {"words": ["the", "foxtrot"]}
+    assert tagging.example_from_text(" the  foxtrot ") == {"words": ["the", "foxtrot"]}
 
 
 TASK = """\

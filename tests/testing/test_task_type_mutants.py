@@ -108,8 +108,8 @@ class ForgetsWhatToLabel(Tagging):
 
 
 class LowersQuestions(SequenceToSequence):
-    def question(self, text):
-        return super().question(text.upper())
+    def example_from_text(self, text):
+        return super().example_from_text(text.upper())
 
 
 class UnknownIsTheFirst(Classification):

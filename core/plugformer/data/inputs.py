@@ -38,7 +38,7 @@ class Inputs:
         for row, text in enumerate(texts):
             try:
                 _require_unicode(text)
-                questions.append(task_type.question(text))
+                questions.append(task_type.example_from_text(text))
             except PlugformerError as error:
                 faults[row] = error
                 questions.append({})
@@ -66,7 +66,7 @@ class Inputs:
             for row, length in enumerate(column.lengths)
             if length > limits[name]
         }
-        split = EncodedSplit(data, task_type, experiment.architecture, limits=limits, asking=True)
+        split = EncodedSplit(data, task_type, experiment.architecture, limits=limits, inference=True)
         return cls(
             split,
             faults if truncating else {**too_long, **faults},
