@@ -90,11 +90,10 @@ def test_an_error_decides_the_exit_status(run, monkeypatch, error, status, messa
     [
         (
             ZeroDivisionError("by zero"),
-            "unexpected error: ZeroDivisionError: by zero; this is a fault of Plug",
+            "unexpected error: ZeroDivisionError: by zero",
         ),
         (MemoryError(), "Error: there is not enough memory (MemoryError: no message)\n  for training"),
         (RuntimeError("can't allocate memory: 9"), "Error: there is not enough memory (RuntimeError: can't"),
-        (RecursionError("maximum"), "Error: something is nested too deeply (RecursionError: maximum)"),
     ],
 )
 def test_any_other_error_ends_in_words_with_its_traceback_in_a_file(run, monkeypatch, error, message):
