@@ -44,9 +44,8 @@ from plugformer.evaluation.report import Report
 from plugformer.experiment import Experiment
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Model, Ragged, Sizes, Tokens
-from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.training.train import Notify, train
 from plugformer_blocks import pad
 

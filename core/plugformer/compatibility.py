@@ -7,10 +7,9 @@ from plugformer.configuration.task import DecodingBlock, Task
 from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Architecture, Head, Level, Metric, OutputType, TaskType, Tokenizer
-from plugformer.kinds import Kind
-from plugformer.problems import Finding
-from plugformer.registry import EntryState, Registry
+from plugformer.registry import EntryState, Kind, Registry
 from plugformer.registry.discovery import BUILT_IN
+from plugformer.yaml_tree import Finding
 
 __all__ = ["fitting", "measures", "reads", "serves"]
 

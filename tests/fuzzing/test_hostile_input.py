@@ -17,8 +17,7 @@ from tests.columns import LABELS
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.overrides import read_overrides
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs import checkpoint, store
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.runs.loading import load

@@ -13,7 +13,7 @@ import pytest
 
 from plugformer.errors import RunError
 from plugformer.experiment import Experiment
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.lock import components, make_lock, refuse_changes
 from plugformer.runs.training_lock import NAME, is_trained

@@ -11,14 +11,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.paths import expand
+from plugformer.configuration.structure import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.task import Component, Overrides, Settings, Task, TokenizerSettings
 from plugformer.errors import PlugformerError, RegistryError, RunError
-from plugformer.explanations import model_at
-from plugformer.problems import Key, KeyPath, Origin, Problem, dotted
 from plugformer.registry import Registry
-from plugformer.yaml_tree import MappingNode, Node, ScalarNode, file_within, read_file
+from plugformer.registry.options import model_at
+from plugformer.yaml_tree import (
+    Key,
+    KeyPath,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    ScalarNode,
+    dotted,
+    file_within,
+    read_file,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
-"""From a task's name or file to settings that have been checked, in two passes."""
+"""From a task's name or file to settings that have been checked, and from settings to a file."""
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
-from plugformer.configuration.blocks import Block, blocks, default_blocks
 from plugformer.configuration.layers import (
     Layers,
     dictionary_layers,
@@ -15,18 +15,32 @@ from plugformer.configuration.layers import (
     read_layers,
     with_manifest,
 )
-from plugformer.configuration.overrides import nested
+from plugformer.configuration.overrides import Settings, nested, read_changes, read_dictionary
 from plugformer.configuration.paths import resolve_paths, with_other_runs
-from plugformer.configuration.python import Settings, read_changes, read_dictionary
-from plugformer.configuration.structure import check_structure, located, origin_of
-from plugformer.configuration.task import Task
+from plugformer.configuration.structure import (
+    Block,
+    blocks,
+    check_structure,
+    default_blocks,
+    located,
+    origin_of,
+)
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.explanations import explain, keys_of
-from plugformer.kinds import Kind
-from plugformer.problems import Finding, KeyPath, Origin, Problem, report
-from plugformer.registry import Registry
-from plugformer.registry.options import options_model, written_options
-from plugformer.yaml_tree import MappingNode, ScalarNode, plain
+from plugformer.registry import Kind, Registry
+from plugformer.registry.options import explain, keys_of, options_model, written_options
+from plugformer.yaml_tree import (
+    Finding,
+    KeyPath,
+    MappingNode,
+    Origin,
+    Problem,
+    ScalarNode,
+    plain,
+    read_mapping,
+    report,
+    resolve_scalar,
+)
 
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
@@ -215,3 +229,48 @@ def _put(tree: Any, path: KeyPath, value: object) -> None:
     for key in path[:-1]:
         tree = tree[key]
     tree[path[-1]] = value
+
+
+def dump(task: Task) -> str:
+    """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
+    return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def as_dict(task: Task) -> dict[str, Any]:
+    """Returns the content of what `dump` writes: mappings, lists, texts and numbers."""
+    tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
+    return tree
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that YAML 1.2 would read as something else, and writes nothing as an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class decides by value)
+        return True
+
+    def text(self, text: str) -> yaml.ScalarNode:
+        # Unprintable characters are escaped: PyYAML would fold some line breaks, such as U+0085, into spaces.
+        is_ambiguous = resolve_scalar(text) != text or not text.isprintable()
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_ambiguous else None)
+
+
+_Dumper.add_representer(str, _Dumper.text)
+
+
+def _plain(value: Any) -> Any:
+    """Returns settings as a file has them: without absent ones, and overrides that override nothing."""
+    if isinstance(value, TokenizerSettings) and value.source == value.target:
+        run = {} if value.run is None else {"run": value.run}
+        return {**_plain(value.source), "shared": value.shared, **run}
+    if isinstance(value, BaseModel):
+        written = {}
+        for key, field in type(value).model_fields.items():
+            plain = _plain(item := getattr(value, key))
+            if not (item == field.default and plain in (None, {}, [])):
+                written[field.alias or key] = plain
+        if isinstance(value, Component):
+            return {"name": value.name, **value.options, **written}
+        return written
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

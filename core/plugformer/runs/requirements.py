@@ -10,14 +10,12 @@ from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import Experiment
-from plugformer.kinds import Kind
-from plugformer.problems import Key, Origin, Problem, dotted, report
-from plugformer.registry import Owner, Registry
+from plugformer.registry import Kind, Owner, Registry
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
-from plugformer.yaml_tree import MappingNode, Node, read_file
+from plugformer.yaml_tree import Key, MappingNode, Node, Origin, Problem, dotted, read_file, report
 
 AFTER_TRAINING = ("data", "decoding", "evaluation")
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
