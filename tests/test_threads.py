@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from plugformer.threads import limit_spinning
+from plugformer.lazy import limit_spinning
 
 
 @pytest.mark.parametrize(

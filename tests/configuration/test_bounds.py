@@ -4,9 +4,9 @@ import pytest
 
 from plugformer.configuration import resolve
 from plugformer.errors import ConfigurationError, PlugformerError
-from plugformer.problems import MOST, Problem, report
 from plugformer.registry import Registry
 from plugformer.validation import validate
+from plugformer.yaml_tree import MOST, Problem, report
 
 LARGEST = str(2**63 - 1)
 

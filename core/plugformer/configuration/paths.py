@@ -9,11 +9,20 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from plugformer.configuration.blocks import names_sides
+from plugformer.configuration.structure import names_sides
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
-from plugformer.explanations import key_of
-from plugformer.problems import Key, KeyPath, Origin, Problem
-from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode, read_file
+from plugformer.registry.options import key_of
+from plugformer.yaml_tree import (
+    Key,
+    KeyPath,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    ScalarNode,
+    SequenceNode,
+    read_file,
+)
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
