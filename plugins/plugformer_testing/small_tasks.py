@@ -10,7 +10,7 @@ import torch
 from datasets import ClassLabel, Dataset
 
 from plugformer.compatibility import reads, serves
-from plugformer.data import EncodedSplit, Vocabularies, encode, encoded_examples
+from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Architecture, Examples, Model, Prediction, TaskType, Tokenizer, evaluating
 from plugformer.registry import Kind, Registry
@@ -80,7 +80,7 @@ class SmallTask:
         task_type.state = task_type.learn(Dataset.from_dict(dict(self.examples), features=features))
         tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
         tokenizer.train(self._texts())
-        self.known = Vocabularies(tokenizer, tokenizer, task_type)
+        self.known = Processor(tokenizer, tokenizer, task_type)
 
     def _texts(self) -> Iterator[str]:
         for column in self.task_type.columns:
@@ -109,20 +109,20 @@ class SmallTask:
         }
 
     def split(
-        self, examples: Examples | None = None, *, packed: bool = False, asking: bool = False
+        self, examples: Examples | None = None, *, packed: bool = False, inference: bool = False
     ) -> EncodedSplit:
         """Returns examples, by default the task's, as training, evaluation and prediction see them.
 
         Args:
             examples: The examples.
             packed: Whether outputs are packed, if the type packs them.
-            asking: Whether they are questions.
+            inference: Whether they are questions.
         """
         examples = examples or self.examples
         data = Dataset(pa.table({**examples, **encode(examples, self.known)}))
         piece = LONGEST if packed and self.task_type.packed else None
         encoded = encoded_examples(data, self.task_type.level)
-        return EncodedSplit(encoded, self.task_type, self.architecture, piece=piece, asking=asking)
+        return EncodedSplit(encoded, self.task_type, self.architecture, piece=piece, inference=inference)
 
     @cached_property
     def architecture(self) -> Architecture:
@@ -167,7 +167,7 @@ class SmallTask:
 
     def answers(self, questions: Examples | None = None, *, n_best: int = 1) -> list[Prediction]:
         """Returns the answers of its model to questions, by default the task's."""
-        split = self.split(questions or self.questions, asking=True)
+        split = self.split(questions or self.questions, inference=True)
         with evaluating(self.model):
             batch = split.batch(range(len(split)))
             return self.task_type.answer(self.model, batch, self.known.tokenizers, n_best)

@@ -111,7 +111,7 @@ def targets_arrive_as_encoded(subject: Subject) -> None:
     encoded, level = task.encode(), task.task_type.level
     if "targets" not in encoded:
         return
-    split = task.split(asking=True)  # of which nothing is drawn
+    split = task.split(inference=True)  # of which nothing is drawn
     found, marked = task.model.targets(split.batch(range(len(split))))
     if level is Level.SEQUENCE:
         expected = np.array(encoded["targets"])
@@ -168,7 +168,7 @@ def questions_are_read_as_their_examples(subject: Subject) -> None:
     part = "input" if task.questions else "output"
     for row in range(len(split)):
         text = split.input(row)
-        typed = task.task_type.question(text)
+        typed = task.task_type.example_from_text(text)
         known = set(typed) <= set(names)
         require(known, f"the question {text!r} has {sorted(typed)}, the columns are {names}")
         found = task.encode({name: [value] for name, value in typed.items()})[part][0]

@@ -7,12 +7,11 @@ import pytest
 import torch
 from tests.batches import labeled, pairs
 
-from plugformer.data.vocabularies import Vocabularies
-from plugformer.decoding import CachedSession, Constraint
+from plugformer.data.processor import Processor
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import DirectPredictor
-from plugformer.interfaces import END, Prediction, Tokenizer
-from plugformer.kinds import Kind
+from plugformer.interfaces import END, Constraint, Prediction, Session, Tokenizer
+from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer_inspection import inspect_attention
@@ -28,7 +27,7 @@ def session(model, limit=5, *, exact=False):
     batch = pairs([[4, 5], [6, 7], [8, 9]])
     tokenizer = Mock(Tokenizer, size=VOCABULARY)
     constraint = Constraint(tokenizer, limit + 1, max_length=limit, length=limit if exact else None)
-    return CachedSession(model.eval(), batch, constraint, [10, 11, 12])
+    return Session(model.eval(), batch, constraint, [10, 11, 12])
 
 
 @searches
@@ -88,7 +87,7 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         task_type = Classification()
         task_type.state = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            DirectPredictor(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
+            DirectPredictor(model, Processor(Characters(), Characters(), task_type), 100).answer(batch, 20)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

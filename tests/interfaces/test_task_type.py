@@ -28,4 +28,4 @@ def test_a_question_is_what_the_column_holds(holds, value) -> None:
         def encode(self, examples, tokenizers):
             return {}
 
-    assert Asks().question(" two  words") == {"given": value}
+    assert Asks().example_from_text(" two  words") == {"given": value}

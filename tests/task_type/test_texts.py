@@ -5,7 +5,7 @@ from tests.pieces import Pieces
 
 from plugformer.errors import ConfigurationError, DataError, ExampleError
 from plugformer.interfaces import END, Tokenizers
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 PREDICTED = {"classification": "label", "multi-label": "labels", "regression": "number"}
 LEARNED = {
@@ -45,7 +45,7 @@ def test_one_text(make, name, tokenizers):
     encoded = task_type.encode({"text": ["the fox"], PREDICTED[name]: VALUES[name]}, tokenizers)
     assert encoded == {"input": tokenizers.source.encode(["the fox"]), "targets": TARGETS[name]}
     assert task_type.encode({"text": ["the fox"]}, tokenizers).keys() == {"input"}
-    assert task_type.question("a\tb") == {"text": "a\tb"}
+    assert task_type.example_from_text("a\tb") == {"text": "a\tb"}
 
 
 def test_several_texts_have_the_end_between_them(make, tokenizers):
@@ -53,9 +53,9 @@ def test_several_texts_have_the_end_between_them(make, tokenizers):
     encoded = task_type.encode({"first": ["the"], "second": ["red"], "third": ["fox"]}, tokenizers)
     (the,), (red,), (fox,) = tokenizers.source.encode(["the", "red", "fox"])
     assert encoded == {"input": [[the, END, red, END, fox]]}
-    assert task_type.question("a\tb\tc") == {"first": "a", "second": "b", "third": "c"}
+    assert task_type.example_from_text("a\tb\tc") == {"first": "a", "second": "b", "third": "c"}
     with pytest.raises(ConfigurationError, match=r"'a\\tb' has 2 of 3 texts; give first, second, third"):
-        task_type.question("a\tb")
+        task_type.example_from_text("a\tb")
 
 
 def test_a_column_has_one_role(make, name):

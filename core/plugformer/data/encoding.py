@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from plugformer.data.columns import EncodedExamples, Packed, TokenColumn
-from plugformer.data.vocabularies import SubwordSampling
+from plugformer.data.processor import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
     Architecture,
@@ -33,7 +33,7 @@ class EncodedSplit:
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Least length of a batch; None for that of its longest example.
-        asking: Whether examples are questions: outputs are prompts to be continued, and nothing is drawn.
+        inference: Whether outputs are prompts to be continued; nothing is drawn then.
         piece: Tokens of the pieces into which outputs are joined and cut; the pieces are then the examples.
         sampling: Encodes examples again in every epoch of training, if not None.
 
@@ -50,7 +50,7 @@ class EncodedSplit:
         rows: Int[ndarray, " rows"] | None = None,
         limits: Mapping[str, int] | None = None,
         padding: int | None = None,
-        asking: bool = False,
+        inference: bool = False,
         piece: int | None = None,
         sampling: SubwordSampling | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class EncodedSplit:
         self._architecture = architecture
         self._rows = np.arange(len(data)) if rows is None else rows
         self._padding = padding
-        self._asking = asking
+        self._inference = inference
         self._sampling = sampling
         limits = limits or {}
         self._columns = {
@@ -100,7 +100,7 @@ class EncodedSplit:
         if self._sampling is not None and epoch is not None:
             generators = [np.random.default_rng([2, *epoch, row]) for row in chosen]
             encoded = self._sampling.encode(encoded, [self.example(row) for row in rows], generators)
-        if type(self._type).draw is not TaskType.draw and not self._asking:
+        if type(self._type).draw is not TaskType.draw and not self._inference:
             seeds = [0] if epoch is None else [1, *epoch]
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])
         if outputs is not None:
@@ -117,7 +117,7 @@ class EncodedSplit:
             pieces, before = self._packed.take(chosen, offset), self._packed.before(chosen, offset)
             return Encoded(output=pieces, start=before, complete=False)
         columns = {name: column.take(chosen) for name, column in self._columns.items()}
-        if self._asking and "output" in columns:  # a prompt
+        if self._inference and "output" in columns:  # a prompt
             columns["start"] = Ragged.repeated(BEGIN, len(chosen)).followed_by(columns.pop("output"))
         targets = self._targets
         if isinstance(targets, ndarray):

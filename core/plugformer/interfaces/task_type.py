@@ -177,7 +177,7 @@ class TaskType(ABC):
         """Returns the right answers to an example, by default the value of its first output column."""
         return [next(example[column.name] for column in self.columns if column.role == "output")]
 
-    def question(self, text: str) -> Example:
+    def example_from_text(self, text: str) -> Example:
         """Returns a text as an example; by default it is the first input column, split if that holds words.
 
         Raises:

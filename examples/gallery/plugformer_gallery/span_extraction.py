@@ -101,7 +101,7 @@ class SpanExtraction(TaskType):
         """Returns the references of an example, or its answer."""
         return example.get("references") or [example["answer"]]
 
-    def question(self, text: str) -> Example:
+    def example_from_text(self, text: str) -> Example:
         """Returns a question and a context with a tab between."""
         question, tab, context = text.partition("\t")
         if not (tab and question.strip() and _WORD.search(context)):

@@ -83,7 +83,7 @@ def test_questions_without_a_context_are_refused() -> None:
     task_type = plugformer.create("task_type", "span-extraction")
     for text in ("Where is Ann?", "Where is Ann?\t", "\tAnn is here.", "Who?\t "):
         with pytest.raises(PlugformerError, match="give a question and a context with a tab between"):
-            task_type.question(text)
+            task_type.example_from_text(text)
 
 
 @pytest.mark.parametrize("pointers", [1, 2, 3])

@@ -27,6 +27,6 @@ class LanguageModelling(TaskType):
         """Returns the tokens of texts, or of prompts."""
         return {"output": tokenizers.source.encode(examples["text"])}
 
-    def question(self, text: str) -> Example:
+    def example_from_text(self, text: str) -> Example:
         """Returns a prompt."""
         return {"text": text}

@@ -79,7 +79,7 @@ class PredictionFromTexts(TaskType):
             ]
         return encoded
 
-    def question(self, text: str) -> Example:
+    def example_from_text(self, text: str) -> Example:
         """Returns a text, or the several between tabs, by column.
 
         Raises:

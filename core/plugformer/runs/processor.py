@@ -4,27 +4,27 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from plugformer.data.vocabularies import Vocabularies, load_vocabularies, save_tokenizers
+from plugformer.data.processor import Processor, load_processor, save_tokenizers
 from plugformer.experiment import Experiment
 from plugformer.interfaces import TaskType
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import read_json, write_json
 
 
-def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> None:
+def save_processor(processor: Processor, directory: RunDirectory) -> None:
     """Writes one file for all tokenizers, or one for each side, and what the task's type has learned."""
-    save_tokenizers(vocabularies.tokenizers, directory.path)
-    write_json(directory.learned, vocabularies.learned)
+    save_tokenizers(processor.tokenizers, directory.path)
+    write_json(directory.learned, processor.learned)
 
 
-def read_vocabularies(directory: RunDirectory, experiment: Experiment) -> Vocabularies:
-    """Reads what `save_vocabularies` wrote.
+def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:
+    """Reads what `save_processor` wrote.
 
     Raises:
         RunError: A file is missing or damaged.
     """
     learned = read_learned(directory, experiment.task_type)
-    return load_vocabularies(experiment, directory.path, learned)
+    return load_processor(experiment, directory.path, learned)
 
 
 def read_learned(directory: RunDirectory, task_type: TaskType | None = None) -> Any:
