@@ -213,6 +213,7 @@ class Processes:
 
 
 SINGLE_PROCESS = Processes()
+"""This process alone, for everything but training."""
 
 
 @cache
