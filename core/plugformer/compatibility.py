@@ -167,7 +167,7 @@ def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict
     """Returns the installed components of a kind that would do, as they are written; the built-in first."""
     entries = registry.entries(kind)
     components = {}
-    for entry in sorted(entries, key=lambda entry: entry.owner != BUILT_IN):
+    for entry in sorted(entries, key=lambda entry: entry.distribution != BUILT_IN):
         if entry.state is EntryState.QUARANTINED:
             continue
         full = f"{entry.distribution}:{entry.name}"

@@ -10,7 +10,7 @@ from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import Experiment
-from plugformer.registry import Kind, Owner, Registry
+from plugformer.registry import Kind, Registry
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
@@ -145,7 +145,7 @@ def require_installed(
     """
     locked = directory.lock()["components"]
     missing = [
-        f"  {path} of {Owner(record['distribution'], record['version'])}"
+        f"  {path} of {record['distribution']} {record['version']}".rstrip()
         for kind, name in sorted(components(task))
         if kind in kinds
         and (record := locked.get(path := f"{kind}/{name}"))
