@@ -89,8 +89,7 @@ def is_file(name_or_file: str) -> bool:
 def short_name(name_or_file: str) -> str:
     """Returns the folder name for the results of a task or study.
 
-    That is its name, or that of its file, or of the folder around it where the file is called `task.yaml` or
-    `study.yaml`, as most are.
+    It is the name of the task or file. Of a file `task.yaml` or `study.yaml`, it is the name of the folder.
     """
     if not is_file(name_or_file):
         return name_or_file.rpartition(":")[2]
@@ -150,7 +149,7 @@ def _registered(name: str, folder: Path, registry: Registry) -> Path:
 
 
 def _display(file: Path) -> str:
-    """Returns the path as it is shortest from the current folder."""
+    """Returns the path, relative to the current folder if it is inside."""
     absolute = file.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)
 

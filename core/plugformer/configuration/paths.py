@@ -1,4 +1,4 @@
-"""Paths in task files: relative to the file that wrote them, with `~` and `${VARIABLE}`; other runs too."""
+"""Paths in task files, with `~` and `${VARIABLE}`, relative to the file; and the tokenizers of other runs."""
 
 import os
 import re

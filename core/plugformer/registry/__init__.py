@@ -7,7 +7,7 @@ from plugformer.registry.catalog import Registry
 from plugformer.registry.discovery import interface_of
 from plugformer.registry.manifest import Entry, EntryKind, EntryState, Kind, Plugin, parse
 
-if TYPE_CHECKING:  # what needs pydantic, or parses code: `list` and `--help` do without
+if TYPE_CHECKING:  # they need pydantic, which takes long to import: not for `list` and `--help`
     from plugformer.registry.options import checked_options, options_model
     from plugformer.registry.source import source_hash
 
