@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from plugformer.configuration.paths import tokenizer_of
+from plugformer.configuration.layers import tokenizer_of
 from plugformer.configuration.task import Task, TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.errors import PlugformerError
