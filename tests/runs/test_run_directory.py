@@ -211,6 +211,15 @@ def test_damaged_runs(run_copy, act, file, content, message):
         act(run_copy)
 
 
+def test_a_tokenizer_file_with_another_numbering(run_copy):
+    path = run_copy / "tokenizer-shared.json"
+    learned = json.loads(path.read_text())
+    symbols = next(value for value in learned.values() if isinstance(value, list | str) and len(value) > 2)
+    path.write_text(path.read_text().replace(json.dumps(symbols), json.dumps(symbols[::-1])))
+    with pytest.raises(RunError, match=r"tokenizer-shared\.json is damaged"):
+        load(run_copy)
+
+
 @pytest.mark.parametrize("content", [None, b"", pickle.dumps(1)])
 def test_a_run_without_a_sound_model_file(run_copy, content):
     path = run_copy / "model.safetensors"

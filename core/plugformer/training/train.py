@@ -282,9 +282,9 @@ def _make_directory(
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
-        lock = make_lock(experiment, data.hashes)
+        tokenizers = save_vocabularies(data.vocabularies, directory)
+        lock = {**make_lock(experiment, data.hashes), "tokenizers": tokenizers}
         directory.write_lock({**lock, **origin(experiment.task), "environment": where})
-        save_vocabularies(data.vocabularies, directory)
 
 
 def _prepare(
