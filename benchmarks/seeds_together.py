@@ -64,7 +64,7 @@ class Arm:
         orders = [order_of(training.model_copy(update={"seed": seed}), train.lengths)(0) for seed in SEEDS]
         self._batches = [[train.batch(order[number]) for order in orders] for number in range(BATCHES)]
         self._made = 0
-        sizes = data.vocabularies.sizes
+        sizes = data.processor.sizes
         self._apart, again = (
             [Seed(resolved.task, seed, sizes, resolved.registry) for seed in SEEDS] for _ in range(2)
         )

@@ -8,7 +8,7 @@ from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
-from plugformer.interfaces import Batch, Sizes
+from plugformer.interfaces import Batch, Schedule, Sizes
 from plugformer.kinds import Kind
 from plugformer.model import build
 
@@ -130,3 +130,15 @@ def test_a_hook_that_leaves_is_switched_off_and_one_that_must_not_fail_is_named(
     assert "run_ended" in notices[0]
     assert "SystemExit" in notices[0]
     assert cause_of(caught(lambda: module.must())).startswith("hooks 'hooks_of_fault_tests' (local) failed")
+
+
+def test_a_class_of_the_session_is_named_for_its_own_code_alone(registry):
+    class Failing(Schedule):
+        def factor(self, step, *, steps, width):
+            return {}["missing"]
+
+    session = registry.with_components({"schedule": {"failing": Failing}})
+    schedule = session.create(Kind.SCHEDULE, "failing")
+    cause = cause_of(caught(lambda: schedule.factor(1, steps=1, width=1)))
+    assert cause.startswith("schedule 'failing' (session) failed: KeyError")
+    assert cause_of(caught(lambda: 1 / 0)) is None

@@ -11,6 +11,7 @@ from types import FrameType
 from plugformer.cache import cache_folder, remove_unused
 from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
 from plugformer.registry import Entry, EntryKind
+from plugformer.registry.catalog import SESSION
 from plugformer.registry.loading import LOADED, label
 
 __all__ = ["cause_of", "explained", "unexpected"]
@@ -46,15 +47,13 @@ def cause_of(error: BaseException) -> str | None:
         isinstance(error, OSError) and frames and _package(frames[0]) in _CLICK
     ):
         return None  # the command ends, or standard output cannot be written
-    # A class of a session is not blamed for the rest of its module, the user's program.
-    parts = [entry for entry in LOADED.values() if entry.component is None]
-    packages = {_module(entry).partition(".")[0] for entry in parts}
-    frame = next((frame for frame in frames if _package(frame) in packages), None)
-    if frame is None:
+    entries: list[Entry] = []
+    for frame in frames:
+        if entries := [entry for entry in LOADED.values() if _is_within(frame, entry)]:
+            break
+    else:
         return None
-    package = _package(frame)
-    entries = [entry for entry in parts if _module(entry).partition(".")[0] == package]
-    module = frame.f_globals["__name__"]
+    package, module = _package(frame), frame.f_globals["__name__"]
     target = f"{module}:{frame.f_code.co_qualname.partition('.')[0]}"
     matching = [entry for entry in entries if entry.target == target]
     matching = matching or [entry for entry in entries if _module(entry) == module]
@@ -80,6 +79,13 @@ def save_traceback(error: BaseException) -> str:
             remove_unused(file.parent)
             return str(file)
     return f"no file, since none can be written:\n{text}"
+
+
+def _is_within(frame: FrameType, entry: Entry) -> bool:
+    """Returns whether code is in the package of a part; of a session, in the class itself."""
+    if entry.owner == SESSION:
+        return f"{frame.f_globals.get('__name__')}:{frame.f_code.co_qualname}".startswith(f"{entry.target}.")
+    return _module(entry).partition(".")[0] == _package(frame)
 
 
 def _module(entry: Entry) -> str:

@@ -97,7 +97,7 @@ def read_data(resolved: Experiment, notify: Callable[[str], None]) -> DataSummar
     for notice in (*data.notices, *(f"{name}: {count}" for name, count in data.lengths.items())):
         notify(notice)
     example = median_example(data)[1]
-    return DataSummary(data.vocabularies.sizes, example, data.hashes, _kept_hashes(data))
+    return DataSummary(data.processor.sizes, example, data.hashes, _kept_hashes(data))
 
 
 def deciding_split(study: Study, hashes: dict[str, str]) -> str:

@@ -171,14 +171,14 @@ def inspect_attention(trained: TrainedModel, text: str) -> Inspection:
         DataError: The text is not valid Unicode.
         LengthError: The text is longer than the model can process, and the task does not truncate.
     """
-    model, vocabularies = trained.model, trained.vocabularies
+    model, processor = trained.model, trained.processor
     batch, output = trained.with_answer(text)
     with evaluating(model), observing(model) as records:
         model.hidden(batch)
-    source = _tokens(vocabularies.source, batch.source.ids.flatten().tolist())
+    source = _tokens(processor.source, batch.source.ids.flatten().tolist())
     target_ids = batch.target.ids.flatten().tolist()
-    generated = vocabularies.task_type.level is Level.NEXT_TOKEN
-    target = _tokens(vocabularies.target, target_ids[:-1] if generated else target_ids)
+    generated = processor.task_type.level is Level.NEXT_TOKEN
+    target = _tokens(processor.target, target_ids[:-1] if generated else target_ids)
     tokens = {"encoder": source, "decoder": target}
     views = []
     for place, attention in attentions(model).items():

@@ -87,7 +87,7 @@ def plot(
 
 def _first_example(trained: TrainedModel, notify: Notify) -> str | None:
     try:
-        data = prepare(trained.experiment, trained.vocabularies)
+        data = prepare(trained.experiment, trained.processor)
         return data.splits["validation"].input(0)
     except PlugformerError as error:
         notify(f"no attention maps: no TEXT given, and the task's data cannot be read: {error}")

@@ -55,7 +55,7 @@ class Way(NamedTuple):
 @hookimpl
 def self_check(trained: TrainedModel, split: EncodedSplit, rows: Sequence[int]) -> list[ConsistencyCheck]:
     """Compares ways to compute the same answers."""
-    continues = trained.vocabularies.task_type.level is Level.NEXT_TOKEN
+    continues = trained.processor.task_type.level is Level.NEXT_TOKEN
     ways = (_Continuing if continues else _Reading)(trained, split, rows).ways()
     inputs = [split.input(row) for row in rows]
     if not all(parameter.isfinite().all() for parameter in trained.model.parameters()):

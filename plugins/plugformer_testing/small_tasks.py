@@ -10,7 +10,7 @@ import torch
 from datasets import ClassLabel, Dataset
 
 from plugformer.compatibility import reads, serves
-from plugformer.data import EncodedSplit, Vocabularies, encode, encoded_examples
+from plugformer.data import EncodedSplit, Processor, encode, encoded_examples
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Architecture, Examples, Model, Prediction, TaskType, Tokenizer, evaluating
 from plugformer.registry import Kind, Registry
@@ -80,7 +80,7 @@ class SmallTask:
         task_type.state = task_type.learn(Dataset.from_dict(dict(self.examples), features=features))
         tokenizer: Tokenizer = self._registry.create(Kind.TOKENIZER, "plugformer:characters")
         tokenizer.train(self._texts())
-        self.known = Vocabularies(tokenizer, tokenizer, task_type)
+        self.known = Processor(tokenizer, tokenizer, task_type)
 
     def _texts(self) -> Iterator[str]:
         for column in self.task_type.columns:

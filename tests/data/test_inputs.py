@@ -4,7 +4,7 @@ import pytest
 
 from plugformer.configuration.task import Length
 from plugformer.data.inputs import Inputs
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, DataError, LengthError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Level
@@ -24,10 +24,10 @@ def read(tiny_task, registry):
     def read(*texts, task_type=None, **length):
         task, task_type = tiny_task("model.max_length=40"), task_type or SequenceToSequence()
         data = task.data.model_copy(update={"length": Length(**length)})
-        vocabularies = Vocabularies(tokenizer, tokenizer, task_type)
+        processor = Processor(tokenizer, tokenizer, task_type)
         architecture = EncoderOnly() if task_type.level is Level.TOKEN else EncoderDecoder()
         experiment = Experiment(task.model_copy(update={"data": data}), registry, task_type, architecture)
-        return Inputs.of(texts, experiment, vocabularies)
+        return Inputs.of(texts, experiment, processor)
 
     return read
 

@@ -60,8 +60,8 @@ def test_texts_can_be_read_back_from_batches(tmp_path: Path, registry: Registry)
     rows = [3, 0, 17]
     batch = train.batch(rows)
     assert batch.rows == rows
-    assert data.vocabularies.source.decode(batch.source.ids.tolist()) == [train.input(row) for row in rows]
-    assert data.vocabularies.target.decode(batch.target.ids.tolist()) == [
+    assert data.processor.source.decode(batch.source.ids.tolist()) == [train.input(row) for row in rows]
+    assert data.processor.target.decode(batch.target.ids.tolist()) == [
         train.references(row)[0] for row in rows
     ]
     assert (train.input(0), train.references(0)) == ("1+1", ["2"])
@@ -80,7 +80,7 @@ def test_lengths_are_those_of_batches(tmp_path: Path, registry: Registry) -> Non
 def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry: Registry) -> None:
     task = pairs(tmp_path, extra="".join(f"{i}-1\t雨\n" for i in range(9)))
     data = prepare(Experiment.of(task, registry))
-    assert "雨" not in data.vocabularies.source.tokens(range(data.vocabularies.source.size))
+    assert "雨" not in data.processor.source.tokens(range(data.processor.source.size))
     assert data.splits["test"].references(len(data.splits["test"]) - 1) == ["雨"]
 
 
@@ -88,23 +88,23 @@ def test_tokenizers_learn_from_the_training_split_alone(tmp_path: Path, registry
 def test_one_vocabulary_or_two(tmp_path: Path, registry: Registry, shared: bool, plus: bool) -> None:
     task = pairs(tmp_path, tokenizer={"name": "characters", "shared": shared})
     data = prepare(Experiment.of(task, registry))
-    assert (data.vocabularies.source is data.vocabularies.target) is shared
-    assert ("+" in data.vocabularies.target.tokens(range(data.vocabularies.target.size))) is plus
+    assert (data.processor.source is data.processor.target) is shared
+    assert ("+" in data.processor.target.tokens(range(data.processor.target.size))) is plus
 
 
 def test_labels_become_classes(tmp_path: Path, registry: Registry) -> None:
     data = prepare(Experiment.of(classes(tmp_path), registry))
     train = data.splits["train"]
-    assert data.vocabularies.learned == ["odd", "even"]
+    assert data.processor.learned == ["odd", "even"]
     rows = list(reversed(range(len(train))))
     batch = train.batch(rows)
-    assert [data.vocabularies.learned[label] for label in batch.targets.tolist()] == [
+    assert [data.processor.learned[label] for label in batch.targets.tolist()] == [
         train.input(row).split()[1] for row in rows
     ]
     assert [train.references(row) for row in (0, 1)] == [[train.input(row).split()[1]] for row in (0, 1)]
     assert batch.source.ids[:, 0].tolist() == [BEGIN] * len(train)
     assert batch.target.ids.numel() == 0
-    assert data.vocabularies.source is data.vocabularies.target
+    assert data.processor.source is data.processor.target
 
 
 LONG = "123456789+1\t123456790\n" * 2
@@ -121,7 +121,7 @@ def test_dropped_examples_are_counted(tmp_path: Path, registry: Registry) -> Non
     texts = [test.input(row) for row in range(6)]
     assert texts[-2:] == ["5+6", "7+8"]
     assert all("123456789" not in text for text in texts)
-    assert data.vocabularies.source.decode(test.batch(range(6)).source.ids.tolist()) == texts
+    assert data.processor.source.decode(test.batch(range(6)).source.ids.tolist()) == texts
     assert test.references(5) == ["15"]
     assert data.lengths["train"].dropped == 0
 
@@ -131,7 +131,7 @@ def test_truncated_examples_are_counted_and_keep_their_text(tmp_path: Path, regi
     data = prepare(Experiment.of(pairs(tmp_path, extra=LONG, data={"length": length}), registry))
     test, last = data.splits["test"], 7
     assert str(data.lengths["test"]) == "8 examples, longest side 11 tokens, 2 truncated"
-    assert data.vocabularies.source.decode(test.batch([last]).source.ids.tolist()) == ["12345678"]
+    assert data.processor.source.decode(test.batch([last]).source.ids.tolist()) == ["12345678"]
     assert test.batch([last]).source.ids[0, -1] == END
     assert test.lengths[last].tolist() == [9, 10]
     assert test.references(last) == ["123456790"]

@@ -15,7 +15,7 @@ from plugformer.configuration.task import Component, DataBlock, Task
 from plugformer.data import files, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Column
@@ -83,8 +83,8 @@ def content(data: PreparedData) -> list[object]:
         [(batch.source.ids.tolist(), batch.target.ids.tolist()) for batch in batches],
         data.hashes,
         data.lengths,
-        data.vocabularies.learned,
-        data.vocabularies.source.encode(["12+7"]),
+        data.processor.learned,
+        data.processor.source.encode(["12+7"]),
     ]
 
 
@@ -103,19 +103,19 @@ def test_the_second_start_reads_and_trains_nothing(file: Path, registry: Registr
 
 def test_evaluation_finds_what_training_stored(file: Path, registry: Registry, made: list[str]) -> None:
     first = prepare(Experiment.of(task(file), registry))
-    again = prepare(Experiment.of(task(file), registry), first.vocabularies)
+    again = prepare(Experiment.of(task(file), registry), first.processor)
     assert made == ["read", "trained"]
-    assert again.vocabularies.source is first.vocabularies.source
+    assert again.processor.source is first.processor.source
 
 
 def test_given_tokenizers_that_learned_something_else(
     file: Path, registry: Registry, made: list[str]
 ) -> None:
-    task_type = prepare(Experiment.of(task(file), registry)).vocabularies.task_type
+    task_type = prepare(Experiment.of(task(file), registry)).processor.task_type
     other = Characters(min_frequency=1)
     other.train(["987654321+"])
     for _ in range(2):  # the second time from the cache
-        data = prepare(Experiment.of(task(file), registry), Vocabularies(other, other, task_type))
+        data = prepare(Experiment.of(task(file), registry), Processor(other, other, task_type))
         assert other.decode(data.splits["test"].batch([0]).source.ids.tolist()) == [
             data.splits["test"].input(0)
         ]
@@ -145,6 +145,24 @@ def test_another_type_has_another_key(file: Path, registry: Registry) -> None:
     assert cache_key(Experiment.of(pairs, registry), "") == cache_key(Experiment.of(task(file), registry), "")
     texts = pairs.model_copy(update={"type": Component(name="classification")})
     assert cache_key(Experiment.of(texts, registry), "") != cache_key(Experiment.of(pairs, registry), "")
+
+
+class Letters(Characters):
+    pass
+
+
+def test_nothing_is_cached_with_a_class_of_the_session(
+    file: Path, registry: Registry, made: list[str]
+) -> None:
+    experiment = Experiment.of(
+        task(file, "letters"), registry.with_components({"tokenizer": {"letters": Letters}})
+    )
+    first, second = prepare(experiment), prepare(experiment)
+    assert made.count("read") == 2
+    assert cache_key(experiment, "") is None
+    assert first.hashes == second.hashes
+    prepare(experiment, first.processor)
+    assert made.count("read") == 3
 
 
 def test_new_content_under_an_old_name(file: Path, registry: Registry, made: list[str]) -> None:
@@ -199,7 +217,7 @@ def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tm
         other.train(texts)
         other.save(tmp_path / "other.json")
         block = {"name": "pretrained", "path": str(tmp_path / "other.json")}
-        sizes.append(prepare(Experiment.of(task(file, block), registry)).vocabularies.source.size)
+        sizes.append(prepare(Experiment.of(task(file, block), registry)).processor.source.size)
     assert sizes[1] - sizes[0] == len("=2")
 
 

@@ -97,8 +97,8 @@ def reader(background: ThreadPoolExecutor) -> Any:
 
 
 def texts(data: PreparedData, batch: Any) -> Made:
-    sides = (data.vocabularies.source.decode(batch.source.ids.tolist()), batch.target.ids.tolist())
-    return list(zip(sides[0], data.vocabularies.target.decode(sides[1]), strict=True))
+    sides = (data.processor.source.decode(batch.source.ids.tolist()), batch.target.ids.tolist())
+    return list(zip(sides[0], data.processor.target.decode(sides[1]), strict=True))
 
 
 def a_pass(data: PreparedData, reader: Any) -> list[Made]:
@@ -297,11 +297,11 @@ def test_tokenizers_learn_from_the_first_examples_of_all_files(make: Any) -> Non
     task, _ = make(30, 30, data={"streaming": {"tokenizer_examples": 10}})
     data = prepare(Experiment.of(task, REGISTRY))
     words = ["a0", "a4", "a5", "b0", "b4", "b5"]
-    encoded = data.vocabularies.source.encode(words)
+    encoded = data.processor.source.encode(words)
     known = [
         word
         for word, numbers in zip(words, encoded, strict=True)
-        if data.vocabularies.source.decode([numbers]) == [word]
+        if data.processor.source.decode([numbers]) == [word]
     ]
     assert known == ["a0", "a4", "b0", "b4"]
 
@@ -339,11 +339,11 @@ def labeled(tmp_path: Path, **data: Any) -> Task:
 def test_labels(tmp_path: Path, reader: Any) -> None:
     task = labeled(tmp_path)
     data = prepare(Experiment.of(task, REGISTRY))
-    assert data.vocabularies.learned == ["yes", "no"]
+    assert data.processor.learned == ["yes", "no"]
     stream = reader(data, task)
     for _ in range(8):
         batch = stream.next()
-        words = data.vocabularies.source.decode(batch.source.ids.tolist())
+        words = data.processor.source.decode(batch.source.ids.tolist())
         expected = [1 - int(words.split()[1]) % 2 for words in words]
         assert batch.targets.tolist() == expected
 

@@ -10,7 +10,7 @@ from tests.pieces import Pieces
 from plugformer.configuration.task import DataBlock, ModelSettings, Task
 from plugformer.data.arrow import encode
 from plugformer.data.length import limited
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
@@ -44,7 +44,7 @@ class Doubling(Pieces):
 def split(task_type, architecture, examples, *, drawing=Doubling, max_length=128, length=None):
     texts = [text for values in examples.values() for text in values if isinstance(text, str)]
     tokenizer = drawing([*SOURCES, *TARGETS, *texts])
-    known = Vocabularies(tokenizer, tokenizer, task_type)
+    known = Processor(tokenizer, tokenizer, task_type)
     block = DataBlock.model_validate({"name": "-", "length": length or {}})
     task = Task.model_construct(data=block, model=ModelSettings.model_construct(max_length=max_length))
     data = Dataset(pa.table({**examples, **encode(examples, known)}))

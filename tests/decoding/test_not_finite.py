@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.batches import labeled, pairs
 
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.decoding import CachedSession, Constraint
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import DirectPredictor
@@ -88,7 +88,7 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         task_type = Classification()
         task_type.state = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            DirectPredictor(model, Vocabularies(Characters(), Characters(), task_type), 100).answer(batch, 20)
+            DirectPredictor(model, Processor(Characters(), Characters(), task_type), 100).answer(batch, 20)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

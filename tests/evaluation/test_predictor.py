@@ -11,7 +11,7 @@ from plugformer.configuration import resolve
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator
@@ -35,11 +35,11 @@ def run(trained):
 
 @pytest.fixture
 def data(run, registry):
-    return prepare(run.experiment, run.vocabularies)
+    return prepare(run.experiment, run.processor)
 
 
 def questions(run, texts) -> EncodedSplit:
-    return Inputs.of(texts, run.experiment, run.vocabularies).split
+    return Inputs.of(texts, run.experiment, run.processor).split
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def split(run) -> EncodedSplit:
 def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
-        target = run.vocabularies.target
+        target = run.processor.target
         constraint = Constraint(target, 40, max_length=6)
         return GenerativePredictor(run.model, target, component, constraint, Computing(batch_tokens))
 
@@ -152,20 +152,20 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     model = tiny_model("model.position=rope", task=str(file)).eval()
     task_type = Classification()
     task_type.state = names = [f"class {number}" for number in range(12)]
-    vocabularies = Vocabularies(Characters(), Characters(), task_type)
+    processor = Processor(Characters(), Characters(), task_type)
     batch = Batch(sentences("right", begin=True), rows=[0, 1, 2])
-    answers = DirectPredictor(model, vocabularies, 100).answer(batch, 0)
+    answers = DirectPredictor(model, processor, 100).answer(batch, 0)
     with torch.no_grad():
         probabilities = model.logits(batch).softmax(dim=-1)
     assert [answer.output for answer in answers] == [names[each] for each in probabilities.argmax(1)]
     assert np.exp([answer.score for answer in answers]) == pytest.approx(probabilities.amax(1).numpy())
 
-    ranked = DirectPredictor(model, vocabularies, 100, n_best=3).answer(batch, 0)
+    ranked = DirectPredictor(model, processor, 100, n_best=3).answer(batch, 0)
     assert [replace(answer, alternatives=()) for answer in ranked] == answers
     scores = [[answer.score, *(each.score for each in answer.alternatives)] for answer in ranked]
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
     with pytest.raises(ConfigurationError, match="n_best is 13, but there are only 12 labels"):
-        DirectPredictor(model, vocabularies, 100, n_best=13).answer(batch, 0)
+        DirectPredictor(model, processor, 100, n_best=13).answer(batch, 0)
 
 
 def test_several_outputs_for_each_example(run, registry, predictor, split):

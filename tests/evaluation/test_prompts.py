@@ -8,7 +8,7 @@ from tests.recomputing import RecomputingSession
 
 from plugformer.configuration import check_components, resolve
 from plugformer.data.inputs import Inputs
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.decoding import Constraint
 from plugformer.evaluation.predictor import Computing, GenerativePredictor
 from plugformer.experiment import Experiment
@@ -52,16 +52,16 @@ def task(request, position, registry, tmp_path):
 
 
 @pytest.fixture
-def vocabularies(task, registry):
+def processor(task, registry):
     tokenizer = Characters()
     tokenizer.train(["ab ba"])
-    return Vocabularies(tokenizer, tokenizer, Experiment.of(task, registry).task_type)
+    return Processor(tokenizer, tokenizer, Experiment.of(task, registry).task_type)
 
 
 @pytest.fixture
-def model(task, vocabularies, registry):
+def model(task, processor, registry):
     """Untrained, with outputs that end at different times."""
-    model = build(Experiment.of(task, registry).spec, vocabularies.sizes).eval()
+    model = build(Experiment.of(task, registry).spec, processor.sizes).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -71,21 +71,21 @@ def model(task, vocabularies, registry):
 
 
 @pytest.fixture
-def predictor(model, vocabularies, registry):
+def predictor(model, processor, registry):
     def make(search, **options):
         decoding = registry.create(Kind.DECODING, search)
-        constraint = Constraint(vocabularies.target, LENGTH, max_length=LONGEST)
+        constraint = Constraint(processor.target, LENGTH, max_length=LONGEST)
         return GenerativePredictor(
-            model, vocabularies.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
+            model, processor.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
         )
 
     return make
 
 
 @pytest.fixture
-def questions(task, vocabularies, registry):
+def questions(task, processor, registry):
     def make(prompts):
-        return Inputs.of(prompts, Experiment.of(task, registry), vocabularies)
+        return Inputs.of(prompts, Experiment.of(task, registry), processor)
 
     return make
 
@@ -131,12 +131,12 @@ def test_prompts_padded_on_the_right_are_read_by_the_causal_kernel(
 
 
 def test_the_score_of_a_continuation_is_its_probability_after_the_prompt(
-    model, vocabularies, predictor, questions
+    model, processor, predictor, questions
 ):
     answers = predictor("greedy").predict(questions(PROMPTS).split)
-    is_source = any(column.role == "input" for column in vocabularies.task_type.columns)
+    is_source = any(column.role == "input" for column in processor.task_type.columns)
     for prompt, answer in zip(PROMPTS, answers, strict=True):
-        given, new = vocabularies.source.encode([prompt, answer.output])
+        given, new = processor.source.encode([prompt, answer.output])
         ids = [BEGIN, *given, *([END] * is_source), *new, END]
         with evaluating(model):
             hidden = model.decoder(tokens(ids[:-1]), model.decoder.start())
@@ -162,11 +162,11 @@ def test_a_prompt_and_its_continuation_fit_the_model_together(model, predictor, 
 
 
 @pytest.mark.parametrize("over", ["refuse", "truncate"])
-def test_a_prompt_longer_than_the_context(task, vocabularies, registry, over):
+def test_a_prompt_longer_than_the_context(task, processor, registry, over):
     """Truncated, it is as if only its beginning had been given; otherwise it is a fault."""
     length = task.data.length.model_copy(update={"over": over})
     limited = task.model_copy(update={"data": task.data.model_copy(update={"length": length})})
-    found = Inputs.of(["ab", "ab" * LENGTH], Experiment.of(limited, registry), vocabularies)
+    found = Inputs.of(["ab", "ab" * LENGTH], Experiment.of(limited, registry), processor)
     if over == "truncate":
         assert (found.truncated, found.faults) == (frozenset({1}), {})
         return

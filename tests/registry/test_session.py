@@ -14,7 +14,7 @@ from plugformer.errors import RegistryError
 from plugformer.interfaces import Norm
 from plugformer.registry import Registry, options_model
 from plugformer.registry.loading import load_component
-from plugformer.registry.source import class_hash, code_hash, component_lock
+from plugformer.registry.source import class_hash, component_lock
 
 
 class Halving(Norm):
@@ -166,14 +166,6 @@ def test_the_hash_of_a_class_is_the_same_in_another_process() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == class_hash(defined(CELL), Norm)
-
-
-def test_the_code_hash_covers_classes_of_the_session(installed: Registry) -> None:
-    def code(component: type) -> str:
-        registry = installed.with_components({"norm": {"mine": component}})
-        return code_hash([registry.find("norm", "mine")])
-
-    assert code(Halving) == code(Halving) != code(Other)
 
 
 def test_nothing_keeps_a_class_alive_that_nobody_uses(installed: Registry) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from plugformer.configuration import resolve
 from plugformer.data.measured_files import read_files
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.runs.loading import load
@@ -120,7 +120,7 @@ def test_parallel_files_are_two(registry, write, tmp_path):
     experiment = Experiment.from_resolved(resolve(str(tmp_path / "task.yaml"), [], registry))
     tokenizer = Characters()
     tokenizer.train(["abc"])
-    known = Vocabularies(tokenizer, tokenizer, SequenceToSequence())
+    known = Processor(tokenizer, tokenizer, SequenceToSequence())
     files = [write("new.a", "a b", "b"), write("new.b", "c", "cc")]
     split, count, _ = read_files(files, experiment, known)
     assert [(split.input(row), split.references(row)) for row in range(2)] == [("a b", ["c"]), ("b", ["cc"])]
@@ -140,7 +140,7 @@ def test_nothing_is_cut_off_the_ends_of_other_files(registry, write, tmp_path):
     experiment = Experiment.from_resolved(resolve(str(tmp_path / "task.yaml"), [], registry))
     tokenizer = Characters()
     tokenizer.train(["abc"])
-    known = Vocabularies(tokenizer, tokenizer, LanguageModelling())
+    known = Processor(tokenizer, tokenizer, LanguageModelling())
     split, count, _ = read_files([write("new.txt", *["abc"] * 10)], experiment, known)
     assert count.rows == 10
     assert split.units("characters", np.array([1])).sum() == 30

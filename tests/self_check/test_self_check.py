@@ -60,7 +60,7 @@ class Checked:
 
 def checked(directory):
     model = load(directory)
-    return Checked(model, prepare(model.experiment, model.vocabularies).splits["validation"])
+    return Checked(model, prepare(model.experiment, model.processor).splits["validation"])
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from tests.pieces import Pieces
 
 from plugformer.configuration.task import Task
 from plugformer.data.inputs import Inputs
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import IGNORED, UNKNOWN, Encoded, Ragged, Tokenizers
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
@@ -119,7 +119,7 @@ def test_an_unknown_word_beside_a_mask_is_not_asked_for():
 def test_a_mask_is_not_reported_as_unknown(registry):
     task_type = MaskedLanguageModelling()
     pieces = Pieces(["a cat sat"])
-    known = Vocabularies(pieces, pieces, task_type)
+    known = Processor(pieces, pieces, task_type)
     block = {"name": "-"}
     model = {"architecture": block, "head": block}
     task = Task.model_validate({"type": block, "data": block, "tokenizer": block, "model": model})

@@ -97,14 +97,14 @@ def test_words_and_tags_are_cut_together(task, registry, longest, kept):
     batch = split.batch([0])
     assert batch.source.mask.sum() == min(longest, 25) + 2  # and BEGIN and END
     labeled = batch.targets[0][batch.targets[0] != IGNORED]
-    assert [data.vocabularies.learned[each] for each in labeled] == TAGS[:kept]
+    assert [data.processor.learned[each] for each in labeled] == TAGS[:kept]
     assert split.references(0) == [TAGS[:kept]]
     assert data.lengths["test"].truncated == (longest < 25) + (longest < 3)
 
-    model = build(experiment.spec, data.vocabularies.sizes)
-    reader = DirectPredictor(model, data.vocabularies, Computing(1000))
+    model = build(experiment.spec, data.processor.sizes)
+    reader = DirectPredictor(model, data.processor, Computing(1000))
     assert [len(answer.output) for answer in reader.predict(split)] == [kept, 1]
-    asked = Inputs.of([" ".join(WORDS), "on"], experiment, data.vocabularies)
+    asked = Inputs.of([" ".join(WORDS), "on"], experiment, data.processor)
     assert asked.truncated == set(range((longest < 25) + (longest < 3)))
     assert reader.predict(asked.split) == reader.predict(split)
 

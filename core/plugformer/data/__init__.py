@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from plugformer.data.encoding import EncodedSplit
     from plugformer.data.files import check_file, fingerprint, open_bytes, read_lines
     from plugformer.data.preparation import PreparedData, prepare
+    from plugformer.data.processor import Processor
     from plugformer.data.split_stats import SplitStats
-    from plugformer.data.vocabularies import Vocabularies
 
 __all__ = [
     "EncodedSplit",
     "PreparedData",
+    "Processor",
     "SplitStats",
-    "Vocabularies",
     "check_file",
     "encode",
     "encoded_examples",

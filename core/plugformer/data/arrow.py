@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
 from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.errors import DataError, ExampleError
 from plugformer.interfaces import IGNORED, Examples, Level
 
@@ -106,21 +106,19 @@ class Texts(Iterable[str]):
                     yield value if isinstance(value, str) else " ".join(value)
 
 
-def encode_to_file(
-    file: Path, data: Dataset, vocabularies: Vocabularies, place: Callable[[int], str]
-) -> Dataset:
+def encode_to_file(file: Path, data: Dataset, processor: Processor, place: Callable[[int], str]) -> Dataset:
     """Writes examples to an Arrow file with their numbers, and returns the task's columns without numbers.
 
     Args:
         file: Its path.
         data: The examples.
-        vocabularies: Of the task.
+        processor: Of the task.
         place: Names a row for error messages; a column `place` of the examples goes first.
 
     Raises:
         DataError: An example cannot be encoded.
     """
-    names = [column.name for column in vocabularies.task_type.columns]
+    names = [column.name for column in processor.task_type.columns]
     kept = data.select_columns([name for name in names if name in data.column_names])
     has_places = "place" in data.column_names
 
@@ -128,7 +126,7 @@ def encode_to_file(
         def named(row: int) -> str:
             return str(data[start + row]["place"]) if has_places else place(start + row)
 
-        return with_numbers(table, kept.features, vocabularies, named)
+        return with_numbers(table, kept.features, processor, named)
 
     tables = map(numbered, count(0, ROWS), kept.with_format("arrow").iter(ROWS))
     first = next(tables)
@@ -142,14 +140,14 @@ def encode_to_file(
 
 
 def with_numbers(
-    table: pa.Table, features: Features, vocabularies: Vocabularies, place: Callable[[int], str]
+    table: pa.Table, features: Features, processor: Processor, place: Callable[[int], str]
 ) -> pa.Table:
     """Returns examples with the columns of their numbers.
 
     Args:
         table: The examples.
         features: The types of their columns.
-        vocabularies: Of the task.
+        processor: Of the task.
         place: Names a row for error messages.
 
     Raises:
@@ -160,7 +158,7 @@ def with_numbers(
         if isinstance(feature, ClassLabel):
             examples[name] = [feature.names[number] for number in examples[name]]
     try:
-        columns = encode(examples, vocabularies)
+        columns = encode(examples, processor)
     except ExampleError as error:
         raise DataError(f"{place(error.row)}: {error}") from error
     for name, array in columns.items():
@@ -168,13 +166,13 @@ def with_numbers(
     return table
 
 
-def encode(examples: Examples, vocabularies: Vocabularies) -> dict[str, pa.Array]:
+def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
     """Returns the columns of numbers that a task's type makes of examples.
 
     Raises:
         ExampleError: An example cannot be encoded, or a target is not finite.
     """
-    encoded = vocabularies.task_type.encode(examples, vocabularies.tokenizers)
+    encoded = processor.task_type.encode(examples, processor.tokenizers)
     columns = {ENCODED + name: _array(values) for name, values in encoded.items()}
     if "targets" in encoded:
         _check_targets(encoded["targets"], columns[f"{ENCODED}targets"])

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 from plugformer.data.columns import EncodedExamples, Packed, TokenColumn
-from plugformer.data.vocabularies import SubwordSampling
+from plugformer.data.processor import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
     Architecture,

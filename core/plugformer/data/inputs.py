@@ -7,7 +7,7 @@ import numpy as np
 
 from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.errors import DataError, LengthError, PlugformerError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import UNKNOWN, Example, Examples, Level
@@ -30,9 +30,9 @@ class Inputs:
     unknown: dict[int, tuple[str, ...]]
 
     @classmethod
-    def of(cls, texts: Sequence[str], experiment: Experiment, vocabularies: Vocabularies) -> "Inputs":
+    def of(cls, texts: Sequence[str], experiment: Experiment, processor: Processor) -> "Inputs":
         """Encodes texts; one that is too long is cut if the task truncates examples, or else has a fault."""
-        task, task_type = experiment.task, vocabularies.task_type
+        task, task_type = experiment.task, processor.task_type
         faults: dict[int, PlugformerError] = {}
         questions: list[Example] = []
         for row, text in enumerate(texts):
@@ -47,7 +47,7 @@ class Inputs:
             name: [question.get(name, type(value)()) for question in questions]
             for name, value in sound.items()
         }
-        encoded = task_type.encode(columns, vocabularies.tokenizers) if columns else {}
+        encoded = task_type.encode(columns, processor.tokenizers) if columns else {}
         examples = [{name: values[row] for name, values in columns.items()} for row in range(len(texts))]
         tokens = {name: TokenColumn.of(rows) for name, rows in encoded.items() if name in SIDES}
         targets = encoded.get("targets") if task_type.level is Level.TOKEN else None
@@ -71,7 +71,7 @@ class Inputs:
             split,
             faults if truncating else {**too_long, **faults},
             frozenset(too_long if truncating else ()),
-            _unknown(columns, data, limits, vocabularies),
+            _unknown(columns, data, limits, processor),
         )
 
     @property
@@ -81,7 +81,7 @@ class Inputs:
 
 
 def _unknown(
-    columns: Examples, data: EncodedExamples, limits: Mapping[str, int], vocabularies: Vocabularies
+    columns: Examples, data: EncodedExamples, limits: Mapping[str, int], processor: Processor
 ) -> dict[int, tuple[str, ...]]:
     """Returns the parts of each text that the vocabulary cannot spell, for texts with such parts."""
     unknown: dict[int, tuple[str, ...]] = {}
@@ -93,9 +93,9 @@ def _unknown(
             parts: dict[str, None] = {}
             for values in columns.values():
                 for text in [values[row]] if isinstance(values[row], str) else values[row]:
-                    for mask_token in vocabularies.task_type.mask_tokens:
+                    for mask_token in processor.task_type.mask_tokens:
                         text = text.replace(mask_token, " ")
-                    parts |= dict.fromkeys(vocabularies.source.unknown(text))
+                    parts |= dict.fromkeys(processor.source.unknown(text))
             if parts:
                 unknown[row] = tuple(parts)
     return unknown

@@ -10,8 +10,8 @@ from numpy import ndarray
 from plugformer.configuration.task import Task
 from plugformer.data.arrow import encoded_examples
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.processor import Processor, SubwordSampling
 from plugformer.data.split_stats import SplitStats
-from plugformer.data.vocabularies import SubwordSampling, Vocabularies
 from plugformer.errors import DataError
 from plugformer.interfaces import Architecture, Limits
 
@@ -19,7 +19,7 @@ from plugformer.interfaces import Architecture, Limits
 def limited(
     data: Dataset,
     task: Task,
-    vocabularies: Vocabularies,
+    processor: Processor,
     architecture: Architecture,
     place: Callable[[int], str],
 ) -> tuple[EncodedSplit, SplitStats]:
@@ -28,14 +28,14 @@ def limited(
     Args:
         data: Examples with columns of numbers.
         task: Has the limits.
-        vocabularies: Of the task.
+        processor: Of the task.
         architecture: Of the task.
         place: Names a row for error messages.
 
     Raises:
         DataError: An example is too long and the task refuses it.
     """
-    task_type = vocabularies.task_type
+    task_type = processor.task_type
     examples = encoded_examples(data, task_type.level)
     block, max_length = task.data, task.model.max_length
     longest = block.length.max or max_length
@@ -54,7 +54,7 @@ def limited(
     if over == "refuse" and (too_long | beyond).any():
         raise DataError(_refusal(lengths, limits, room.together, too_long | beyond, place))
     dropped = too_long | beyond if over == "drop" else beyond
-    sampling = SubwordSampling(vocabularies, most, truncate=over == "truncate")
+    sampling = SubwordSampling(processor, most, truncate=over == "truncate")
     split = EncodedSplit(
         examples,
         task_type,

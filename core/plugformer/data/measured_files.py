@@ -11,9 +11,9 @@ from plugformer.data.arrow import encode_to_file, mapped
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
 from plugformer.data.preparation import quiet
+from plugformer.data.processor import Processor
 from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import refuse_other_order
-from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.explanations import keys_of
@@ -31,14 +31,14 @@ _SPLIT = "test_files"
 
 
 def read_files(
-    files: Sequence[Path], experiment: Experiment, vocabularies: Vocabularies
+    files: Sequence[Path], experiment: Experiment, processor: Processor
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
     """Reads examples from other files with the options of a task's data component.
 
     Args:
         files: One, or two parallel ones, or several that follow one another.
         experiment: Has the data component and the limits of its examples.
-        vocabularies: Of the model.
+        processor: Of the model.
 
     Returns:
         The examples, their counts, and the notices of the component.
@@ -50,37 +50,37 @@ def read_files(
     """
     task, registry = experiment.task, experiment.registry
     name = ", ".join(map(str, files))
-    part = _SPLIT if vocabularies.classes is None or _CLASSES in task.data.options else "train"
+    part = _SPLIT if processor.classes is None or _CLASSES in task.data.options else "train"
     options = _with_files(files, part, experiment)
     if _CLASSES in options and options[_CLASSES] is None:
-        options[_CLASSES] = vocabularies.classes
+        options[_CLASSES] = processor.classes
     data: Data = registry.create(Kind.DATA, task.data.name, **options)
-    return _encoded(data, part, name, experiment, vocabularies)
+    return _encoded(data, part, name, experiment, processor)
 
 
 def _encoded(
-    data: Data, part: str, name: str, experiment: Experiment, vocabularies: Vocabularies
+    data: Data, part: str, name: str, experiment: Experiment, processor: Processor
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
     """Returns a split of other data as the model reads it; `name` is what messages call the data."""
-    task, task_type = experiment.task, vocabularies.task_type
+    task, task_type = experiment.task, processor.task_type
     with quiet():
         examples = data.load(task_type.columns)[part]
-        refuse_other_order(examples.features, task_type.columns, vocabularies.classes)
+        refuse_other_order(examples.features, task_type.columns, processor.classes)
         if len(examples) == 0:
             raise DataError(f"{name}: no examples; check the file")
 
         def place(row: int) -> str:
             return f"{name}, example {row + 1}"
 
-        encoded = mapped(lambda file: encode_to_file(file, examples, vocabularies, place))
-    split, count = limited(encoded, task, vocabularies, experiment.architecture, place)
+        encoded = mapped(lambda file: encode_to_file(file, examples, processor, place))
+    split, count = limited(encoded, task, processor, experiment.architecture, place)
     if len(split) == 0:
         raise DataError(f"{name}: all examples are longer than the limit of the run's task")
     return split, count, data.notices()
 
 
 def read_rows(
-    rows: Any, experiment: Experiment, vocabularies: Vocabularies
+    rows: Any, experiment: Experiment, processor: Processor
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
     """Does what `read_files` does with rows in memory, which have the columns of the task.
 
@@ -89,11 +89,9 @@ def read_rows(
     """
     own = experiment.task.data
     options = own.options if own.name == "memory" else {}
-    data: Data = experiment.registry.create(
-        Kind.DATA, "memory", **{**options, "labels": vocabularies.classes}
-    )
+    data: Data = experiment.registry.create(Kind.DATA, "memory", **{**options, "labels": processor.classes})
     data.rows = {"rows": rows}
-    return _encoded(data, "rows", "the rows", experiment, vocabularies)
+    return _encoded(data, "rows", "the rows", experiment, processor)
 
 
 def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> dict[str, Any]:

@@ -16,15 +16,15 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.files import fingerprint
 from plugformer.data.length import limited
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints
+from plugformer.data.processor import (
+    Processor,
+    create_tokenizers,
+    load_processor,
+    load_tokenizers,
+)
 from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
-from plugformer.data.vocabularies import (
-    Vocabularies,
-    create_tokenizers,
-    load_tokenizers,
-    load_vocabularies,
-)
 from plugformer.errors import DataError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Architecture, Column, as_text
@@ -37,7 +37,7 @@ class PreparedData:
 
     Attributes:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
-        vocabularies: What was learned from the training examples.
+        processor: What was learned from the training examples.
         lengths: What the length limit did to each split; for people to read.
         hashes: A hash of the content of each split before it was tokenized; of one that is streamed, of the
             version of the data.
@@ -46,22 +46,22 @@ class PreparedData:
     """
 
     splits: dict[str, EncodedSplit]
-    vocabularies: Vocabularies
+    processor: Processor
     lengths: dict[str, SplitStats]
     hashes: dict[str, str]
     notices: tuple[str, ...] = ()
     streamed: StreamedExamples | None = None
 
 
-def prepare(experiment: Experiment, vocabularies: Vocabularies | None = None) -> PreparedData:
-    """Reads a task's data, learns its vocabularies unless they are given, and encodes all.
+def prepare(experiment: Experiment, processor: Processor | None = None) -> PreparedData:
+    """Reads a task's data, learns a processor unless one is given, and encodes all examples.
 
     All that is done once: prepared examples are kept in the cache and taken from there as long as data,
     options and code stay the same. Length limits apply afterwards.
 
     Args:
         experiment: Its task type gets what it learns from the training examples.
-        vocabularies: To be learned if None; tokenizers may be those of another run, which the task names.
+        processor: Learned from the training examples if None; the tokenizers may come from another run.
 
     Raises:
         ConfigurationError: An option of the data or the tokenizers is wrong.
@@ -77,7 +77,7 @@ def prepare(experiment: Experiment, vocabularies: Vocabularies | None = None) ->
         else:
             streams = open_streams(data, columns)
             read = partial(_read_streams, streams, columns, task.data.name, streaming.tokenizer_examples)
-        entry, learned = _entry(experiment, vocabularies, version, read)
+        entry, learned = _entry(experiment, processor, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
             splits[name], lengths[name] = _limited(name, examples, task, learned, architecture)
@@ -94,22 +94,22 @@ _Texts = tuple[DatasetDict, Callable[[], Dataset], Sequence[str]]
 
 def _entry(
     experiment: Experiment,
-    given: Vocabularies | None,
+    given: Processor | None,
     version: Callable[[], str],
     read: Callable[[], _Texts],
-) -> tuple[PreparedEntry, Vocabularies]:
-    """Returns the prepared examples, made if they are not stored, and vocabularies."""
+) -> tuple[PreparedEntry, Processor]:
+    """Returns the prepared examples, from the cache if they are there, and the processor."""
     before = version()
     key = cache_key(experiment, before)
-    keys, learned = [key], None
-    if given is not None:
+    keys, learned = [] if key is None else [key], None
+    if key is not None and given is not None:
         with TemporaryDirectory() as folder:
             learned = fingerprints(given, Path(folder))
         keys.append(fingerprint(key, *learned.values()))
     for stored_key in keys:
         entry = PreparedEntry.find(stored_key)
         if entry is not None and learned in (None, entry.learned):
-            return entry, given or load_vocabularies(experiment, entry.folder, entry.task_type)
+            return entry, given or load_processor(experiment, entry.folder, entry.task_type)
     splits, train, notices = read()
     if version() != before:
         raise DataError(
@@ -119,13 +119,13 @@ def _entry(
     if given is not None:
         columns, first = given.task_type.columns, next(iter(splits.values()))
         refuse_other_order(first.features, columns, given.classes)
-    vocabularies = given or learn_vocabularies(experiment, train())
-    shared = overlaps(splits, vocabularies.task_type.columns)
-    return PreparedEntry.make(keys[-1], splits, vocabularies, [*notices, *shared]), vocabularies
+    processor = given or learn_processor(experiment, train())
+    shared = overlaps(splits, processor.task_type.columns)
+    return PreparedEntry.make(keys[-1] if keys else None, splits, processor, [*notices, *shared]), processor
 
 
-def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:
-    """Returns the vocabularies and task-type state learned from the training examples."""
+def learn_processor(experiment: Experiment, train: Dataset) -> Processor:
+    """Learns the tokenizers and the task type's state from the training examples."""
     task, task_type = experiment.task, experiment.task_type
     task_type.state = task_type.learn(train)
     tokenizers = create_tokenizers(experiment)
@@ -141,7 +141,7 @@ def learn_vocabularies(experiment: Experiment, train: Dataset) -> Vocabularies:
         else:
             tokenizers.source.train(Texts(train, *source))
             tokenizers.target.train(Texts(train, *target))
-    return Vocabularies(*tokenizers, task_type)
+    return Processor(*tokenizers, task_type)
 
 
 def _read_streams(
@@ -175,15 +175,15 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
 
 
 def _limited(
-    name: str, data: Dataset, task: Task, vocabularies: Vocabularies, architecture: Architecture
+    name: str, data: Dataset, task: Task, processor: Processor, architecture: Architecture
 ) -> tuple[EncodedSplit, SplitStats]:
     """Applies the task's length limit to a split."""
 
     def place(row: int) -> str:
-        beginning = as_text(data[row][vocabularies.task_type.columns[0].name])[:40]
+        beginning = as_text(data[row][processor.task_type.columns[0].name])[:40]
         return f"{name}, example {row + 1} ({beginning!r})"
 
-    split, count = limited(data, task, vocabularies, architecture, place)
+    split, count = limited(data, task, processor, architecture, place)
     if len(split) == 0:
         raise DataError(
             f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "

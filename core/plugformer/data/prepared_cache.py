@@ -22,7 +22,7 @@ from plugformer.cache import cache_folder, remove_unused, scratch_folder
 from plugformer.configuration.task import Component
 from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
-from plugformer.data.vocabularies import Vocabularies, has_one, save_tokenizers
+from plugformer.data.processor import Processor, has_one, save_tokenizers
 from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
 from plugformer.registry import Registry
@@ -78,41 +78,41 @@ class PreparedEntry(BaseModel):
 
     @classmethod
     def make(
-        cls, key: str, examples: DatasetDict, vocabularies: Vocabularies, notices: Sequence[str]
+        cls, key: str | None, examples: DatasetDict, processor: Processor, notices: Sequence[str]
     ) -> "PreparedEntry":
-        """Encodes examples and stores them; if the cache cannot be written, for this process alone."""
+        """Encodes examples and stores them; without a key or a writable cache, for this process alone."""
         folder = scratch_folder(PLACE) / uuid4().hex
         folder.mkdir()
-        learned = fingerprints(vocabularies, folder)
+        learned = fingerprints(processor, folder)
         hashes = {}
         for number, (name, data) in enumerate(examples.items()):
 
             def place(row: int, name: str = name) -> str:
                 return f"{name}, example {row + 1}"
 
-            hashes[name] = _content_hash(
-                encode_to_file(folder / f"{number}.arrow", data, vocabularies, place)
-            )
+            hashes[name] = _content_hash(encode_to_file(folder / f"{number}.arrow", data, processor, place))
         entry = cls(
             folder=folder,
             hashes=hashes,
             learned=learned,
-            task_type=vocabularies.task_type.state,
+            task_type=processor.task_type.state,
             # A file name that is not UTF-8 cannot be written as JSON.
             notices=[notice.encode("utf-8", "replace").decode() for notice in notices],
         )
         (folder / _LIST).write_text(entry.model_dump_json(), encoding="utf-8")
+        if key is None:
+            return entry
         with suppress(OSError):  # not writable, or another process has stored the same meanwhile
             entry.folder = folder.rename(cache_folder() / PLACE / key)
             remove_unused(entry.folder.parent)
         return entry
 
 
-def fingerprints(vocabularies: Vocabularies, folder: Path) -> dict[str, str]:
+def fingerprints(processor: Processor, folder: Path) -> dict[str, str]:
     """Saves tokenizers in a folder; returns hashes of their states and of that of the task's type."""
-    state = vocabularies.task_type.state
+    state = processor.task_type.state
     task_type = {} if state is None else {"task_type": fingerprint(json.dumps(state))}
-    return save_tokenizers(vocabularies.tokenizers, folder) | task_type
+    return save_tokenizers(processor.tokenizers, folder) | task_type
 
 
 def _content_hash(data: Dataset) -> str:
@@ -123,10 +123,11 @@ def _content_hash(data: Dataset) -> str:
     return digest.hexdigest()
 
 
-def cache_key(experiment: Experiment, version: str) -> str:
+def cache_key(experiment: Experiment, version: str) -> str | None:
     """Returns the key of a task's examples and of the tokenizers that are trained on them.
 
-    Length limits and padding are not in it: they apply to prepared examples.
+    Length limits and padding are not in it: they apply to prepared examples. There is no key, and nothing is
+    cached, if a class of the session takes part: the functions that it uses may change at any time.
 
     Args:
         experiment: Has the data and tokenizer components.
@@ -142,8 +143,11 @@ def cache_key(experiment: Experiment, version: str) -> str:
         (Kind.DATA, task.data),
         *((Kind.TOKENIZER, block) for block in tokenizers),
     ]
+    entries = [registry.find(kind, block.name) for kind, block in blocks]
+    if any(entry.component is not None for entry in entries):
+        return None
     parts = {
-        "code": code_hash([registry.find(kind, block.name) for kind, block in blocks], *_CODE),
+        "code": code_hash(entries, *_CODE),
         "python": platform.python_version(),
         "components": [_made_of(kind, block, registry) for kind, block in blocks],
         "split": task.data.split and task.data.split.model_dump(),

@@ -23,9 +23,9 @@ from plugformer.data.arrow import on_disk, with_numbers
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.length import limited
 from plugformer.data.order import Rows
+from plugformer.data.processor import Processor
 from plugformer.data.split_stats import Row, SplitStats
 from plugformer.data.splitting import refuse_other_classes
-from plugformer.data.vocabularies import Vocabularies
 from plugformer.errors import DataError, RegistryError
 from plugformer.interfaces import Architecture, Column, as_text
 from plugformer.interfaces.batch import Batch
@@ -84,14 +84,14 @@ class StreamedExamples:
     Attributes:
         stream: The examples as text.
         task: Has the limits of their lengths.
-        vocabularies: Of the task.
+        processor: Of the task.
         architecture: Of the task.
         buffer: Rows of a block.
     """
 
     stream: IterableDataset
     task: Task
-    vocabularies: Vocabularies
+    processor: Processor
     architecture: Architecture
     buffer: int
 
@@ -111,7 +111,7 @@ class StreamedExamples:
             DataError: An example is too long and the task refuses it.
             RegistryError: A row lacks a column.
         """
-        features = _features(self.stream, self.vocabularies.task_type.columns)
+        features = _features(self.stream, self.processor.task_type.columns)
         examples = [_values(row, features, "train", self.task.data.name) for row in rows]
 
         def place(row: int) -> str:
@@ -119,8 +119,8 @@ class StreamedExamples:
             return str(rows[row].get("place") or f"train, an example that begins with {beginning!r}")
 
         table = Dataset.from_list(examples, features).data.table
-        data = Dataset(with_numbers(table, features, self.vocabularies, place))
-        return limited(data, self.task, self.vocabularies, self.architecture, place)
+        data = Dataset(with_numbers(table, features, self.processor, place))
+        return limited(data, self.task, self.processor, self.architecture, place)
 
 
 @dataclass

@@ -13,7 +13,7 @@ import torch
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.decoding import CachedSession, Constraint, not_finite
 from plugformer.errors import ConfigurationError, RunError, described, out_of_memory
 from plugformer.interfaces import (
@@ -199,14 +199,14 @@ class DirectPredictor(Predictor):
     """Predicts from the hidden states of the input, without a search."""
 
     model: Model
-    vocabularies: Vocabularies
+    processor: Processor
     computing: Computing
     n_best: int = 1
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each example's best answers."""
-        vocabularies = self.vocabularies
-        answers = vocabularies.task_type.answer(self.model, batch, vocabularies.tokenizers, self.n_best)
+        processor = self.processor
+        answers = processor.task_type.answer(self.model, batch, processor.tokenizers, self.n_best)
         for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
             number = answer.output if answer.score is None else answer.score
             if isinstance(number, float) and not math.isfinite(number):

@@ -52,18 +52,15 @@ def code_hash(entries: Iterable[Entry], *packages: str) -> str:
     It decides whether a result is computed again, not whether a run may be resumed.
 
     Args:
-        entries: The components.
+        entries: The components; none is a class of the session.
         packages: Further packages, imported already.
     """
     entries = list(entries)
-    installed = (entry for entry in entries if not entry.file and entry.component is None)
-    modules = (entry.target.partition(":")[0] for entry in installed)
+    modules = (entry.target.partition(":")[0] for entry in entries if not entry.file)
     names = {parent for module in modules if (parent := module.rpartition(".")[0])}
     folders = [Path(place) for name in sorted({*names, *packages}) for place in _places(name)]
     local = sorted({Path(entry.file).parent for entry in entries if entry.file})
-    files = _hash([file for folder in (*folders, *local) for file in _python_files(folder)])
-    session = sorted(source_hash(entry) for entry in entries if entry.component is not None)
-    return hashlib.sha256("".join([files, *session]).encode()).hexdigest() if session else files
+    return _hash(file for folder in (*folders, *local) for file in _python_files(folder))
 
 
 def class_hash(component: type, interface: type) -> str:

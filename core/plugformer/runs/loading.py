@@ -10,7 +10,7 @@ import torch
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.decoding import Constraint
 from plugformer.device import chosen_device
 from plugformer.distributed import SINGLE_PROCESS, Processes
@@ -25,44 +25,42 @@ from plugformer.kinds import Kind
 from plugformer.model import build
 from plugformer.registry import Registry
 from plugformer.runs.directory import RunDirectory
+from plugformer.runs.processor import read_processor
 from plugformer.runs.requirements import AFTER_TRAINING, ANSWERING, changeable, require_installed, resolve_run
 from plugformer.runs.store import load_tensors, restore
-from plugformer.runs.vocabularies import read_vocabularies
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""
 
 
 class TrainedModel:
-    """A model with everything that it needs to answer: its task and its vocabularies.
+    """A model with everything that it needs to answer: its task and its processor.
 
     Attributes:
         directory: The run directory, as it was given.
         place: The same from any working directory.
         experiment: What it was trained for, and with.
         model: The parameters in their places.
-        vocabularies: What turns text into numbers and back.
+        processor: What turns text into numbers and back.
 
     Raises:
         ConfigurationError: No output can respect the task's constraints.
     """
 
-    def __init__(
-        self, directory: Path, experiment: Experiment, model: Model, vocabularies: Vocabularies
-    ) -> None:
+    def __init__(self, directory: Path, experiment: Experiment, model: Model, processor: Processor) -> None:
         self._report: Report | None = None
         self.directory = directory
         self.place = directory.absolute()
         self.experiment = experiment
         self.model = model
-        self.vocabularies = vocabularies
+        self.processor = processor
         task = experiment.task
         self._computing = Computing.of(task)
         if experiment.task_type.level is Level.NEXT_TOKEN:
             expression = task.decoding.pattern
             create = Constraint if expression is None else output_pattern(expression, experiment.registry)
             self._constraint = create(
-                vocabularies.target,
+                processor.target,
                 task.model.max_length,
                 max_length=task.decoding.max_length,
                 length=task.decoding.length,
@@ -149,7 +147,7 @@ class TrainedModel:
         Raises:
             ConfigurationError: As of `predict`.
         """
-        inputs = Inputs.of(texts, self.experiment, self.vocabularies)
+        inputs = Inputs.of(texts, self.experiment, self.processor)
         rows = inputs.answerable
         answers: dict[int, Prediction | PlugformerError] = {**inputs.faults}
         for row, answer in zip(
@@ -169,7 +167,7 @@ class TrainedModel:
             DataError: The text is no Unicode.
             LengthError: The text is longer than the model can process, and the task does not truncate.
         """
-        inputs = Inputs.of([text], self.experiment, self.vocabularies)
+        inputs = Inputs.of([text], self.experiment, self.processor)
         for fault in inputs.faults.values():
             raise fault
         predictor = self.predictor()
@@ -209,10 +207,10 @@ class TrainedModel:
         files = [data] if isinstance(data, str | Path) else data
         if isinstance(files, list | tuple) and all(isinstance(file, str | Path) for file in files):
             name = ", ".join(map(str, files))
-            examples, count, notices = read_files(list(map(Path, files)), self.experiment, self.vocabularies)
+            examples, count, notices = read_files(list(map(Path, files)), self.experiment, self.processor)
         else:
             name = "rows in memory"
-            examples, count, notices = read_rows(data, self.experiment, self.vocabularies)
+            examples, count, notices = read_rows(data, self.experiment, self.processor)
         for notice in (*notices, f"{name}: {count}"):
             notify(notice)
         return self.measure(examples, name)
@@ -224,7 +222,7 @@ class TrainedModel:
             return report
         settings = self.task.decoding.without_constraints()
         experiment = self.experiment.with_task(self.task.model_copy(update={"decoding": settings}))
-        free = TrainedModel(self.directory, experiment, self.model, self.vocabularies)
+        free = TrainedModel(self.directory, experiment, self.model, self.processor)
         return replace(report, unconstrained=free.evaluator(processes).output_scores(split))
 
     def check_itself(self) -> SelfCheck:
@@ -262,7 +260,7 @@ class TrainedModel:
     def _read(self, split: str, notify: Callable[[str], None] = lambda _: None) -> EncodedSplit:
         from plugformer.runs.splits import read_split  # who predicts does not wait for libraries of data
 
-        return read_split(split, self.experiment, self.vocabularies, notify)
+        return read_split(split, self.experiment, self.processor, notify)
 
     def evaluator(self, processes: Processes = SINGLE_PROCESS) -> Evaluator:
         """Returns an evaluator of this model with the task's metrics.
@@ -274,7 +272,7 @@ class TrainedModel:
             block.score_name: self.experiment.create(Kind.METRIC, block)
             for block in self.task.evaluation.metrics
         }
-        return Evaluator(self.predictor(), metrics, self.vocabularies.classes or (), processes)
+        return Evaluator(self.predictor(), metrics, self.processor.classes or (), processes)
 
     def predictor(self, n_best: int = 1) -> Predictor:
         """Returns a predictor of this model, which decodes as its task says.
@@ -282,18 +280,18 @@ class TrainedModel:
         Args:
             n_best: Outputs for each example.
         """
-        task_type = self.vocabularies.task_type
+        task_type = self.processor.task_type
         if task_type.level is Level.NEXT_TOKEN:
             block = self.task.decoding
             return GenerativePredictor(
                 cast("Generative", self.model),
-                self.vocabularies.target,
+                self.processor.target,
                 self.experiment.create(Kind.DECODING, block),
                 self._constraint,
                 self._computing,
                 n_best,
             )
-        return DirectPredictor(self.model, self.vocabularies, self._computing, n_best)
+        return DirectPredictor(self.model, self.processor, self._computing, n_best)
 
 
 def load(
@@ -323,8 +321,8 @@ def load(
     directory = RunDirectory.open(Path(run))
     registry = (registry or Registry.discover()).with_components(components or {})
     experiment = resolve_run(directory, registry, changeable(overrides, AFTER_TRAINING), ANSWERING)
-    vocabularies = read_vocabularies(directory, experiment)
-    model = build(experiment.spec, vocabularies.sizes)
+    processor = read_processor(directory, experiment)
+    model = build(experiment.spec, processor.sizes)
     restore(model, load_tensors(directory.model), directory.model)
     model = model.to(place).eval()
-    return TrainedModel(directory.path, experiment, model, vocabularies)
+    return TrainedModel(directory.path, experiment, model, processor)

@@ -5,27 +5,27 @@ from collections.abc import Callable
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
 from plugformer.data.prepared_cache import missing_files
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.errors import DataError, nearest
 from plugformer.experiment import Experiment
 
 
 def read_split(
-    name: str, experiment: Experiment, vocabularies: Vocabularies, notify: Callable[[str], None]
+    name: str, experiment: Experiment, processor: Processor, notify: Callable[[str], None]
 ) -> EncodedSplit:
     """Returns a split of the data that a run was trained with.
 
     Args:
         name: Of the split.
         experiment: Of the run.
-        vocabularies: Of the run.
+        processor: Of the run.
         notify: Receives messages for people: what was read, and what was left out.
 
     Raises:
         DataError: There is no such split, or the data cannot be read.
     """
     try:
-        data = prepare(experiment, vocabularies)
+        data = prepare(experiment, processor)
     except DataError as error:
         if moved := missing_files(experiment):
             raise DataError(

@@ -36,7 +36,7 @@ def preview_model(experiment: Experiment, *, read_data: bool) -> tuple[list[Modu
         cause = str(error).splitlines()[0]
         return _assumed_preview(experiment, f"assumed, because the data cannot be read ({cause})")
     name, batch = median_example(data)
-    return _summarized(experiment, data.vocabularies.sizes, batch, f"of the split {name}")
+    return _summarized(experiment, data.processor.sizes, batch, f"of the split {name}")
 
 
 def _assumed_preview(experiment: Experiment, origin: str) -> tuple[list[ModuleSummary], str]:

@@ -17,7 +17,7 @@ from plugformer.configuration.layers import short_name
 from plugformer.configuration.python import Settings
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, TrainingSettings
 from plugformer.data.preparation import PreparedData, prepare
-from plugformer.data.vocabularies import Vocabularies
+from plugformer.data.processor import Processor
 from plugformer.device import use_device
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
@@ -32,10 +32,10 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.lock import environment, make_lock, refuse_changes
 from plugformer.runs.other_runs import origin
+from plugformer.runs.processor import read_processor, save_processor
 from plugformer.runs.requirements import duration, resolve_run
 from plugformer.runs.store import refuse_links
 from plugformer.runs.training_lock import one_thread, training_lock
-from plugformer.runs.vocabularies import read_vocabularies, save_vocabularies
 from plugformer.training.fitting import epochs_of, fit, updates
 from plugformer.training.strategy import precision
 from plugformer.validation import validate
@@ -106,8 +106,8 @@ def train(
     prepared = _prepare(experiment, None, notify, processes)
     with processes.raise_everywhere():
         experiment.raise_for(unscored(experiment, prepared.splits["validation"]))
-    model = build(experiment.spec, prepared.vocabularies.sizes)
-    trained = TrainedModel(path, experiment, model, prepared.vocabularies)
+    model = build(experiment.spec, prepared.processor.sizes)
+    trained = TrainedModel(path, experiment, model, prepared.processor)
     processes.on_main(lambda: _make_directory(path, experiment, prepared, where))
     try:
         with training_lock(path, processes):
@@ -170,8 +170,8 @@ def resume(
         with processes.raise_everywhere():
             known = (registry or Registry.discover()).with_components(components or {})
             experiment = resolve_run(directory, known, duration(overrides), rows=by_split(data))
-            vocabularies = read_vocabularies(directory, experiment)
-        prepared = _prepare(experiment, vocabularies, notify, processes)
+            processor = read_processor(directory, experiment)
+        prepared = _prepare(experiment, processor, notify, processes)
         with processes.raise_everywhere():
             now = make_lock(experiment, prepared.hashes)
             before = directory.lock()
@@ -182,8 +182,8 @@ def resume(
             changed += _other_duration(directory, experiment, prepared, notify) if overrides else []
         if changed:
             processes.on_main(lambda: _record(directory, experiment, {**before, **now}, changed))
-        model = build(experiment.spec, vocabularies.sizes)
-        trained = TrainedModel(run, experiment, model, vocabularies)
+        model = build(experiment.spec, processor.sizes)
+        trained = TrainedModel(run, experiment, model, processor)
         _finish(trained, prepared, observers, notify, processes, final, started)
     return trained
 
@@ -282,16 +282,16 @@ def _make_directory(
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
-        tokenizers = save_vocabularies(data.vocabularies, directory)
+        tokenizers = save_processor(data.processor, directory)
         lock = {**make_lock(experiment, data.hashes), "tokenizers": tokenizers}
         directory.write_lock({**lock, **origin(experiment.task), "environment": where})
 
 
 def _prepare(
-    experiment: Experiment, vocabularies: Vocabularies | None, notify: Notify, processes: Processes
+    experiment: Experiment, processor: Processor | None, notify: Notify, processes: Processes
 ) -> PreparedData:
     """Reads the data, and says what was read and what was left out."""
-    data = processes.first_on_each_machine(lambda: prepare(experiment, vocabularies))
+    data = processes.first_on_each_machine(lambda: prepare(experiment, processor))
     for notice in data.notices:
         notify(notice)
     for name, count in data.lengths.items():

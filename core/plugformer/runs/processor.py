@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.data.files import files_version
-from plugformer.data.vocabularies import Vocabularies, load_vocabularies, save_tokenizers
+from plugformer.data.processor import Processor, load_processor, save_tokenizers
 from plugformer.errors import RunError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import TaskType
@@ -13,25 +13,25 @@ from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import RESTORE, read_json, write_json
 
 
-def save_vocabularies(vocabularies: Vocabularies, directory: RunDirectory) -> dict[str, str]:
+def save_processor(processor: Processor, directory: RunDirectory) -> dict[str, str]:
     """Writes the state of the task's type and the files of the tokenizers; returns a hash of each file."""
-    write_json(directory.learned, vocabularies.learned)
-    return save_tokenizers(vocabularies.tokenizers, directory.path)
+    write_json(directory.learned, processor.learned)
+    return save_tokenizers(processor.tokenizers, directory.path)
 
 
-def read_vocabularies(directory: RunDirectory, experiment: Experiment) -> Vocabularies:
-    """Reads what `save_vocabularies` wrote.
+def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor:
+    """Reads what `save_processor` wrote.
 
     Raises:
         RunError: A file is missing or damaged.
     """
     learned = read_learned(directory, experiment.task_type)
-    vocabularies = load_vocabularies(experiment, directory.path, learned)
+    processor = load_processor(experiment, directory.path, learned)
     for side, expected in directory.lock().get("tokenizers", {}).items():
         file = directory.path / f"tokenizer-{side}.json"
         if files_version([file]) != expected:
             raise RunError(f"{file} is damaged: it is not the file that the run was trained with; {RESTORE}")
-    return vocabularies
+    return processor
 
 
 def read_learned(directory: RunDirectory, task_type: TaskType | None = None) -> Any:

@@ -27,8 +27,8 @@ from plugformer.kinds import Kind
 
 
 @dataclass(frozen=True)
-class Vocabularies:
-    """What is learned from the training examples before a model is built.
+class Processor:
+    """Turns text into numbers and back; learned from the training examples before a model is built.
 
     Attributes:
         source: Tokenizer of the input.
@@ -66,14 +66,14 @@ class SubwordSampling:
     """Encodes examples with tokenizers that cut texts at random.
 
     Args:
-        vocabularies: Of the task.
+        processor: Of the task.
         limits: Most tokens of an example.
         truncate: Whether longer texts are cut; if not, an example that becomes too long stays unchanged.
     """
 
-    def __init__(self, vocabularies: Vocabularies, limits: Limits, *, truncate: bool) -> None:
-        self._tokenizers = vocabularies.tokenizers
-        self._type = vocabularies.task_type
+    def __init__(self, processor: Processor, limits: Limits, *, truncate: bool) -> None:
+        self._tokenizers = processor.tokenizers
+        self._type = processor.task_type
         self._limits = limits
         self._truncate = truncate
 
@@ -174,8 +174,8 @@ def _sides(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
     return {"shared": source} if source is target else {"source": source, "target": target}
 
 
-def load_vocabularies(experiment: Experiment, folder: Path, learned: object) -> Vocabularies:
-    """Returns the vocabularies of a run, or of prepared examples.
+def load_processor(experiment: Experiment, folder: Path, learned: object) -> Processor:
+    """Returns the processor of a run, or of prepared examples.
 
     Args:
         experiment: Its task type gets what it has learned.
@@ -188,4 +188,4 @@ def load_vocabularies(experiment: Experiment, folder: Path, learned: object) -> 
     experiment.task_type.state = learned
     tokenizers = create_tokenizers(experiment)
     load_tokenizers(tokenizers, folder)
-    return Vocabularies(*tokenizers, experiment.task_type)
+    return Processor(*tokenizers, experiment.task_type)
