@@ -14,9 +14,8 @@ from plugformer.data.preparation import prepare
 from plugformer.data.processor import Processor
 from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, LengthError, RunError
-from plugformer.evaluation.evaluator import Evaluator
+from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
 from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor
-from plugformer.evaluation.validation import Validation, unscored
 from plugformer.interfaces import Batch, SourceMetric, evaluating
 from plugformer.kinds import Kind
 from plugformer.runs.loading import load

@@ -1,7 +1,7 @@
-"""Examples in Arrow files, with the numbers that a task's type makes of them, read memory-mapped."""
+"""Examples in Arrow files, with the numbers that a task's type makes of them, and limited in length."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, count, islice
 from pathlib import Path
@@ -12,13 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import ClassLabel, Dataset, Features
+from jaxtyping import Bool, Int
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
-from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
-from plugformer.data.processor import Processor
+from plugformer.configuration.task import Task
+from plugformer.data.encoding import SIDES, EncodedExamples, EncodedSplit, TokenColumn
+from plugformer.data.files import SplitStats
+from plugformer.data.processor import Processor, SubwordSampling
 from plugformer.errors import DataError, ExampleError
-from plugformer.interfaces import IGNORED, Examples, Level
+from plugformer.interfaces import IGNORED, Architecture, Examples, Level, Limits
 
 ENCODED = "encoded_"
 """Prefix of the columns with numbers: input, output, targets."""
@@ -255,3 +259,83 @@ def token_column(column: pa.ChunkedArray) -> TokenColumn:
             numbers = numbers.fill_null(math.nan if pa.types.is_floating(numbers.type) else IGNORED)
         values.append(numbers.to_numpy(zero_copy_only=True))
     return TokenColumn(values, [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks])
+
+
+def limited(
+    data: Dataset,
+    task: Task,
+    processor: Processor,
+    architecture: Architecture,
+    place: Callable[[int], str],
+) -> tuple[EncodedSplit, SplitStats]:
+    """Returns examples without those that a task drops for their length, and their counts.
+
+    Args:
+        data: Examples with columns of numbers.
+        task: Has the limits.
+        processor: Of the task.
+        architecture: Of the task.
+        place: Names a row for error messages.
+
+    Raises:
+        DataError: An example is too long and the task refuses it.
+    """
+    task_type = processor.task_type
+    examples = encoded_examples(data, task_type.level)
+    block, max_length = task.data, task.model.max_length
+    longest = block.length.max or max_length
+    lengths = {name: column.lengths for name, column in examples.tokens.items()}
+    if task_type.packed:  # no text is too long for pieces
+        split = EncodedSplit(examples, task_type, architecture, piece=min(longest, max_length))
+        return split, SplitStats(len(data), longest=int(lengths["output"].max(initial=0)))
+    room = architecture.limits(max_length, task_type.level)
+    most = Limits(min(room.input, longest), min(room.output, longest), room.together)
+    limits = {name: getattr(most, name) for name in lengths}
+    too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
+    cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
+    # Each side fits by itself, so that cutting at the limits does not help.
+    beyond = (cut > room.together) & (len(lengths) > 1)
+    over = block.length.over
+    if over == "refuse" and (too_long | beyond).any():
+        raise DataError(_refusal(lengths, limits, room.together, too_long | beyond, place))
+    dropped = too_long | beyond if over == "drop" else beyond
+    sampling = SubwordSampling(processor, most, truncate=over == "truncate")
+    split = EncodedSplit(
+        examples,
+        task_type,
+        architecture,
+        rows=np.flatnonzero(~dropped),
+        limits=limits,
+        padding=None if block.padding == "batch" else block.padding,
+        sampling=sampling if sampling.active else None,
+    )
+    return split, SplitStats(
+        rows=len(too_long),
+        dropped=int(dropped.sum()),
+        truncated=int((too_long & ~dropped).sum()),
+        longest=max(int(side.max(initial=0)) for side in lengths.values()),
+    )
+
+
+def _refusal(
+    lengths: Mapping[str, Int[ndarray, " rows"]],
+    limits: Mapping[str, int],
+    together: int,
+    too_long: Bool[ndarray, " rows"],
+    place: Callable[[int], str],
+) -> str:
+    row = int(too_long.argmax())
+    side = next((side for side in lengths if lengths[side][row] > limits[side]), None)
+    if side is None:
+        tokens, limit, subject = (
+            sum(numbers[row] for numbers in lengths.values()),
+            together,
+            "input and output together have",
+        )
+    else:
+        tokens, limit, subject = lengths[side][row], limits[side], f"its {side} has"
+    return (
+        f"{place(row)}: {subject} {tokens} tokens, the limit is "
+        f"{limit} ({int(too_long.sum())} of {len(too_long)} examples are too long); raise "
+        "model.max_length or data.length.max, or set data.length.over to drop or truncate"
+    )

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
-from plugformer.data.encoding import EncodedSplit
+from plugformer.data.encoding import SIDES, EncodedExamples, EncodedSplit, TokenColumn
 from plugformer.data.processor import Processor
 from plugformer.errors import DataError, LengthError, PlugformerError
 from plugformer.experiment import Experiment

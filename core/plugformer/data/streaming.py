@@ -19,12 +19,10 @@ from numpy import ndarray
 from pydantic import ConfigDict, Field
 
 from plugformer.configuration.task import Task
-from plugformer.data.arrow import on_disk, with_numbers
-from plugformer.data.encoding import EncodedSplit
-from plugformer.data.length import limited
-from plugformer.data.order import Rows
+from plugformer.data.arrow import limited, on_disk, with_numbers
+from plugformer.data.encoding import EncodedSplit, Rows
+from plugformer.data.files import Row, SplitStats
 from plugformer.data.processor import Processor
-from plugformer.data.split_stats import Row, SplitStats
 from plugformer.data.splitting import refuse_other_classes
 from plugformer.errors import DataError, RegistryError
 from plugformer.interfaces import Architecture, Column, as_text

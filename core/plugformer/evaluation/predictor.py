@@ -11,8 +11,7 @@ from typing import TypeVar
 import torch
 
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Task
-from plugformer.data.encoding import EncodedSplit
-from plugformer.data.order import evaluation_order
+from plugformer.data.encoding import EncodedSplit, evaluation_order
 from plugformer.data.processor import Processor
 from plugformer.decoding import CachedSession, Constraint, not_finite
 from plugformer.errors import ConfigurationError, RunError, described, out_of_memory

@@ -202,7 +202,7 @@ class TrainedModel:
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
         if data is None:
             return self.measure(self._read(split, notify), split)
-        from plugformer.data.measured_files import read_files, read_rows
+        from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
         if isinstance(files, list | tuple) and all(isinstance(file, str | Path) for file in files):

@@ -10,9 +10,8 @@ from dataclasses import replace
 from itertools import chain
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.data.encoding import EncodedSplit
-from plugformer.data.order import Rows
-from plugformer.data.split_stats import SplitStats
+from plugformer.data.encoding import EncodedSplit, Rows
+from plugformer.data.files import SplitStats
 from plugformer.data.streaming import BlockReader, Order, StreamedExamples, StreamPosition
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError

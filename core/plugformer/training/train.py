@@ -21,8 +21,8 @@ from plugformer.data.processor import Processor
 from plugformer.device import use_device
 from plugformer.distributed import Processes
 from plugformer.errors import ConfigurationError
+from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.report import SelfCheck
-from plugformer.evaluation.validation import unscored
 from plugformer.experiment import Experiment, by_split
 from plugformer.kinds import Kind
 from plugformer.model import build
