@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from plugformer.data.processor import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
     END,
@@ -87,10 +86,6 @@ def _cut(rows: Int[ndarray, " rows"], lengths: Int[ndarray, "examples sides"], t
         batches.append(rows[start:stop].tolist())
         start = stop
     return batches
-
-
-SIDES = ("input", "output")
-"""What task types encode as tokens."""
 
 
 class TokenColumn:
@@ -234,7 +229,7 @@ class EncodedSplit:
         padding: Least length of a batch; None for that of its longest example.
         inference: Whether outputs are prompts to be continued; nothing is drawn then.
         piece: Tokens of the pieces into which outputs are joined and cut; the pieces are then the examples.
-        sampling: Encodes examples again in every epoch of training, if not None.
+        sampling: Encodes examples again in every epoch of training, like `sample_subwords`, if not None.
 
     Attributes:
         lengths: Tokens of each example's sequences in a batch, with special tokens and fixed padding.
@@ -251,7 +246,7 @@ class EncodedSplit:
         padding: int | None = None,
         inference: bool = False,
         piece: int | None = None,
-        sampling: SubwordSampling | None = None,
+        sampling: Callable[..., Encoded] | None = None,
     ) -> None:
         self._type = task_type
         self._architecture = architecture
@@ -298,7 +293,7 @@ class EncodedSplit:
         encoded = self._encoded(chosen, epoch)
         if self._sampling is not None and epoch is not None:
             generators = [np.random.default_rng([2, *epoch, row]) for row in chosen]
-            encoded = self._sampling.encode(encoded, [self.example(row) for row in rows], generators)
+            encoded = self._sampling(encoded, [self.example(row) for row in rows], generators)
         if type(self._type).draw is not TaskType.draw and not self._inference:
             seeds = [0] if epoch is None else [1, *epoch]
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])

@@ -1,6 +1,6 @@
 """From a task to examples ready for a model: read, split, tokenized, limited in length."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import datasets
-from datasets import Dataset, DatasetDict, IterableDataset
+from datasets import Dataset, DatasetDict
 from pydantic import ValidationError
 
 from plugformer.configuration.task import Task
@@ -28,7 +28,7 @@ from plugformer.data.streaming import StreamedExamples, first_examples, open_str
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
 from plugformer.explanations import keys_of
-from plugformer.interfaces import Architecture, Column, as_text
+from plugformer.interfaces import Column, as_text
 from plugformer.interfaces.data import Data
 from plugformer.kinds import Kind
 from plugformer.registry.options import options_model
@@ -41,10 +41,10 @@ class PreparedData:
     Attributes:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
         processor: What was learned from the training examples.
-        lengths: What the length limit did to each split; for people to read.
+        lengths: Counts of the examples of each split.
         hashes: A hash of the content of each split before it was tokenized; of one that is streamed, of the
             version of the data.
-        notices: What people should know about the preparation.
+        notices: Messages for people about the preparation.
         streamed: The training examples, if they are streamed.
     """
 
@@ -59,8 +59,8 @@ class PreparedData:
 def prepare(experiment: Experiment, processor: Processor | None = None) -> PreparedData:
     """Reads a task's data, learns a processor unless one is given, and encodes all examples.
 
-    All that is done once: prepared examples are kept in the cache and taken from there as long as data,
-    options and code stay the same. Length limits apply afterwards.
+    The cache keeps prepared examples as long as data, options and code stay the same. Length limits apply
+    afterwards.
 
     Args:
         experiment: Its task type gets what it learns from the training examples.
@@ -75,15 +75,31 @@ def prepare(experiment: Experiment, processor: Processor | None = None) -> Prepa
     columns, streaming = experiment.task_type.columns, task.data.streaming
     with quiet():
         version = partial(data_version, experiment)
-        if streaming is None:
-            read = partial(_read, data, columns, task)
-        else:
+
+        def read() -> _Texts:
+            if streaming is None:
+                return _read(data, columns, task)
+            splits, notices = stored(streams, columns, task.data.name)
+            count = streaming.tokenizer_examples
+            first = partial(first_examples, streams["train"], count, columns, task.data.name)
+            return splits, first, notices
+
+        if streaming is not None:
             streams = open_streams(data, columns)
-            read = partial(_read_streams, streams, columns, task.data.name, streaming.tokenizer_examples)
         entry, learned = _entry(experiment, processor, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
-            splits[name], lengths[name] = _limited(name, examples, task, learned, architecture)
+
+            def place(row: int, name: str = name, examples: Dataset = examples) -> str:
+                beginning = as_text(examples[row][columns[0].name])[:40]
+                return f"{name}, example {row + 1} ({beginning!r})"
+
+            splits[name], lengths[name] = limited(examples, task, learned, architecture, place)
+            if len(splits[name]) == 0:
+                raise DataError(
+                    f"{name}: all of its {len(examples)} examples are longer than the limit, the longest "
+                    f"side has {lengths[name].longest} tokens; raise model.max_length or data.length.max"
+                )
     prepared = PreparedData(splits, learned, lengths, entry.hashes, tuple(entry.notices))
     if streaming is None:
         return prepared
@@ -147,14 +163,6 @@ def learn_processor(experiment: Experiment, train: Dataset) -> Processor:
     return Processor(*tokenizers, task_type)
 
 
-def _read_streams(
-    streams: Mapping[str, IterableDataset], columns: Sequence[Column], source: str, count: int
-) -> _Texts:
-    """Returns the splits that are not streamed, and the first examples of the one that is."""
-    splits, notices = stored(streams, columns, source)
-    return splits, partial(first_examples, streams["train"], count, columns, source), notices
-
-
 def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
     """Returns a task's examples as text, split as the task says.
 
@@ -177,24 +185,6 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
     return splits, lambda: splits["train"], component.notices()
 
 
-def _limited(
-    name: str, data: Dataset, task: Task, processor: Processor, architecture: Architecture
-) -> tuple[EncodedSplit, SplitStats]:
-    """Applies the task's length limit to a split."""
-
-    def place(row: int) -> str:
-        beginning = as_text(data[row][processor.task_type.columns[0].name])[:40]
-        return f"{name}, example {row + 1} ({beginning!r})"
-
-    split, count = limited(data, task, processor, architecture, place)
-    if len(split) == 0:
-        raise DataError(
-            f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "
-            f"{count.longest} tokens; raise model.max_length or data.length.max"
-        )
-    return split, count
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Inside, the progress bars of `datasets` are off."""
@@ -206,8 +196,6 @@ def quiet() -> Iterator[None]:
         if shown:
             datasets.enable_progress_bars()
 
-
-_OPTION = "files"
 
 _CLASSES = "labels"
 """The option that names the classes; a component without it takes them from the training files."""
@@ -221,13 +209,8 @@ def read_files(
 ) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
     """Reads examples from other files with the options of a task's data component.
 
-    Args:
-        files: One, or two parallel ones, or several that follow one another.
-        experiment: Has the data component and the limits of its examples.
-        processor: Of the model.
-
-    Returns:
-        The examples, their counts, and the notices of the component.
+    The files are one, two parallel ones, or several that follow one another. Also returns the counts of the
+    examples and the notices of the component.
 
     Raises:
         ConfigurationError: The data component reads no files, or not these.
@@ -273,8 +256,8 @@ def read_rows(
     Raises:
         DataError: A row is malformed, has a label that is no class, or is too long and the task refuses it.
     """
-    own = experiment.task.data
-    options = own.options if own.name == "memory" else {}
+    block = experiment.task.data
+    options = block.options if block.name == "memory" else {}
     data: Data = experiment.registry.create(Kind.DATA, "memory", **{**options, "labels": processor.classes})
     data.rows = {"rows": rows}
     return _encoded(data, "rows", "the rows", experiment, processor)
@@ -284,9 +267,9 @@ def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> di
     """Returns the options of a task's data with other files as the only split."""
     task, name = experiment.task, experiment.task.data.name
     model = options_model(experiment.registry.load(Kind.DATA, name))
-    if _OPTION not in keys_of(model):
+    if "files" not in keys_of(model):
         raise ConfigurationError(
-            f"data {name!r} has no option {_OPTION!r}, so that it cannot read others; "
+            f"data {name!r} has no option 'files', so that it cannot read others; "
             "change its own options with --set data.OPTION=VALUE"
         )
     paths = [str(file.absolute()) for file in files]
@@ -294,7 +277,7 @@ def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> di
     if len(paths) == 2:
         forms = [dict(zip(("source", "target"), paths, strict=True)), *forms]
     for form in forms:
-        options = {**task.data.options, _OPTION: {split: form}}
+        options = {**task.data.options, "files": {split: form}}
         with suppress(ValidationError):
             model.model_validate(options)
             return options
