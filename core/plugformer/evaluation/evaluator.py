@@ -31,8 +31,8 @@ from plugformer.interfaces import (
 from plugformer.kinds import Kind
 from plugformer.problems import Key
 
-ASKED = 200
-"""Examples whose right answers are looked at before a training, at most."""
+CHECKED = 200
+"""Most examples whose right answers `unscored` gives to metrics."""
 
 OfFamily = OutputMetric | SourceMetric | LikelihoodMetric
 
@@ -45,7 +45,7 @@ class Evaluator:
         predictor: Answers with the model.
         metrics: By the names that reports give them.
         classes: Names of the classes in their order, which tables follow; empty if answers are not classes.
-        processes: Those that share the examples; all get all figures.
+        processes: Those that share the examples; all of them get all results.
     """
 
     predictor: Predictor
@@ -89,14 +89,7 @@ class Evaluator:
     def values(
         self, split: EncodedSplit, rows: Sequence[int], answers: Sequence[Prediction], right: Likelihoods
     ) -> dict[str, float]:
-        """Returns each metric's value.
-
-        Args:
-            split: The examples.
-            rows: Those that were answered; metrics of outputs are measured on them alone.
-            answers: The model's answers to them.
-            right: The likelihoods of the targets of all examples.
-        """
+        """Returns each metric's value; metrics of outputs are measured on the answered rows alone."""
 
         def aggregates() -> dict[str, float]:
             columns = self._columns(split, rows, answers, right)
@@ -130,8 +123,7 @@ class Evaluator:
         """Returns the scores on a whole split, as a report about a run's split of that name."""
         started = time.perf_counter()
         scores, statistics = self.measured(split)
-        seconds = time.perf_counter() - started
-        return Report(run, name, scores, len(split), seconds, statistics=statistics)
+        return Report(run, name, scores, len(split), time.perf_counter() - started, statistics=statistics)
 
     def measured(self, split: EncodedSplit) -> tuple[dict[str, Score], dict[str, ndarray]]:
         """Returns each metric's score on a whole split, and each example's statistics.
@@ -161,10 +153,6 @@ class Evaluator:
 
 def aggregated(metric: OfFamily, *given: Any) -> tuple[float, Float[ndarray, "examples statistics"]]:
     """Returns a metric's value, and the statistics that it is the aggregate of.
-
-    Args:
-        metric: The metric.
-        *given: Arguments of its `statistics`: columns of one length, the number of examples.
 
     Raises:
         RegistryError: The statistics are not finite numbers, one row for each example, or the aggregate is
@@ -236,15 +224,15 @@ def _broken(metric: OfFamily, problem: str) -> RegistryError:
 
 
 class Validation:
-    """Measures a model on the validation split again and again.
+    """Measures a model on the validation split during training.
 
     Args:
-        evaluator: Holds the model.
+        evaluator: Has the model.
         split: The validation split.
-        limit: Examples that are decoded for the metrics of outputs, evenly spread over the split, whose order
-            may be one of length; all if None. Figures that need no decoding use all; without a metric of
-            outputs, only examples that are shown are decoded.
-        samples: Number of decoded examples that are shown, evenly spread, too.
+        limit: Number of examples to decode for the metrics of outputs, evenly spread over the split, which
+            may be sorted by length; all if None. Other metrics use all examples. Without a metric of outputs
+            only the samples are decoded.
+        samples: Number of decoded examples to show, evenly spread.
     """
 
     def __init__(self, evaluator: Evaluator, split: EncodedSplit, *, limit: int | None, samples: int) -> None:
@@ -255,10 +243,10 @@ class Validation:
         self.rows = decoded if evaluator.output_metrics else self.shown
 
     def evaluate(self, step: int) -> EvaluationResult:
-        """Returns all figures after so many updates.
+        """Returns the loss, all metrics and samples after `step` updates.
 
         Raises:
-            NotFiniteError: The loss is infinite or no number; no output would mean anything.
+            NotFiniteError: The loss is infinite or no number.
         """
         started = time.perf_counter()
         right = self.evaluator.likelihoods(self.split)
@@ -288,25 +276,21 @@ class Validation:
 
 
 def spread(rows: Sequence[int], count: int | None) -> Sequence[int]:
-    """Returns so many rows, evenly spread and beginning with the first; all if there are no more."""
+    """Returns `count` rows, evenly spread and beginning with the first; all if there are no more."""
     if count is None or count >= len(rows):
         return rows
     return [rows[number * len(rows) // count] for number in range(count)]
 
 
 def unscored(experiment: Experiment, split: EncodedSplit) -> Iterator[tuple[tuple[Key, ...], str]]:
-    """Yields metrics that refuse right answers, such as tags in another scheme, and what they say.
+    """Yields the metrics that refuse right answers, for example tags in another scheme, and their messages.
 
-    It is asked before a training, not at its first evaluation. Some fail only as they aggregate, such as a
-    module that cannot be loaded, or one that returns no number.
-
-    Args:
-        experiment: Has the metrics.
-        split: Its validation examples.
+    The check runs before the training, not at its first evaluation. It aggregates, too, because some metrics
+    fail only then.
     """
-    rows = spread(range(len(split)), ASKED)
+    rows = spread(range(len(split)), CHECKED)
     references = [split.references(row) for row in rows]
-    answers = [each[0] for each in references]
+    answers = [right[0] for right in references]
     sources = [split.input(row) for row in rows]
     certain = np.ones(len(rows), dtype=np.int64)
     for index, block in enumerate(experiment.task.evaluation.metrics):

@@ -28,12 +28,6 @@ from plugformer.interfaces import (
 
 T = TypeVar("T")
 
-_MORE_THAN_IN_TRAINING = 4
-"""Without gradients a model keeps the states of one layer, not of all."""
-
-_MOST = 8192
-"""Positions that keep a processor busy."""
-
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -56,7 +50,8 @@ class Computing:
         tokens = training.batch_tokens or DEFAULT_BATCH_TOKENS
         if training.batch_size is not None:
             tokens = training.batch_size * task.model.max_length
-        return cls(min(_MORE_THAN_IN_TRAINING * tokens, _MOST), training.precision)
+        # Without gradients a model keeps the states of one layer, not of all.
+        return cls(min(4 * tokens, 8192), training.precision)
 
     def halve(self) -> None:
         """Makes batches smaller from now on, because memory has run out, and warns."""
@@ -110,8 +105,7 @@ class Predictor(ABC):
         Args:
             split: The examples.
             rows: All if None.
-            first: Number of the split's first example in the whole input, if it comes in portions: random
-                choices depend on it.
+            first: Number of the split's first example in the whole input, on which random choices depend.
 
         Raises:
             ConfigurationError: `n_best` is less than one, or more than there are outputs.
