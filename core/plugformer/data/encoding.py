@@ -60,11 +60,11 @@ def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[Ro
 def evaluation_order(
     lengths: Int[ndarray, "examples sides"], rows: Sequence[int], *, tokens: int
 ) -> list[Rows]:
-    """Returns batches of some rows under a token budget, the longest first: what is too much fails at once.
+    """Returns batches of some rows under a token budget, the longest first: memory runs out at once or never.
 
     Args:
         lengths: As for `token_batches`, of all examples.
-        rows: Those wanted; each comes exactly once.
+        rows: The numbers of the examples.
         tokens: The budget.
     """
     chosen = np.asarray(rows, dtype=np.int64)
@@ -78,7 +78,7 @@ def _cut(rows: Int[ndarray, " rows"], lengths: Int[ndarray, "examples sides"], t
     batches: list[Rows] = []
     start = 0
     while start < len(rows):
-        # However short the others are, the first row's width bounds how many can join it.
+        # The first row's width limits the number of rows of the batch.
         window = sides[start : start + max(tokens // max(sides[start].sum(), 1), 1)]
         widths = np.maximum.accumulate(window, axis=0).sum(axis=1)
         positions = widths * np.arange(1, len(window) + 1)
@@ -116,7 +116,7 @@ class TokenColumn:
         return cls([values], [np.cumsum([0, *map(len, rows)])])
 
     def cut(self, limit: int) -> "TokenColumn":
-        """Returns the column with its rows cut to so many tokens."""
+        """Returns the column with its rows cut to `limit` tokens."""
         return TokenColumn(self._values, self._offsets, limit)
 
     @property
@@ -149,10 +149,10 @@ class TokenColumn:
 
 
 class Packed:
-    """Pieces of a stream of tokens: BEGIN, then each text with END behind it.
+    """Pieces of a stream of tokens: BEGIN, then each text followed by END.
 
     Every token but BEGIN is in exactly one piece. The last piece may be shorter. Training begins pieces at
-    another offset in each epoch, so that a token is not always read with the same ones before it.
+    another offset in each epoch, so that the context of a token changes.
 
     Args:
         texts: The tokens of each text; read into memory, four bytes a token.
@@ -178,12 +178,7 @@ class Packed:
         return lengths
 
     def take(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> Ragged:
-        """Returns some pieces, in the order asked for.
-
-        Args:
-            pieces: Their numbers.
-            offset: Tokens by which each begins later; pieces at the end stay within the stream.
-        """
+        """Returns some pieces; each begins `offset` tokens later, but ends within the stream."""
         lengths = self.lengths[pieces]
         starts = self._starts(pieces, offset)
         places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
@@ -204,7 +199,7 @@ class EncodedExamples:
     """Examples, and the numbers that a task type has made of them.
 
     Attributes:
-        examples: A sequence of an `Example` each, with labels by their names: a list or a `Dataset`.
+        examples: A list or `Dataset` of `Example`, with labels by their names.
         tokens: The token numbers of `input` and of `output`, if there are any.
         targets: The targets of each example, or of its tokens, if there are any.
     """
@@ -222,8 +217,8 @@ class EncodedSplit:
 
     Args:
         data: The examples and their numbers.
-        task_type: The task's.
-        architecture: The task's.
+        task_type: Of the task.
+        architecture: Of the task.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Least length of a batch; None for that of its longest example.

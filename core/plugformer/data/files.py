@@ -125,7 +125,7 @@ def content_hash(file: Path) -> str:
     signature = [state.st_size, state.st_mtime_ns, state.st_ctime_ns]
     with suppress(OSError, ValueError):
         known, digest = json.loads(record.read_bytes())
-        # A change in the same tick of the clock as the record's own would leave the file's times as they are.
+        # A change in the same clock tick as the record would leave the file's times unchanged.
         if known == signature and record.stat().st_mtime_ns > max(signature[1:]):
             return str(digest)
     digest = _hash(file)
