@@ -14,7 +14,7 @@ from plugformer.hooks.specification import TOLERANCE, ConsistencyCheck
 class Score(TypedDict):
     """A metric's `value`, and `low` and `high`, the ends of its 95 % confidence interval.
 
-    `signature` describes the settings that make scores comparable; `table` has a `title`, `columns` and `rows`.
+    `signature` describes the settings of the metric; `table` has a `title`, `columns` and `rows`.
     """
 
     value: float
