@@ -27,11 +27,10 @@ from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_oth
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
 from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.explanations import keys_of
 from plugformer.interfaces import Column, as_text
 from plugformer.interfaces.data import Data
-from plugformer.kinds import Kind
-from plugformer.registry.options import options_model
+from plugformer.registry import Kind
+from plugformer.registry.options import keys_of, options_model
 
 
 @dataclass(frozen=True)

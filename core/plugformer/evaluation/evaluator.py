@@ -13,7 +13,6 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.decoding import not_finite
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import DataError, NotFiniteError, PlugformerError, RegistryError
 from plugformer.evaluation.predictor import Predictor
@@ -28,8 +27,9 @@ from plugformer.interfaces import (
     SourceMetric,
     as_text,
 )
-from plugformer.kinds import Kind
-from plugformer.problems import Key
+from plugformer.interfaces.decoding import not_finite
+from plugformer.registry import Kind
+from plugformer.yaml_tree import Key
 
 CHECKED = 200
 """Most examples whose right answers `unscored` gives to metrics."""

@@ -8,11 +8,10 @@ from typing import Any
 import torch
 
 import plugformer
-from plugformer.configuration.model_spec import NO_POSITION
 from plugformer.configuration.task import Component, Task
 from plugformer.errors import RunError
-from plugformer.experiment import Experiment
-from plugformer.kinds import Kind
+from plugformer.experiment import NO_POSITION, Experiment
+from plugformer.registry import Kind
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.other_runs import origin
 

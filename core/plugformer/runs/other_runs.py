@@ -9,9 +9,8 @@ from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.task import Task, TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.errors import PlugformerError
-from plugformer.problems import Finding
 from plugformer.runs.directory import RunDirectory
-from plugformer.yaml_tree import plain
+from plugformer.yaml_tree import Finding, plain
 
 
 def origin(task: Task) -> dict[str, Any]:

@@ -5,19 +5,17 @@ from typing import Any
 
 from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
-from plugformer.configuration.layers import Layers, refuse_references
+from plugformer.configuration.layers import refuse_references
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.experiment import Experiment
-from plugformer.kinds import Kind
-from plugformer.problems import Key, Origin, Problem, dotted, report
-from plugformer.registry import Owner, Registry
+from plugformer.registry import Kind, Owner, Registry
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import components
-from plugformer.yaml_tree import MappingNode, Node, read_file
+from plugformer.yaml_tree import Key, MappingNode, Node, Origin, Problem, dotted, read_file, report
 
 AFTER_TRAINING = ("data", "decoding", "evaluation")
 DURATION = (("training", "epochs"), ("training", "steps"), ("training", "early_stopping"))
@@ -122,7 +120,7 @@ def resolve_run(
     last = read_overrides(overrides)
     changed = {"data": Kind.DATA, "evaluation": Kind.METRIC}
     kinds = {*kinds, *(kind for block, kind in changed.items() if block in last.items)}
-    resolved = resolve_layers(Layers((tree,), known), [last] if last.items else [], kinds=())
+    resolved = resolve_layers([tree], known, [last] if last.items else [], kinds=())
     require_installed(directory, resolved.task, known, kinds)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
