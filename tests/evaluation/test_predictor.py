@@ -1,7 +1,7 @@
 """Answers: in the order of the examples, whatever the batches; the model as it was before."""
 
 from dataclasses import fields, replace
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
 from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
@@ -297,7 +298,8 @@ class PickyInTheEnd(Picky):
 
 @pytest.mark.parametrize("metric", [Picky, PickyInTheEnd])
 def test_metrics_that_refuse_right_answers_say_so_before_a_training(metric, run, data):
-    split, installed = data.splits["validation"], SimpleNamespace(task=run.task, create=lambda *_: metric())
+    split = data.splits["validation"]
+    installed = Mock(Experiment, task=run.task, create=lambda *_: metric())
     ((path, message),) = unscored(installed, split)
     assert path == ("evaluation", "metrics", 0)
     assert message == f"{split.references(0)[0]!r} is no answer to {split.input(0)!r}"
