@@ -2,10 +2,9 @@
 
 import math
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -23,7 +22,6 @@ from plugformer.interfaces import (
     Model,
     Prediction,
     Session,
-    Tokenizer,
     evaluating,
 )
 from plugformer.interfaces.decoding import not_finite
@@ -77,20 +75,22 @@ class Computing:
             yield
 
 
-class Predictor(ABC):
-    """Answers examples with a model.
+@dataclass(eq=False)
+class Predictor:
+    """Answers examples with a model, from the hidden states of the input.
 
     Attributes:
         model: The model.
+        processor: Of the model.
         computing: Size of batches, and precision.
         n_best: Outputs for each example.
     """
 
     model: Model
+    processor: Processor
     computing: Computing
-    n_best: int
+    n_best: int = field(default=1, kw_only=True)
 
-    @abstractmethod
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns the outputs for one batch; `first` is the number of the split's first example.
 
@@ -98,6 +98,13 @@ class Predictor(ABC):
             ConfigurationError: There are fewer outputs than `n_best`.
             NotFiniteError: The model's scores are not finite.
         """
+        processor = self.processor
+        answers = processor.task_type.answer(self.model, batch, processor.tokenizers, self.n_best)
+        for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
+            number = answer.output if answer.score is None else answer.score
+            if isinstance(number, float) and not math.isfinite(number):
+                raise not_finite(first + row)
+        return answers
 
     def predict(
         self, split: EncodedSplit, rows: Sequence[int] | None = None, *, first: int = 0
@@ -164,11 +171,8 @@ class GenerativePredictor(Predictor):
     """Continues sequences, with a search for the best outputs that a constraint allows."""
 
     model: Generative
-    tokenizer: Tokenizer
     decoding: Decoding
     constraint: Constraint
-    computing: Computing
-    n_best: int = 1
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
@@ -184,26 +188,6 @@ class GenerativePredictor(Predictor):
                 f"fewer, or decode with decoding.name=beam and decoding.size={self.n_best} or more"
             )
         best = [hypothesis for hypotheses in ranked for hypothesis in hypotheses]
-        texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in best])
+        texts = self.processor.target.decode([hypothesis.tokens for hypothesis in best])
         answers = [Prediction(text, hypothesis.score) for text, hypothesis in zip(texts, best, strict=True)]
         return [Prediction.of(answers[at : at + self.n_best]) for at in range(0, len(answers), self.n_best)]
-
-
-@dataclass(eq=False)
-class DirectPredictor(Predictor):
-    """Predicts from the hidden states of the input, without a search."""
-
-    model: Model
-    processor: Processor
-    computing: Computing
-    n_best: int = 1
-
-    def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns each example's best answers."""
-        processor = self.processor
-        answers = processor.task_type.answer(self.model, batch, processor.tokenizers, self.n_best)
-        for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
-            number = answer.output if answer.score is None else answer.score
-            if isinstance(number, float) and not math.isfinite(number):
-                raise not_finite(first + row)
-        return answers
