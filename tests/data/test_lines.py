@@ -73,11 +73,6 @@ def test_bad_lines_can_be_skipped_with_their_partners(tmp_path: Path) -> None:
     assert "bad.de:4: the source is not UTF-8" in encoding
 
 
-def test_labels_need_a_table(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"has source and target, .* needs text and label"):
-        load({"train": pair(tmp_path, "one", "a\n", "b\n")}, LABELS)
-
-
 def test_a_pair_has_two_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="target"):
         load({"train": {"source": str(tmp_path / "a.de")}})

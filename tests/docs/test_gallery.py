@@ -156,14 +156,6 @@ def private_imports(file: Path) -> Iterator[str]:
         )
 
 
-def test_each_of_the_sixteen_extensions_has_its_rows() -> None:
-    _, _, section = PAGE.partition("## Sixteen extensions")
-    found = [re.findall(r"`([\w/.-]+)`", row) for row in re.findall(r"^\| .* \| (.*) \|$", section, re.M)[2:]]
-    assert len(found) == 17, "sixteen, and what else there was"
-    assert {name for names in found for name in names} <= {*(row.name for row in ROWS), "warm.yaml"}
-    assert all(found)
-
-
 @rows
 def test_a_component_keeps_its_contract_as_the_page_says(row: Row, installed: Registry) -> None:
     if row not in OUTSIDE:
