@@ -263,9 +263,9 @@ def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], cho
     per_layer: Mapping[int, LayerOverrides] = overrides.per_layer
 
     def candidates(part: str, layer: int | None = None) -> list[Candidate]:
-        own = getattr(per_layer[layer], part) if layer is not None and layer in per_layer else None
+        component = getattr(per_layer[layer], part) if layer is not None and layer in per_layer else None
         return [
-            ((*path, "per_layer", layer or 0, part), own),
+            ((*path, "per_layer", layer or 0, part), component),
             ((*path, part), getattr(overrides, part)),
             (("model", part), getattr(settings, part)),
         ]

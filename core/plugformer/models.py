@@ -126,8 +126,8 @@ def _level(architecture: Architecture, level: Level | str | None) -> Level:
     if level is None and Level.NEXT_TOKEN in known:
         return Level.NEXT_TOKEN
     if level not in known:
-        found = "this architecture has no level by default" if level is None else f"unknown level {level!r}"
-        raise ConfigurationError(f"level: {found}{nearest(str(level), known)}; expected {' or '.join(known)}")
+        cause = "this architecture has no level by default" if level is None else f"unknown level {level!r}"
+        raise ConfigurationError(f"level: {cause}{nearest(str(level), known)}; expected {' or '.join(known)}")
     return Level(level)
 
 

@@ -325,10 +325,8 @@ def _kind(kind: Kind | str) -> Kind:
     try:
         return Kind(kind)
     except ValueError:
-        known = [each.value for each in Kind]
-        raise RegistryError(
-            f"unknown kind {str(kind)!r}{nearest(str(kind), known)}\nknown: {', '.join(known)}"
-        ) from None
+        message = f"unknown kind {str(kind)!r}{nearest(str(kind), Kind)}\nknown: {', '.join(Kind)}"
+        raise RegistryError(message) from None
 
 
 @lru_cache(maxsize=1)

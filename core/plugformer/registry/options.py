@@ -191,8 +191,8 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
             annotation = fields[key].annotation if key in fields else None
         else:
             annotation = next(reversed(get_args(_part(annotation, (list, dict, tuple)))), None)
-    found: type[BaseModel] | None = _part(annotation, BaseModel)
-    return found
+    part: type[BaseModel] | None = _part(annotation, BaseModel)
+    return part
 
 
 def keys_of(model: type[BaseModel]) -> frozenset[str]:
@@ -234,4 +234,4 @@ def _part(annotation: Any, kinds: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, kinds):
         return annotation
     inner = () if origin in (list, dict, tuple) else get_args(annotation)
-    return next((part for each in inner if (part := _part(each, kinds)) is not None), None)
+    return next((part for member in inner if (part := _part(member, kinds)) is not None), None)

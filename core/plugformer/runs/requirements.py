@@ -5,7 +5,7 @@ from typing import Any
 
 from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
-from plugformer.configuration.layers import Layers, refuse_references
+from plugformer.configuration.layers import refuse_references
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.errors import ConfigurationError, RunError
@@ -120,7 +120,7 @@ def resolve_run(
     last = read_overrides(overrides)
     changed = {"data": Kind.DATA, "evaluation": Kind.METRIC}
     kinds = {*kinds, *(kind for block, kind in changed.items() if block in last.items)}
-    resolved = resolve_layers(Layers((tree,), known), [last] if last.items else [], kinds=())
+    resolved = resolve_layers([tree], known, [last] if last.items else [], kinds=())
     require_installed(directory, resolved.task, known, kinds)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
