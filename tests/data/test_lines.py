@@ -1,8 +1,6 @@
 """Parallel files."""
 
 import gzip
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,11 +86,3 @@ def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> No
         ConfigurationError, match="it has source and target, and the task needs text and label"
     ):
         data.check_columns(LABELS)
-
-
-def test_describing_data_does_not_wait_for_datasets() -> None:
-    modules = ", ".join(
-        f"plugformer_plugins.data.{name}" for name in ("conll", "hub", "lines", "table", "text")
-    )
-    code = f"import sys, {modules}; sys.exit('datasets' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -186,15 +186,6 @@ def test_large_files_are_hashed_once(
     assert made == ["read", "trained"]
 
 
-def test_a_new_version_makes_them_anew(
-    file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare(Experiment.of(task(file), registry))
-    monkeypatch.setattr(TabularData, "version", lambda self: "tomorrow's")
-    prepare(Experiment.of(task(file), registry))
-    assert made.count("read") == 2
-
-
 def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tmp_path: Path) -> None:
     """The vocabulary of a tokenizer that learns nothing may change too."""
     sizes = []

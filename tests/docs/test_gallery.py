@@ -63,6 +63,7 @@ SETTINGS = {
 }
 SHORT = [
     "training.steps=10",
+    "training.evaluate_every=10",
     "training.log_every=1",
     "model.width=16",
     "model.heads=2",
@@ -179,7 +180,9 @@ def test_a_component_trains_and_decodes(
 ) -> None:
     monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
     kind, _, name = row.name.partition("/")
-    task, settings = "dates", short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]))
+    task, settings = "dates", short_settings(
+        *SETTINGS.get(row.name, [f"model.{kind}={name}"]), "training.evaluate_every=10"
+    )
     if row.name == "head/crf":
         task, settings = "ud-ewt", ["model.head=crf", *TAGGING]
     if row.name == "architecture/albert":
