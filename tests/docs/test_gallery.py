@@ -180,8 +180,9 @@ def test_a_component_trains_and_decodes(
 ) -> None:
     monkeypatch.setenv("PLUGFORMER_DATA", str(sample_data))
     kind, _, name = row.name.partition("/")
-    task, settings = "dates", short_settings(
-        *SETTINGS.get(row.name, [f"model.{kind}={name}"]), "training.evaluate_every=10"
+    task, settings = (
+        "dates",
+        short_settings(*SETTINGS.get(row.name, [f"model.{kind}={name}"]), "training.evaluate_every=10"),
     )
     if row.name == "head/crf":
         task, settings = "ud-ewt", ["model.head=crf", *TAGGING]
