@@ -124,11 +124,6 @@ def test_portions_continue_the_random_choices(run, predictor, split):
     assert [answer.output for answer in found] == [answer.output for answer in everything[2:]]
 
 
-def test_no_examples(predictor, run):
-    none = questions(run, [])
-    assert predictor().predict(none) == []
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_the_model_is_left_as_it_was_even_by_an_error(run, predictor, split, training):
     run.model.train(training)
@@ -164,20 +159,6 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
     with pytest.raises(ConfigurationError, match="n_best is 13, but there are only 12 labels"):
         Predictor(model, processor, 100, n_best=13).answer(batch, 0)
-
-
-def test_several_outputs_for_each_example(run, registry, predictor, split):
-    beam = predictor("beam")
-    best = beam.predict(split)
-    beam.n_best = 3
-    ranked = beam.predict(split)
-    assert [(answer.output, answer.score) for answer in ranked] == [(a.output, a.score) for a in best]
-    assert [len(answer.alternatives) for answer in ranked] == [2] * len(TEXTS)
-    assert all(len({answer.output, *(a.output for a in answer.alternatives)}) == 3 for answer in ranked)
-    greedy = predictor("greedy")
-    greedy.n_best = 3
-    with pytest.raises(ConfigurationError, match=r"3 outputs .* found 1 .*decoding.size=3"):
-        greedy.predict(split)
 
 
 @pytest.mark.parametrize("n_best", [0, -1])
