@@ -30,10 +30,7 @@ def best_device() -> torch.device:
 
 
 def chosen_device(name: str | torch.device | None = None) -> torch.device:
-    """Returns the device of a name.
-
-    Args:
-        name: As PyTorch names it: `cpu`, `cuda`, `cuda:1`, `mps`; the best one if None.
+    """Returns the device that PyTorch calls `cpu`, `cuda`, `cuda:1` or `mps`; the best one if None.
 
     Raises:
         ConfigurationError: There is no such device.

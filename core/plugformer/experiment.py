@@ -89,10 +89,7 @@ class Experiment:
     ) -> Self:
         """Imports the components that a task names, checks their options and creates type and architecture.
 
-        Args:
-            resolved: The task; its structure has been checked.
-            kinds: The kinds of components that are needed. The settings of others stay as they were written.
-            rows: Examples in memory, by split.
+        Components of other kinds are not imported. `rows` are examples in memory, by split.
 
         Raises:
             ConfigurationError: A component cannot be imported, or an option is unknown, missing, of the wrong
@@ -145,12 +142,7 @@ class Experiment:
     def create(self, kind: Kind, block: Component) -> Any:
         """Returns a component of the task. The same block gives the same object.
 
-        Components of the model are created by `build`, and tokenizers by `Processor`; hooks have a state of
-        one training.
-
-        Args:
-            kind: The kind of the component.
-            block: Its name and options in the task.
+        Components of the model are created by `build`, tokenizers by `Processor`, and hooks by each training.
 
         Raises:
             RegistryError: It is not installed, or its constructor raises an error.
@@ -163,11 +155,8 @@ class Experiment:
     def raise_for(self, findings: Iterable[Finding]) -> Self:
         """Returns this experiment if there are no findings.
 
-        Args:
-            findings: The path of each problem, and a sentence; a hint may follow on lines of its own.
-
         Raises:
-            ConfigurationError: There are findings; all together, each with its place.
+            ConfigurationError: There are findings; the message has all of them with their places.
         """
         problems = [Problem(self.locate(path), path, message) for path, message in findings]
         if problems:
@@ -208,16 +197,9 @@ def model_spec(
     training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
     fresh: bool = True,
 ) -> ModelSpec:
-    """Returns the specification of a model.
+    """Returns the specification of a model whose head predicts from a level.
 
-    Args:
-        settings: The settings of the model.
-        registry: Has the model's components.
-        architecture: Its architecture.
-        level: What its head predicts from.
-        training: Has the seed, label smoothing and gradient checkpointing.
-        fresh: Whether the model needs initial values. If not, the component that draws them is left out and
-            need not be installed.
+    Without `fresh` the model gets no initial values, and the component that draws them is not loaded.
 
     Raises:
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range.

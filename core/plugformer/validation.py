@@ -36,9 +36,7 @@ _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 def validate(resolved: ResolvedTask, rows: Mapping[str, Any] | None = None) -> Experiment:
     """Imports a task's components and checks their options, their combination, and that the data are there.
 
-    Args:
-        resolved: The task; its structure has been checked.
-        rows: Examples in memory, by split.
+    `rows` are examples in memory, by split.
 
     Raises:
         ConfigurationError: Something does not fit; all problems together, each with its place.

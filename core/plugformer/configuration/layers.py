@@ -107,12 +107,7 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
 
 
 def with_extended(written: MappingNode, registry: Registry, seen: tuple[Path, ...] = ()) -> Layers:
-    """Returns a layer with those that it extends below it.
-
-    Args:
-        written: The layer.
-        registry: Where names are looked up.
-        seen: The files that have been read, which it may not extend.
+    """Returns a layer with those that it extends below it; it may not extend the files that were seen.
 
     Raises:
         ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
@@ -261,12 +256,12 @@ class _Merger:
 
 
 def names_all(node: Node) -> bool:
-    """Whether the node says which component (or how many layers) there shall be, not just an option more."""
+    """Returns whether the node names a component (or a number of layers), rather than adding an option."""
     return not isinstance(node, MappingNode) or "name" in node.items
 
 
 def _outermost(base: MappingNode, over: MappingNode) -> Origin:
-    """Returns the place of a merged mapping: where the latest file wrote it, which --set did not."""
+    """Returns the origin of a merged mapping: the last file that wrote it, and not --set."""
     return base.origin if over.origin.line is None and base.origin != DEFAULT else over.origin
 
 

@@ -69,13 +69,7 @@ def keys(dotted: str) -> KeyPath:
 
 
 def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
-    """Returns a tree like a task file's with one value.
-
-    Args:
-        dotted: The keys, such as `model.encoder.attention`.
-        node: The value.
-        origin: Where the keys were written.
-    """
+    """Returns a tree with one value under keys such as `model.encoder.attention`, written at an origin."""
     *outer, last = keys(dotted)
     tree = MappingNode({last: node}, {last: origin}, origin)
     for key in reversed(outer):
@@ -84,7 +78,7 @@ def nested(dotted: str, node: Node, origin: Origin) -> MappingNode:
 
 
 def _insert(root: MappingNode, path: KeyPath, node: Node) -> list[Problem]:
-    """Puts a value into the tree and makes the mappings on its way; a component's name becomes a block."""
+    """Puts a value into the tree, with the mappings around it; the name of a component becomes a block."""
     inner = root
     for depth, key in enumerate(path[:-1], start=1):
         below = inner.items.get(key, MappingNode({}, {}, node.origin))
@@ -110,18 +104,10 @@ Classes = dict[str, dict[str, type]]
 
 
 def read_dictionary(value: Mapping[str, Any], name: str, registry: Registry) -> tuple[MappingNode, Registry]:
-    """Reads settings that are a dictionary.
+    """Returns a dictionary of settings as a tree, and the registry with the classes in it.
 
     A component may be a class, or a class with its options: `MyAttention`, `(MyAttention, {"heads": 2})` or
-    `{"name": MyAttention, "heads": 2}`.
-
-    Args:
-        value: The settings.
-        name: The name of the argument in messages: `task["model"]["width"]`.
-        registry: The components that names refer to.
-
-    Returns:
-        The tree, and the registry with the classes.
+    `{"name": MyAttention, "heads": 2}`. Messages call the dictionary by `name`: `task["model"]["width"]`.
 
     Raises:
         ConfigurationError: A key or a value is something that a task file cannot contain.
@@ -171,7 +157,7 @@ def _node(value: Any, place: str, path: KeyPath, classes: Classes) -> Node:
 
 
 def _registered(component: type, path: KeyPath, classes: Classes) -> str:
-    """Keeps a class under its own name, or a similar one if another class has it; returns what selects it."""
+    """Adds a class under its name, or a longer one if another class has that; returns the name with owner."""
     named, name = classes.setdefault(str(kind_at(path)), {}), component.__name__.lstrip("_")
     while named.setdefault(name, component) is not component:
         name += "-"

@@ -141,12 +141,7 @@ _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 
 
 def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
-    """Returns the task that a merged tree describes.
-
-    Args:
-        tree: The merged layers.
-        registry: Where names are looked up.
-        kinds: Kinds of components that must be known.
+    """Returns the task that a merged tree describes; components of these kinds must be in the registry.
 
     Raises:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range, components
@@ -166,11 +161,7 @@ def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]
 
 
 def check_settings(tree: MappingNode, model: type[S]) -> S:
-    """Returns the settings that a document describes.
-
-    Args:
-        tree: The document.
-        model: Its form, derived from `Settings`.
+    """Returns the settings that a document describes, as a model derived from `Settings`.
 
     Raises:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range; every
@@ -241,10 +232,7 @@ def _scores(task: Task) -> Iterator[Finding]:
 def origin_of(tree: MappingNode, path: KeyPath, *, key: bool = False) -> Origin | None:
     """Returns the origin of the value at a path, or of the innermost mapping around it that was written.
 
-    Args:
-        tree: The merged layers.
-        path: The keys that lead to the value; the sides of a tokenizer given once for both are skipped.
-        key: Whether to return the origin of the value's key.
+    The sides of a tokenizer that is written once for both are skipped. With `key`, the origin is the key's.
     """
     node: Node = tree
     innermost = tree.origin

@@ -99,10 +99,9 @@ def discover_installed() -> list[Plugin]:
 
 
 def discover_local(file: Path) -> Plugin:
-    """Returns a local manifest; its folder joins the import path, behind everything installed.
+    """Returns a local manifest, and appends its folder to the import path.
 
-    Of a manifest inside of a package whose modules it names by the package's name, as in a distribution that
-    is not installed, it is the folder that the package lies in.
+    If the manifest lies in a package whose modules it names, the folder around the package is appended.
 
     Raises:
         RegistryError: The file cannot be read.
@@ -288,17 +287,12 @@ def load_module(entry: Entry) -> ModuleType:
 
 
 def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
-    """Runs code that an entry names.
-
-    Args:
-        entry: Its owner, whom messages name.
-        doing: What the code does.
-        action: The code.
+    """Runs code that an entry names; `doing` says in messages what the code does.
 
     Raises:
-        PlugformerError: The code raised one: it passes through.
-        RegistryError: The code raised anything else, SystemExit included; only Ctrl-C passes, and errors
-            about memory.
+        PlugformerError: The code raised one.
+        RegistryError: The code raised anything else, SystemExit included, except Ctrl-C and errors about
+            memory.
     """
     try:
         return action()

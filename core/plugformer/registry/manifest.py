@@ -17,7 +17,7 @@ from plugformer.yaml_tree import KeyPath, MappingNode, Problem, ScalarNode, Sequ
 class Kind(StrEnum):
     """A replaceable part. Its value is the key under which a task file names a component of the kind.
 
-    Only a task type's key is `type`, and metrics stand in a list.
+    The exceptions are the task type, whose key is `type`, and the metrics and hooks, which are lists.
     """
 
     TASK_TYPE = "task_type"
@@ -145,15 +145,7 @@ class Manifest:
 
 
 def parse(content: bytes, origin: str) -> Manifest:
-    """Reads a manifest and collects all its problems.
-
-    Args:
-        content: The file's bytes.
-        origin: What messages call the file.
-
-    Returns:
-        The manifest, with the entries that are sound and every problem of the others.
-    """
+    """Returns a manifest with its sound entries, and the problems of the others; they name `origin`."""
     try:
         return _Checker().manifest(read_mapping(content, origin, Path()))
     except ConfigurationError as error:

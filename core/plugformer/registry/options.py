@@ -45,12 +45,7 @@ def options_model(component: type) -> type[BaseModel]:
 
 
 def checked_options(component: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Returns the given options as the constructor expects them, without those that keep its defaults.
-
-    Args:
-        component: The component's class.
-        options: The options that the user gave.
-        what: The name of the component in messages.
+    """Returns the given options as the constructor expects them; messages call the component by `what`.
 
     Raises:
         ConfigurationError: An option is unknown, missing, of the wrong type or out of range; all together.
@@ -137,9 +132,9 @@ def explain(
 
     Args:
         error: The error of the validation.
-        model: The model that the value was validated with.
-        value: The value as it was written, to which the problems' paths lead.
-        also: Keys that may stand in the value's outermost mapping besides the model's.
+        model: The model that validated the value.
+        value: The value as it was written; the paths of the problems lead into it.
+        also: Further keys that the outermost mapping may have.
     """
     grouped: dict[KeyPath, list[ErrorDetails]] = defaultdict(list)
     for detail in error.errors(include_url=False):
@@ -208,7 +203,7 @@ def key_of(name: str, field: FieldInfo) -> str:
 
 
 def _written_path(detail: ErrorDetails, value: Any) -> KeyPath:
-    """Drops from an error's location what nobody wrote: members of unions, blocks made of short forms."""
+    """Returns an error's location without the parts that nobody wrote, such as members of unions."""
     path: list[Key] = []
     *_, last = location = detail["loc"] or ("",)
     for key in location:

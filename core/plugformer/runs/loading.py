@@ -14,7 +14,7 @@ from plugformer.data.processor import Processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import PlugformerError, RegistryError, RunError
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor, Predictor
+from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
@@ -173,7 +173,7 @@ class TrainedModel:
             if not isinstance(predictor, GenerativePredictor):
                 return batch, predictor.answer(batch, 0)[0].text
             best = predictor.search(batch, 0)[0][0]
-        (output,) = predictor.tokenizer.decode([best.tokens])
+        (output,) = predictor.processor.target.decode([best.tokens])
         return inputs.split.batch([0], outputs=[best.tokens]).to(batch.device), output
 
     def evaluate(
@@ -199,7 +199,7 @@ class TrainedModel:
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
         if data is None:
             return self.measure(self._read(split, notify), split)
-        from plugformer.data.measured_files import read_files, read_rows
+        from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
         if isinstance(files, list | tuple) and all(isinstance(file, str | Path) for file in files):
@@ -282,13 +282,13 @@ class TrainedModel:
             block = self.task.decoding
             return GenerativePredictor(
                 cast("Generative", self.model),
-                self.processor.target,
+                self.processor,
+                self._computing,
                 self.experiment.create(Kind.DECODING, block),
                 self._constraint,
-                self._computing,
-                n_best,
+                n_best=n_best,
             )
-        return DirectPredictor(self.model, self.processor, self._computing, n_best)
+        return Predictor(self.model, self.processor, self._computing, n_best=n_best)
 
 
 def load(
