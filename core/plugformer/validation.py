@@ -26,7 +26,7 @@ from plugformer.model.dry_run import PartFailure, dry_run, sample_batch
 from plugformer.problems import Finding, KeyPath
 from plugformer.registry.loading import guarded
 from plugformer.registry.options import options_model
-from plugformer.runs.other_runs import misfits
+from plugformer.runs.lock import misfits
 
 __all__ = ["validate", "validate_model"]
 

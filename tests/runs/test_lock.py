@@ -14,9 +14,9 @@ import pytest
 from plugformer.errors import RunError
 from plugformer.experiment import Experiment
 from plugformer.kinds import Kind
+from plugformer.runs.directory import TRAINING_LOCK, is_trained
 from plugformer.runs.loading import load
 from plugformer.runs.lock import components, differences, make_lock, refuse_changes
-from plugformer.runs.training_lock import NAME, is_trained
 from plugformer.training.train import resume
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +163,6 @@ def test_where_files_cannot_be_locked_nobody_is_known_to_train(tmp_path, monkeyp
     def refuse(*_, **__):
         raise error
 
-    (tmp_path / NAME).write_text("")
+    (tmp_path / TRAINING_LOCK).write_text("")
     monkeypatch.setattr("filelock.FileLock.acquire", refuse)
     assert not is_trained(tmp_path)
