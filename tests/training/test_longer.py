@@ -58,10 +58,10 @@ def test_a_schedule_that_depends_on_the_number_is_named(run_copy, registry):
     [
         (
             "training.seed=2",
-            r"training\.seed: cannot be changed with --resume, only training\.epochs or train",
+            r"training\.seed: cannot be changed here, only training\.epochs or train",
         ),
         ("training={steps: 20, seed: 2}", r"training\.seed: cannot be changed"),
-        ("model.width=32", r"model\.width: cannot be changed.*\n.*were made with the run's own"),
+        ("model.width=32", r"model\.width: cannot be changed.*\n.*train a new run"),
         ("training.steps=9", "has made 10 updates already, 9 are fewer"),
         ("training.epochs=1", "has made 10 updates already, 7 are fewer"),
     ],
@@ -133,7 +133,7 @@ def test_the_command_hands_it_over(run_copy, capsys):
     with pytest.raises(SystemExit) as left:
         main(["train", "--resume", "--out", str(run_copy), "--set", "training.stpes=12"])
     assert left.value.code == 2
-    assert "training.stpes: cannot be changed with --resume" in capsys.readouterr().err
+    assert "training.stpes: cannot be changed here" in capsys.readouterr().err
 
 
 def test_a_run_that_ended_with_an_average_can_train_longer(train_tiny, registry, tmp_path):
