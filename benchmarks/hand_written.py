@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from plugformer.interfaces import PADDING, unpad
-from plugformer.model.dropout import Dropout
+from plugformer.model.layer import Dropout
 from plugformer_blocks import linear_cross_entropy
 
 Hidden = Float[Tensor, "batch length width"]

@@ -2,11 +2,10 @@
 
 import torch
 
-from plugformer.decoding import CachedSession
-from plugformer.interfaces import Padding, Tokens
+from plugformer.interfaces import Padding, Session, Tokens
 
 
-class RecomputingSession(CachedSession):
+class RecomputingSession(Session):
     """Keeps the tokens, and nothing that was computed from them."""
 
     def _start(self, batch):

@@ -13,9 +13,8 @@ from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
 from plugformer.interfaces import IGNORED, Batch, Sizes
-from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches

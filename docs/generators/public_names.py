@@ -14,7 +14,6 @@ PACKAGES = (
     "plugformer.compatibility",
     "plugformer.data",
     "plugformer.model",
-    "plugformer.decoding",
     "plugformer.validation",
     "plugformer.distributed",
     "plugformer.training",

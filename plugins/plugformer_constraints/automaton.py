@@ -9,8 +9,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from plugformer.decoding import AllowedTokens
-from plugformer.interfaces import END
+from plugformer.interfaces import END, AllowedTokens
 
 
 @dataclass(frozen=True)

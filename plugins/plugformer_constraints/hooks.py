@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from plugformer.decoding import Constraint
 from plugformer.errors import needing
 from plugformer.hooks import hookimpl, must_not_fail
+from plugformer.interfaces import Constraint
 
 
 @hookimpl

@@ -8,9 +8,8 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 from torch import Tensor
 
-from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import Tokenizer
+from plugformer.interfaces import Constraint, Tokenizer
 from plugformer_constraints.automaton import AutomatonTokens, TokenAutomaton
 from plugformer_constraints.pattern import Pattern
 

@@ -1,4 +1,4 @@
-"""The contract of architectures, see plugformer.interfaces.architecture."""
+"""The contract of architectures, see plugformer.interfaces.spec."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

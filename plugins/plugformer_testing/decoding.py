@@ -70,7 +70,7 @@ class ScriptedSession(Session):
 
     def __post_init__(self) -> None:
         self.rows = [(sentence, ()) for sentence in range(len(self.script.sentence_ids))]
-        self._log_probabilities = self._next()
+        self._log_probabilities = self._scores()
 
     @property
     def sentences(self) -> Int[Tensor, " rows"]:
@@ -87,7 +87,7 @@ class ScriptedSession(Session):
         """Natural logarithms of the next token's probabilities, one tensor for each step."""
         return self._log_probabilities
 
-    def _next(self) -> Float[Tensor, "rows vocabulary"]:
+    def _scores(self) -> Float[Tensor, "rows vocabulary"]:
         if not self.rows:
             return torch.zeros(0, VOCABULARY)
         return torch.stack([self.script.log_probabilities(*row) for row in self.rows])
@@ -104,7 +104,7 @@ class ScriptedSession(Session):
             extended.append((sentence, (*prefix, token)))
         self.computed += len(tokens)
         self.rows = extended
-        self._log_probabilities = self._next()
+        self._log_probabilities = self._scores()
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keeps only these rows."""

@@ -1,4 +1,4 @@
-"""The contract of hooks that take part in training, see plugformer.interfaces.hook."""
+"""The contract of hooks that take part in training, see plugformer.interfaces.training."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""The contract of initial values, see plugformer.interfaces.initialization."""
+"""The contract of initial values, see plugformer.interfaces.training."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""The contract of optimizers, see plugformer.interfaces.optimizer."""
+"""The contract of optimizers, see plugformer.interfaces.training."""
 
 import copy
 

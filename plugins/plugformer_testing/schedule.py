@@ -1,4 +1,4 @@
-"""The contract of schedules, see plugformer.interfaces.schedule."""
+"""The contract of schedules, see plugformer.interfaces.training."""
 
 import math
 

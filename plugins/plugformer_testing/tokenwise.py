@@ -1,6 +1,6 @@
 """The contracts of norms, feed-forward networks and residual connections, which compute token by token.
 
-See plugformer.interfaces.norm, plugformer.interfaces.feed_forward and plugformer.interfaces.residual.
+See plugformer.interfaces.layer, plugformer.interfaces.layer and plugformer.interfaces.layer.
 """
 
 import math

@@ -8,9 +8,8 @@ import torch
 from tokenizers import Tokenizer as Pipeline
 from tokenizers import decoders, models
 
-from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Session
+from plugformer.interfaces import BEGIN, END, PADDING, UNKNOWN, Constraint, Session
 from plugformer_constraints.automaton import AutomatonTokens
 from plugformer_constraints.hooks import output_pattern
 from plugformer_constraints.pattern import compile_pattern

@@ -8,11 +8,10 @@ import torch
 from tests.batches import labeled, pairs
 
 from plugformer.data.processor import Processor
-from plugformer.decoding import CachedSession, Constraint
 from plugformer.errors import NotFiniteError
 from plugformer.evaluation.predictor import DirectPredictor
-from plugformer.interfaces import END, Prediction, Tokenizer
-from plugformer.kinds import Kind
+from plugformer.interfaces import END, Constraint, Prediction, Session, Tokenizer
+from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.runs.store import load_tensors, save_tensors
 from plugformer_inspection import inspect_attention
@@ -28,7 +27,7 @@ def session(model, limit=5, *, exact=False):
     batch = pairs([[4, 5], [6, 7], [8, 9]])
     tokenizer = Mock(Tokenizer, size=VOCABULARY)
     constraint = Constraint(tokenizer, limit + 1, max_length=limit, length=limit if exact else None)
-    return CachedSession(model.eval(), batch, constraint, [10, 11, 12])
+    return Session(model.eval(), batch, constraint, [10, 11, 12])
 
 
 @searches

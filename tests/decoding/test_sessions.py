@@ -6,10 +6,19 @@ import pytest
 import torch
 from tests.recomputing import RecomputingSession
 
-from plugformer.decoding import AllowedTokens, CachedSession, Constraint
-from plugformer.interfaces import BEGIN, END, PADDING, Batch, Padding, Tokenizer, Tokens
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.interfaces import (
+    BEGIN,
+    END,
+    PADDING,
+    AllowedTokens,
+    Batch,
+    Constraint,
+    Padding,
+    Session,
+    Tokenizer,
+    Tokens,
+)
+from plugformer.registry import Kind, Registry
 
 VOCABULARY = 12  # of tiny models
 LIMITS = [2, 5, 3]
@@ -85,7 +94,7 @@ class AtMost(Constraint):
 
 def assert_cached_equals_recomputed(model, registry, source, search):
     results = []
-    for kind in (CachedSession, RecomputingSession):
+    for kind in (Session, RecomputingSession):
         opened = session(watched(kind), model, source)
         results.append((decoding_of(registry, search).search(opened), opened.seen))
     (cached, steps), (recomputed, expected) = results
@@ -135,12 +144,12 @@ def test_cached_equals_recomputed_with_positions_in_cross_attention(
 @pytest.mark.parametrize("padding", ["right", "left"])
 def test_a_padded_batch_equals_single_sentences(model, registry, sentences, search, padding):
     source = sentences(padding)
-    batch = decoding_of(registry, search).search(session(CachedSession, model, source))
+    batch = decoding_of(registry, search).search(session(Session, model, source))
     singles = []
     for row, real in enumerate(source.mask):
         alone = source.ids[row : row + 1, real]
         single = Tokens(alone, torch.ones_like(alone, dtype=torch.bool), Padding.NONE)
-        singles += decoding_of(registry, search).search(session(CachedSession, model, single, [row]))
+        singles += decoding_of(registry, search).search(session(Session, model, single, [row]))
     assert_same(batch, singles)
 
 
@@ -178,7 +187,7 @@ def plain(tiny_model):
     return lively(tiny_model(*HEAD))
 
 
-@pytest.mark.parametrize("kind", [CachedSession, RecomputingSession])
+@pytest.mark.parametrize("kind", [Session, RecomputingSession])
 def test_what_can_never_be_output_and_where_outputs_end(plain, sentences, kind):
     opened = session(kind, plain, sentences())
     assert opened.sentences.tolist() == [0, 1, 2]
@@ -192,7 +201,7 @@ def test_what_can_never_be_output_and_where_outputs_end(plain, sentences, kind):
         opened.extend(torch.full((3,), 5))
 
 
-@pytest.mark.parametrize("kind", [CachedSession, RecomputingSession])
+@pytest.mark.parametrize("kind", [Session, RecomputingSession])
 def test_selected_rows_keep_their_sentence_and_limit(plain, sentences, kind):
     opened = session(kind, plain, sentences())
     for _ in range(2):
@@ -210,7 +219,7 @@ def test_the_encoder_runs_once_and_finished_rows_are_not_computed(plain, registr
     rows, encoded = [], []
     plain.decoder.register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
     plain.encoder.register_forward_hook(lambda module, inputs, output: encoded.append(output))
-    found = registry.create(Kind.DECODING, "greedy").search(session(CachedSession, plain, sentences()))
+    found = registry.create(Kind.DECODING, "greedy").search(session(Session, plain, sentences()))
     steps = [len(hypotheses[0].tokens) + 1 for hypotheses in found]  # END is a step, too
     assert rows == [sum(step > positions for step in steps) for positions in range(max(steps))]
     assert len(encoded) == 1
@@ -243,6 +252,6 @@ def test_the_longest_output_fits_the_model(tiny_model, registry, sentences):
     model.head.bias[END] = -100.0
     constraint = Constraint(Mock(Tokenizer, size=VOCABULARY), 8, max_length="source+50")
     found = registry.create(Kind.DECODING, "greedy").search(
-        CachedSession(model, Batch(sentences()), constraint, [0, 1, 2])
+        Session(model, Batch(sentences()), constraint, [0, 1, 2])
     )
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [7, 7, 7]  # and BEGIN makes eight

@@ -7,12 +7,11 @@ import torch
 from tests.decoding.test_sessions import HEAD, AtMost, lively
 from tests.synchronizing import Synchronizations
 
-from plugformer.decoding import CachedSession
-from plugformer.interfaces import Batch
-from plugformer.kinds import Kind
+from plugformer.interfaces import Batch, Session
+from plugformer.registry import Kind
 
 
-class Steps(CachedSession):
+class Steps(Session):
     """Notes the waits of each step: from one token of all rows to the next."""
 
     def __init__(self, counter, *arguments):

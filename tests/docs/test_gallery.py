@@ -18,9 +18,8 @@ import torch
 from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Sizes, Tokens
-from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.training.train import train
 from plugformer_testing.runner import checks_of, report
 from plugformer_testing.subject import Subject

@@ -12,13 +12,12 @@ from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.data.processor import Processor
-from plugformer.decoding import Constraint
 from plugformer.errors import ConfigurationError, LengthError, RunError
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor
 from plugformer.evaluation.validation import Validation, unscored
-from plugformer.interfaces import Batch, SourceMetric, evaluating
-from plugformer.kinds import Kind
+from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
+from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer_plugins.metric.accuracy import ExactMatch
 from plugformer_plugins.metric.likelihood import Perplexity, TokenAccuracy

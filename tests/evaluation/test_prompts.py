@@ -9,12 +9,11 @@ from tests.recomputing import RecomputingSession
 from plugformer.configuration import check_components, resolve
 from plugformer.data.inputs import Inputs
 from plugformer.data.processor import Processor
-from plugformer.decoding import Constraint
 from plugformer.evaluation.predictor import Computing, GenerativePredictor
 from plugformer.experiment import Experiment
-from plugformer.interfaces import BEGIN, END, UNKNOWN, Padding, Tokens, evaluating
-from plugformer.kinds import Kind
+from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, Padding, Tokens, evaluating
 from plugformer.model import build
+from plugformer.registry import Kind
 from plugformer_plugins.tokenizer.word_level import Characters
 
 PROMPTS = ["a", "", "ab ba", "b", "abababab", "bab"]
@@ -107,7 +106,7 @@ def test_prompts_together_are_continued_as_one_by_one(predictor, questions, sear
         for row, prompt in enumerate(PROMPTS)
     ]
     assert said(alone) == said(together)
-    monkeypatch.setattr("plugformer.evaluation.predictor.CachedSession", RecomputingSession)
+    monkeypatch.setattr("plugformer.evaluation.predictor.Session", RecomputingSession)
     assert said(predictor(search).predict(split)) == said(together)
 
 

@@ -29,7 +29,7 @@ SETTINGS = (
     "training.hooks=[{name: average_checkpoints, checkpoints: 3, of: best}]",
     "training.monitor=loss", "decoding.max_length=4", "evaluation.limit=2", "evaluation.samples=0",
 )  # fmt: skip
-TIMES = {"seconds", "tokens_per_second", "run", "directory", "peak_memory_mb"}
+TIMES = {"seconds", "tokens_per_second", "run", "directory", "peak_memory_mb", "sha256"}
 CHANCE = random.SystemRandom()
 
 

@@ -179,7 +179,7 @@ def test_hooks_are_listed_in_the_order_of_a_life():
 
 
 PATTERNS = """
-from plugformer.decoding import Constraint
+from plugformer.interfaces import Constraint
 from plugformer.errors import ConfigurationError
 from plugformer.hooks import hookimpl, must_not_fail
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.model.dropout import LEVELS, Dropout
+from plugformer.model.layer import LEVELS, Dropout
 
 SIZE = 200_000
 

@@ -9,7 +9,7 @@ from torch import nn
 from plugformer.errors import RegistryError
 from plugformer.generators import random_stream
 from plugformer.interfaces import FeedForward
-from plugformer.model.initialization import draw_own_values
+from plugformer.model.build import draw_own_values
 
 
 def values(model: nn.Module) -> dict[str, torch.Tensor]:

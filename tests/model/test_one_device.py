@@ -13,9 +13,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from plugformer.decoding import CachedSession, Constraint
-from plugformer.interfaces import Tokenizer
-from plugformer.kinds import Kind
+from plugformer.interfaces import Constraint, Session, Tokenizer
+from plugformer.registry import Kind
 
 ELSEWHERE = torch.device("meta")
 COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default}
@@ -132,7 +131,7 @@ def assert_loss_is_the_same(model, batch, there):
 def answers(model, registry, search, device):
     options = {"seed": 5} if search == "sampling" else {}
     batch = pairs(SOURCES, rows=[0, 1, 2]).to(device)
-    session = CachedSession(model, batch, ALLOWED, [0, 1, 2])
+    session = Session(model, batch, ALLOWED, [0, 1, 2])
     found = registry.create(Kind.DECODING, search, **options).search(session)
     return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in found]
 

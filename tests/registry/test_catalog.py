@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.kinds import Kind
 from plugformer.registry import (
     Entry,
     EntryKind,
     EntryState,
+    Kind,
     Owner,
     Plugin,
     Registry,
@@ -24,7 +24,7 @@ SCHEDULES = """
 from typing import Annotated
 from pydantic import Field
 from plugformer.errors import LengthError
-from plugformer.interfaces.schedule import Schedule
+from plugformer.interfaces.training import Schedule
 
 class Flat(Schedule):
     def __init__(self, *context, level: Annotated[float, Field(gt=0)] = 1.0):

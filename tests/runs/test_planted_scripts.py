@@ -24,8 +24,7 @@ from plugformer.configuration.task import Task
 from plugformer.data.preparation import prepare
 from plugformer.errors import PlugformerError
 from plugformer.experiment import Experiment
-from plugformer.kinds import Kind
-from plugformer.registry import Registry, options_model
+from plugformer.registry import Kind, Registry, options_model
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
 from plugformer.validation import validate

@@ -10,7 +10,7 @@ from tests.pieces import Pieces
 
 from plugformer.errors import ExampleError
 from plugformer.interfaces import Column, Level, TaskType
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer.runs.loading import load
 from plugformer.training.train import train
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly

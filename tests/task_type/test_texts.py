@@ -5,7 +5,7 @@ from tests.pieces import Pieces
 
 from plugformer.errors import ConfigurationError, DataError, ExampleError
 from plugformer.interfaces import END, Tokenizers
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 PREDICTED = {"classification": "label", "multi-label": "labels", "regression": "number"}
 LEARNED = {

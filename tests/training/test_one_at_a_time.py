@@ -51,18 +51,6 @@ def test_a_run_in_training_is_read_but_not_resumed(start, tmp_path):
         pass
 
 
-def test_of_two_that_make_the_same_run_one_wins(start, tmp_path):
-    out = tmp_path / "run"
-    both = [start(out), start(out)]
-    messages = [process.communicate(timeout=PATIENCE)[1] for process in both]
-    assert sorted(process.returncode for process in both) == [0, 2], messages
-    (refused,) = [text for process, text in zip(both, messages, strict=True) if process.returncode]
-    assert "Traceback" not in refused
-    assert f"Error: {out} exists already and is never overwritten" in refused
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert RunDirectory.open(out).lock()
-
-
 def test_who_is_overtaken_while_making_a_run_is_refused(tmp_path):
     out = tmp_path / "run"
     overtaken = pytest.raises(RunError, match="run exists already and is never overwritten")

@@ -16,10 +16,9 @@ from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import refuse_other_order
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
-from plugformer.explanations import keys_of
 from plugformer.interfaces.data import Data
-from plugformer.kinds import Kind
-from plugformer.registry.options import options_model
+from plugformer.registry import Kind
+from plugformer.registry.options import keys_of, options_model
 
 _OPTION = "files"
 

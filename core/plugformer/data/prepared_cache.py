@@ -24,8 +24,7 @@ from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
 from plugformer.data.processor import Processor, has_one, save_tokenizers
 from plugformer.experiment import Experiment
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.registry.options import checked_options
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 

@@ -23,7 +23,7 @@ from plugformer.interfaces import (
     Tokenizer,
     Tokenizers,
 )
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import torch
 from numpy import ndarray
 
 from plugformer.data.encoding import EncodedSplit
-from plugformer.decoding import not_finite
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.evaluation.predictor import Predictor
 from plugformer.evaluation.report import Report, Score, in_class_order
@@ -23,6 +22,7 @@ from plugformer.interfaces import (
     Prediction,
     SourceMetric,
 )
+from plugformer.interfaces.decoding import not_finite
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,20 @@ from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.order import evaluation_order
 from plugformer.data.processor import Processor
-from plugformer.decoding import CachedSession, Constraint, not_finite
 from plugformer.errors import ConfigurationError, RunError, described, out_of_memory
 from plugformer.interfaces import (
     Batch,
+    Constraint,
     Decoding,
     Generative,
     Hypothesis,
     Model,
     Prediction,
+    Session,
     Tokenizer,
     evaluating,
 )
+from plugformer.interfaces.decoding import not_finite
 
 T = TypeVar("T")
 
@@ -178,7 +180,7 @@ class GenerativePredictor(Predictor):
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
         keys = [first + row for row in batch.rows]
-        return self.decoding.search(CachedSession(self.model, batch, self.constraint, keys))
+        return self.decoding.search(Session(self.model, batch, self.constraint, keys))
 
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns each sentence's best hypotheses."""

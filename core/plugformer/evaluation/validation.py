@@ -13,8 +13,8 @@ from plugformer.evaluation.scoring import aggregated
 from plugformer.experiment import Experiment
 from plugformer.hooks.specification import EvaluationResult, SampleOutput
 from plugformer.interfaces import LikelihoodMetric, OutputMetric, Prediction, SourceMetric, as_text
-from plugformer.kinds import Kind
-from plugformer.problems import Key
+from plugformer.registry import Kind
+from plugformer.yaml_tree import Key
 
 ASKED = 200
 """Examples whose right answers are looked at before a training, at most."""

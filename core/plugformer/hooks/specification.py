@@ -15,9 +15,8 @@ from torch import Tensor
 
 from plugformer.configuration.task import Task, TrainingSettings
 from plugformer.data.encoding import EncodedSplit
-from plugformer.decoding import Constraint
 from plugformer.distributed import Processes
-from plugformer.interfaces import Batch, Loss, Model
+from plugformer.interfaces import Batch, Constraint, Loss, Model
 
 hookspec = pluggy.HookspecMarker("plugformer")
 hookimpl = pluggy.HookimplMarker("plugformer")
@@ -178,8 +177,8 @@ class Hooks:
     def output_pattern(self, expression: str) -> Callable[..., Constraint] | None:
         """Returns what creates the constraint of a task's `decoding.pattern`, or None if it is for others.
 
-        It is called like the class `plugformer.decoding.Constraint`, when the tokenizer is trained. Mark the
-        implementation `must_not_fail`, and raise ConfigurationError if the expression is not a pattern.
+        It is called like the class `plugformer.interfaces.Constraint`, after the tokenizer is trained. Mark
+        the implementation `must_not_fail`, and raise ConfigurationError if the expression is no pattern.
         """
 
     @hookspec

@@ -1,8 +1,6 @@
-"""The interfaces that components implement, one file for each kind, and the objects that they exchange."""
+"""The interfaces that components implement, and the objects that they exchange."""
 
-from plugformer.interfaces.architecture import Architecture, Limits, Sizes, Stack
-from plugformer.interfaces.attention import Attention, State
-from plugformer.interfaces.attention_context import AttentionContext
+from plugformer.interfaces.attention import Attention, AttentionContext, State
 from plugformer.interfaces.batch import (
     IGNORED,
     NO_TARGETS,
@@ -16,24 +14,32 @@ from plugformer.interfaces.batch import (
     token_targets,
     unpad,
 )
-from plugformer.interfaces.context import HeadContext, LayerContext, ModelContext
 from plugformer.interfaces.data import Data, require_columns, require_one_text
-from plugformer.interfaces.decoding import Decoding, Hypothesis, Session
-from plugformer.interfaces.feed_forward import FeedForward
+from plugformer.interfaces.decoding import AllowedTokens, Constraint, Decoding, Hypothesis, Session
 from plugformer.interfaces.head import Best, Head, Likelihoods
-from plugformer.interfaces.hook import Hook
-from plugformer.interfaces.initialization import Initialization, ParameterContext
+from plugformer.interfaces.layer import FeedForward, Norm, Residual, Sublayer
 from plugformer.interfaces.metric import LikelihoodMetric, Metric, OutputMetric, SourceMetric, Table
 from plugformer.interfaces.model import Generative, Loss, Model, evaluating, next_tokens
-from plugformer.interfaces.norm import Norm
-from plugformer.interfaces.optimizer import Optimizer
 from plugformer.interfaces.position import NoPositions, Padding, PositionalEncoding, Positions
 from plugformer.interfaces.prediction import Level, OutputType, Prediction, Value, as_text
-from plugformer.interfaces.residual import Residual, ResidualContext, Sublayer
-from plugformer.interfaces.schedule import Schedule
-from plugformer.interfaces.spec import EmbeddingSpec, LayerSpec, ModelSpec, PartSpec, StackSpec
+from plugformer.interfaces.spec import (
+    Architecture,
+    EmbeddingSpec,
+    HeadContext,
+    LayerContext,
+    LayerSpec,
+    Limits,
+    ModelContext,
+    ModelSpec,
+    PartSpec,
+    ResidualContext,
+    Sizes,
+    Stack,
+    StackSpec,
+)
 from plugformer.interfaces.task_type import Column, Example, Examples, Holds, TaskType, Tokenizers
 from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, SPECIAL_TOKENS, UNKNOWN, Tokenizer
+from plugformer.interfaces.training import Hook, Initialization, Optimizer, ParameterContext, Schedule
 
 __all__ = [
     "BEGIN",
@@ -44,12 +50,14 @@ __all__ = [
     "PADDING",
     "SPECIAL_TOKENS",
     "UNKNOWN",
+    "AllowedTokens",
     "Architecture",
     "Attention",
     "AttentionContext",
     "Batch",
     "Best",
     "Column",
+    "Constraint",
     "Data",
     "Decoding",
     "EmbeddingSpec",

@@ -1,13 +1,138 @@
-"""Attention: how tokens read other tokens, and the state that decoding keeps."""
+"""Attention: how tokens read other tokens, what they may see, and the state that decoding keeps."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from plugformer.interfaces.attention_context import AttentionContext
-from plugformer.interfaces.position import Positions
+from plugformer.interfaces.position import Padding, Positions
+
+
+class AttentionContext:
+    """The positions of queries and keys, and the masks between them; all layers of a stack share one.
+
+    Masks are boolean and True means "may attend". Each tensor is computed at its first use, so no tensor of
+    shape (query, key) exists unless an encoding or a mask needs it.
+
+    Attributes:
+        query: Positions of the queries.
+        key: Positions of the keys.
+        causal: Whether a query sees only keys at its own position or before.
+        observer: Receives the name and the value of each tensor that attention records; None if nobody
+            looks.
+    """
+
+    def __init__(
+        self,
+        query: Positions,
+        key: Positions,
+        *,
+        causal: bool,
+        observer: Callable[[str, Tensor], None] | None = None,
+    ) -> None:
+        self.query = query
+        self.key = key
+        self.causal = causal
+        self.observer = observer
+
+    def observed_by(self, observer: Callable[[str, Tensor], None]) -> "AttentionContext":
+        """Returns the same context with another observer."""
+        return AttentionContext(self.query, self.key, causal=self.causal, observer=observer)
+
+    def over(self, key: Positions) -> "AttentionContext":
+        """Returns the context of the same queries over other keys.
+
+        It is for an attention whose state holds fewer positions than `key` lists. A sliding window that drops
+        old tokens keeps the positions of the others in its state, and reads in their context.
+
+        Args:
+            key: Positions of the keys that are left. Only keys that no query sees may be missing.
+        """
+        return AttentionContext(self.query, key, causal=self.causal, observer=self.observer)
+
+    def prepare(self) -> None:
+        """Computes what layers share: the kind of the mask, and the bias and mask if they are needed.
+
+        Gradient checkpointing calls it before the first layer, because the autograd graph of a learned bias
+        must not begin within a layer that is computed twice. Compilation calls it so that no compiler traces
+        the cached properties.
+        """
+        _ = self.unmasked
+        if not self.is_causal or self.bias is not None:
+            _ = self.attn_mask
+
+    @property
+    def cross(self) -> bool:
+        """Whether queries and keys belong to two sequences, as in cross-attention."""
+        return not self.causal and self.query is not self.key
+
+    @property
+    def observed(self) -> bool:
+        """Whether there is an observer. Attention then takes its plain path and records its weights."""
+        return self.observer is not None
+
+    def record(self, name: str, value: Tensor) -> None:
+        """Passes a tensor to the observer, for example "weights" of shape (batch, heads, query, key)."""
+        if self.observer is not None:
+            self.observer(name, value)
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """The `is_causal` of scaled_dot_product_attention: a causal mask from the top left corner suffices.
+
+        True for whole sequences with padding on the right, where padding comes after every real query. False
+        for a step against a cache, where the last query sees all keys.
+        """
+        whole = self.query.length == self.key.length and self.query.index is self.key.index
+        return self.causal and whole and self.key.padding is not Padding.ANYWHERE
+
+    @cached_property
+    def unmasked(self) -> bool:
+        """Whether every query may see every key: there is no padding and no key in a query's future."""
+        nothing_ahead = not self.causal or self.query.length == 1
+        return self.key.padding is Padding.NONE and nothing_ahead
+
+    @cached_property
+    def mask(self) -> Bool[Tensor, "#batch 1 #query key"]:
+        """The attention mask, from padding and causality: True where a query may attend to a key."""
+        mask = self.key.mask[:, None, None, :]
+        if not self.causal:
+            return mask
+        return mask & (self.key.index[:, None, None, :] <= self.query.index[:, None, :, None])
+
+    @cached_property
+    def bias(self) -> Float[Tensor, "#batch #maps query key"] | None:
+        """The bias that the positional encoding adds to the scores, or None."""
+        return self.query.encoding.bias(self.query, self.key)
+
+    def content_bias(
+        self,
+        query_heads: Float[Tensor, "batch heads query head_width"],
+        key_heads: Float[Tensor, "batch groups key head_width"],
+    ) -> Float[Tensor, "#batch #heads query key"] | None:
+        """Returns the positional encoding's bias of the products of these heads, or None.
+
+        It differs from layer to layer, so it is not kept.
+        """
+        return self.query.encoding.content_bias(query_heads, key_heads, self.query, self.key)
+
+    @cached_property
+    def attn_mask(
+        self,
+    ) -> Float[Tensor, "#batch #maps #query key"] | Bool[Tensor, "#batch 1 #query key"] | None:
+        """The `attn_mask` of scaled_dot_product_attention: mask and bias in one, or None.
+
+        It is boolean if there is no bias. Otherwise it is the bias, with minus infinity where attention is
+        not allowed.
+        """
+        if self.bias is None:
+            return None if self.unmasked else self.mask
+        return self.bias if self.unmasked else self.bias.masked_fill(~self.mask, -torch.inf)
+
 
 AnyState = TypeVar("AnyState", bound="State")  # typing.Self, which beartype cannot check in methods
 

@@ -1,10 +1,17 @@
-"""Decoding: the search for output sequences."""
+"""Decoding: the search for output sequences, its sessions, and the outputs that it may return."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from plugformer.errors import NotFiniteError
+from plugformer.interfaces.batch import Batch, Tokens
+from plugformer.interfaces.model import Generative
+from plugformer.interfaces.position import Padding
+from plugformer.interfaces.tokenizer import BEGIN, END, PADDING, UNKNOWN, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -20,36 +27,191 @@ class Hypothesis:
     score: float
 
 
-class Session(ABC):
-    """A batch of sentences being decoded: the model, what it keeps of the past, and the rows still alive.
+class AllowedTokens:
+    """Which tokens may follow each row of a batch, by the length of its output; BEGIN and PADDING never may.
 
-    What is given has been read once. A row is one unfinished sequence; at the start there is one for each
-    sentence. Constraints and length limits are applied to the log-probabilities here, so that they hold for
-    every decoding component: a row that has reached its limit can only end.
+    A subclass that forbids more overrides `mask`, and `extend` and `select` if it keeps a state of each row.
+
+    Args:
+        vocabulary: Number of tokens.
+        least: Fewest tokens of each row's output, END not counted.
+        most: Most tokens of each row's output.
+        never: More tokens that no output may have.
     """
 
+    def __init__(
+        self,
+        vocabulary: int,
+        least: Int[Tensor, " rows"],
+        most: Int[Tensor, " rows"],
+        *,
+        never: tuple[int, ...] = (),
+    ) -> None:
+        self.length = 0
+        self.least, self.most = least, most
+        # Kept on the host: from the first of these lengths to the second, every row may end or be extended.
+        self._free_from, self._free_to = torch.stack([least.max(), most.min()]).tolist()
+        penalties = torch.zeros(vocabulary)
+        penalties[[PADDING, BEGIN, *never]] = -torch.inf
+        self._penalties = penalties.to(least.device)
+
+    def mask(self, log_probabilities: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows vocabulary"]:
+        """Returns minus infinity for tokens that may not follow, and the others' values unchanged.
+
+        NaN stays NaN: no search may take it for a token that is not allowed.
+        """
+        masked = log_probabilities + self._penalties
+        if not self._free_from <= self.length < self._free_to:
+            masked += torch.where(self.length < self.most, 0.0, -torch.inf)[:, None]
+            may_end = torch.where(self.least <= self.length, 0.0, -torch.inf)
+            masked[:, END] = log_probabilities[:, END] + may_end
+        return masked
+
+    def endless(self, ending: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        """Returns the rows that no search could end: their scores are NaN, or END is not possible.
+
+        A score that is infinite or NaN makes all log-probabilities of its row NaN, also that of END. A row
+        with as many tokens as it may have can only end.
+
+        Args:
+            ending: The log-probability of END.
+        """
+        if self.length < self._free_to:
+            return ending.isnan()
+        return ending.isnan() | ((self.most <= self.length) & ending.isneginf())
+
+    def extend(self, tokens: Int[Tensor, " rows"]) -> None:  # noqa: ARG002 (for subclasses)
+        """Appends one token to every row."""
+        self.length += 1
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps these rows, in this order."""
+        self.least = self.least.index_select(0, rows)
+        self.most = self.most.index_select(0, rows)
+
+
+class Constraint:
+    """The outputs that a task allows: texts of some lengths.
+
+    A plugin can replace it by a subclass with the hook `output_pattern`. Create it once for a model.
+
+    Args:
+        tokenizer: Of the output, trained.
+        positions: Most positions that the model can process; BEGIN takes one.
+        max_length: `decoding.max_length`: the longest output in tokens, a number or `source+N`.
+        length: `decoding.length`: the only length of an output, a number or `source`; replaces `max_length`.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, positions: int, *, max_length: int | str, length: int | str | None = None
+    ) -> None:
+        setting = max_length if length is None else length
+        self._vocabulary = tokenizer.size
+        self._exact = length is not None
+        self._on_source = isinstance(setting, str)
+        self._tokens = int(setting.removeprefix("source") or 0) if isinstance(setting, str) else setting
+        self._limit = positions - 1
+
     @property
-    @abstractmethod
+    def longest(self) -> int:
+        """The longest output of any source."""
+        return self._limit if self._on_source else min(self._tokens, self._limit)
+
+    def bounds(
+        self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]
+    ) -> tuple[Int[Tensor, " batch"], Int[Tensor, " batch"]]:
+        """Returns the fewest and the most tokens of each example's output.
+
+        Args:
+            lengths: Of the inputs, without special tokens.
+            room: Positions that the model has for each output.
+        """
+        most = (lengths * self._on_source + self._tokens).clamp(max=self._limit).minimum(room)
+        return most if self._exact else torch.zeros_like(most), most
+
+    def start(self, lengths: Int[Tensor, " batch"], room: Int[Tensor, " batch"]) -> AllowedTokens:
+        """Returns the tokens that may begin a batch's outputs; arguments as of `bounds`."""
+        never = (UNKNOWN,) if self._exact else ()  # the text of an unknown token has no known length
+        return AllowedTokens(self._vocabulary, *self.bounds(lengths, room), never=never)
+
+
+class Session:
+    """A batch of sentences being decoded: the model, its cache, and the rows that are not finished.
+
+    A row is one unfinished sequence; at the start there is one for each sentence. The model reads each token
+    once. The session applies constraints and length limits to the log-probabilities, so that they hold for
+    every decoding component: a row that has reached its limit can only end.
+
+    Args:
+        model: The model, in evaluation mode.
+        batch: The beginnings; the session reads them when it is created.
+        constraint: The constraint of the outputs.
+        sentence_ids: For each sentence its number in the whole input, whatever the batches; random choices
+            are seeded with it.
+
+    Raises:
+        NotFiniteError: The model's scores are not finite; `extend` raises it for later tokens.
+    """
+
+    def __init__(
+        self, model: Generative, batch: Batch, constraint: Constraint, sentence_ids: list[int]
+    ) -> None:
+        self.model = model
+        self._sentence_ids = sentence_ids
+        self._allowed = constraint.start(model.input_lengths(batch), model.room(batch))
+        self._sentences = torch.arange(len(sentence_ids), device=batch.device)
+        self._log_probabilities = self._next(self._start(batch))
+
+    def _start(self, batch: Batch) -> Int[Tensor, " rows"]:
+        """Reads the beginnings but for their last tokens, which it returns."""
+        self._past, last = self.model.begin(batch)
+        return last
+
+    def _advance(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows width"]:
+        """Returns the hidden state of a token appended to every row."""
+        new = tokens[:, None]
+        unpadded = Tokens(new, torch.ones_like(new, dtype=torch.bool), Padding.NONE)
+        return self.model.step(unpadded, self._past)[:, -1]
+
+    @property
     def sentences(self) -> Int[Tensor, " rows"]:
         """The sentence that each row belongs to, 0 for the first of the batch."""
+        return self._sentences
 
     @property
-    @abstractmethod
     def sentence_ids(self) -> list[int]:
-        """For each sentence its number in the whole input, whatever the batches: seeds of random choices."""
+        """For each sentence its number in the whole input."""
+        return self._sentence_ids
 
     @property
-    @abstractmethod
     def log_probabilities(self) -> Float[Tensor, "rows vocabulary"]:
-        """Natural logarithms of the next token's probabilities, of every row."""
+        """Natural logarithms of the next token's probabilities, minus infinity where it is not allowed."""
+        return self._log_probabilities
 
-    @abstractmethod
     def extend(self, tokens: Int[Tensor, " rows"]) -> None:
         """Appends one token to every row and computes the next log-probabilities."""
+        self._allowed.extend(tokens)
+        self._log_probabilities = self._next(tokens)
 
-    @abstractmethod
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Goes on with these rows only, in this order; a row may occur twice (beams) or never (finished)."""
+        """Keeps these rows, in this order; a row may occur twice (beams) or never (finished)."""
+        before = self._sentences
+        self._sentences = before.index_select(0, rows)
+        self._allowed.select(rows)
+        self._log_probabilities = self._log_probabilities.index_select(0, rows)
+        if len(rows) == len(before) and torch.equal(self._sentences, before):
+            self._past.reorder(rows)
+        else:
+            self._past.select(rows)
+
+    def _next(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        hidden = self._advance(tokens)[:, None]
+        logits = self.model.head.logits(hidden, torch.ones_like(tokens, dtype=torch.bool)[:, None])[:, 0]
+        log_probabilities = self._allowed.mask(logits.float().log_softmax(dim=-1))
+        endless = self._allowed.endless(log_probabilities[:, END])
+        if endless.any():
+            raise not_finite(min(self._sentence_ids[row] for row in self._sentences[endless].tolist()))
+        return log_probabilities
 
 
 class Decoding(ABC):
@@ -62,3 +224,16 @@ class Decoding(ABC):
     @abstractmethod
     def search(self, session: Session) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
+
+
+def not_finite(key: int) -> NotFiniteError:
+    """Returns the error for an example whose scores are not finite.
+
+    Args:
+        key: The example's number in the whole input, from 0.
+    """
+    return NotFiniteError(
+        f"the model gives numbers that are not finite for input {key + 1} (counted from 1)\n  its training "
+        "has diverged, its saved parameters are damaged, or a component computes wrongly: `plugformer check` "
+        "tests components"
+    )

@@ -11,11 +11,10 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from plugformer.errors import ConfigurationError, ExampleError
-from plugformer.interfaces.architecture import Sizes
 from plugformer.interfaces.batch import Batch, Encoded, Ragged, Tokens, with_places
 from plugformer.interfaces.head import Best, Head, Likelihoods
 from plugformer.interfaces.prediction import Level
-from plugformer.interfaces.spec import ModelSpec, PartSpec
+from plugformer.interfaces.spec import ModelSpec, PartSpec, Sizes
 from plugformer.interfaces.tokenizer import SPECIAL_TOKENS, UNKNOWN
 
 

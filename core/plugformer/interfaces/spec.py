@@ -1,20 +1,203 @@
-"""The specification of a model: its parts with their options, as plain data without tensors.
+"""The specification of a model: plain data without tensors, and the contexts that its parts receive.
 
 A task file or `plugformer.model_spec` gives one, or it is written by hand. `plugformer.model.build` makes a
 model from it. It can be compared, printed and changed by `dataclasses.replace`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
 from torch import nn
 
 from plugformer.errors import ConfigurationError
-from plugformer.interfaces.architecture import Architecture
-from plugformer.interfaces.context import HeadContext, LayerContext, ModelContext
+from plugformer.interfaces.batch import Batch, Encoded, Side
 from plugformer.interfaces.prediction import Level
-from plugformer.interfaces.residual import ResidualContext
+
+if TYPE_CHECKING:
+    from plugformer.interfaces.model import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerContext:
+    """The place of a part in a model.
+
+    A component may depend on it, for example with a schedule over the depth. A component that cannot serve a
+    place raises ConfigurationError in its constructor, for example a recurrence in cross-attention.
+
+    Attributes:
+        stack: Name of the stack: `encoder` or `decoder`.
+        layer: Number of the layer, from 0: the number of layers below the part. It is 0 for a positional
+            encoding, and `layers` for the final norm and the head.
+        layers: Number of layers of the stack.
+        causal: Whether a token may read only itself and the tokens before it; False for cross-attention.
+        cross: Whether the part reads another stack: cross-attention and its positional encoding.
+        read_by: Number of layers of other stacks that read this stack's output.
+    """
+
+    stack: str = "encoder"
+    layer: int = 0
+    layers: int = 1
+    causal: bool = False
+    cross: bool = False
+    read_by: int = 0
+
+    def __str__(self) -> str:
+        """Returns the place in words, such as `layer 2 of the decoder` (numbered from 0)."""
+        where = "the" if self.layer == self.layers else f"layer {self.layer} of the"
+        return f"{'cross-attention in ' * self.cross}{where} {self.stack}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelContext:
+    """The sizes and rates that all parts of a model share, and the place of one part.
+
+    Attributes:
+        width: D, the size of the residual stream.
+        heads: H, the number of query heads (of softmax maps).
+        ffn_width: Size of the hidden layer of a feed-forward network.
+        dropout: Rate on embeddings and on each sublayer's output; applied by the core.
+        attention_dropout: Rate on attention weights; 0 unless the task sets it.
+        max_length: Longest sequence, in tokens, that the model must be able to process.
+        place: The place of the part.
+    """
+
+    width: int
+    heads: int
+    ffn_width: int
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    max_length: int = 512
+    place: LayerContext = LayerContext()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadContext(ModelContext):
+    """The context of a head.
+
+    Attributes:
+        outputs: Number of classes: the size of the target vocabulary, or the number of labels.
+        tied: The target embedding, (outputs, width), for a head that projects to the vocabulary to use as its
+            weight; None if they are not tied.
+        label_smoothing: Share of probability spread evenly over all outputs in the training loss.
+    """
+
+    outputs: int
+    tied: nn.Parameter | None = None
+    label_smoothing: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualContext(ModelContext):
+    """The context of a residual connection.
+
+    Attributes:
+        sublayers: Names of the layer's sublayers in order: `attention`, `cross_attention` if the layer
+            reads another stack, `feed_forward`.
+        norm: Makes a new norm of the model.
+    """
+
+    sublayers: tuple[str, ...]
+    norm: Callable[[], nn.Module]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack of layers, with settings under `model.<name>` in a task.
+
+    Attributes:
+        name: Its name in task files.
+        causal: Whether a position sees only itself and earlier positions.
+        cross: Whether its layers have cross-attention to another stack.
+    """
+
+    name: Literal["encoder", "decoder"]
+    causal: bool
+    cross: bool = False
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a model that follow from the data.
+
+    Attributes:
+        source: Size of the source vocabulary.
+        outputs: Number of the head's outputs: the size of the target vocabulary, or the number of classes.
+    """
+
+    source: int
+    outputs: int
+
+
+class Limits(NamedTuple):
+    """The most tokens of an example without special tokens: in its input, its output, and both together."""
+
+    input: int
+    output: int
+    together: int
+
+
+class Architecture(ABC):
+    """Builds a model from stacks, and batches from examples.
+
+    A component is constructed as `SomeArchitecture(**options)`.
+
+    Attributes:
+        levels: The levels that it can predict from.
+        stacks: Its stacks in the order of computation.
+    """
+
+    levels: ClassVar[frozenset[Level]]
+    stacks: ClassVar[tuple[Stack, ...]]
+
+    @abstractmethod
+    def collate(
+        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
+    ) -> Batch:
+        """Returns examples as a batch of tensors, with special tokens and padding.
+
+        Args:
+            encoded: Some examples, or questions, which have no outputs.
+            level: One of `levels`.
+            side: The side of the padding.
+            length: Minimal length of every sequence.
+        """
+
+    @abstractmethod
+    def positions(
+        self, lengths: Int[ndarray, "examples 2"], level: Level
+    ) -> Int[ndarray, "examples sequences"]:
+        """Returns the lengths of each example's sequences in a batch, without padding.
+
+        A token budget limits the number of rows times the sum of the longest sequences.
+
+        Args:
+            lengths: Numbers of tokens in each input and output, without special tokens; -1 if there is none.
+            level: One of `levels`.
+        """
+
+    @abstractmethod
+    def limits(self, max_length: int, level: Level) -> Limits:
+        """Returns the limits of examples whose sequences have at most `max_length` positions."""
+
+    @abstractmethod
+    def build(self, builder: Any, sizes: Sizes, level: Level) -> "Model":
+        """Returns a model; its parameters get their initial values afterwards.
+
+        Args:
+            builder: A `plugformer.model.Builder`, which makes embeddings, stacks and heads.
+            sizes: The sizes of the vocabulary and the head.
+            level: One of `levels`.
+        """
+
+    @staticmethod
+    def unlimited() -> int:
+        """Returns a limit that no sequence reaches."""
+        return int(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,12 @@
 """Models: stacks of layers, built from a specification.
 
-Reading order: layer, encoder, decoder, build. What an architecture is made of is offered here.
+Reading order: layer, encoder, decoder, build. Architectures use these names.
 """
 
 from plugformer.generators import random_stream
-from plugformer.model.build import Builder, build
-from plugformer.model.cache import Cache
-from plugformer.model.decoder import Decoder
+from plugformer.model.build import Builder, build, draw_own_values, initialize, refuse_hidden_values
+from plugformer.model.decoder import Cache, Decoder
 from plugformer.model.encoder import Encoder
-from plugformer.model.initialization import draw_own_values, initialize, refuse_hidden_values
 from plugformer.model.layer import Layer
 from plugformer.model.summary import summarize
 

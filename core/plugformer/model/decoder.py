@@ -4,15 +4,62 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import cast
 
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from plugformer.interfaces import Attention, AttentionContext, PositionalEncoding
+from plugformer.interfaces import Attention, AttentionContext, Padding, PositionalEncoding, Positions
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.cache import Cache, attention_caches
-from plugformer.model.dropout import Dropout
 from plugformer.model.encoder import Memory, TokenEmbedding
-from plugformer.model.layer import Layer, compute_layers
+from plugformer.model.layer import AttentionCache, Dropout, Layer, attention_caches, compute_layers
+
+
+class Cache:
+    """The states of all layers of a decoder, and the positions of its tokens and of those of the encoder.
+
+    Attributes:
+        targets: What each layer keeps of the target tokens so far.
+        sources: What each layer keeps of the encoder's output.
+        source: Positions of the encoder's tokens; None if the decoder reads no encoder.
+        target: Positions of the target tokens so far; None before the first.
+    """
+
+    def __init__(
+        self,
+        targets: list[AttentionCache],
+        sources: list[AttentionCache],
+        source: Positions | None = None,
+    ) -> None:
+        self.targets = targets
+        self.sources = sources
+        self.source = source
+        self.target: Positions | None = None
+
+    def extend(
+        self, mask: Bool[Tensor, "batch new"], padding: Padding, encoding: PositionalEncoding
+    ) -> tuple[Positions, Positions]:
+        """Takes in new target tokens; returns their positions and those of all target tokens so far."""
+        if self.target is None:
+            self.target = Positions.of(mask, encoding, padding)
+            return self.target, self.target
+        new = self.target.advance(mask, padding)
+        self.target = self.target.concatenate(new)
+        return new, self.target
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps these rows of the batch, in this order: beams, or sequences not finished yet."""
+        for cache in self.sources:
+            cache.select(rows)
+        self.source = None if self.source is None else self.source.select(rows)
+        self.reorder(rows)
+
+    def reorder(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps rows whose sources are those of the present rows, in their order: beams of one sentence.
+
+        The sources are not copied. They are longer than the targets for most of the time.
+        """
+        for cache in self.targets:
+            cache.select(rows)
+        self.target = None if self.target is None else self.target.select(rows)
 
 
 class Decoder(nn.Module):

@@ -12,9 +12,7 @@ from torch.nn.functional import embedding
 
 from plugformer.interfaces import AttentionContext, PositionalEncoding, Positions
 from plugformer.interfaces.batch import Tokens
-from plugformer.model.cache import attention_caches
-from plugformer.model.dropout import Dropout
-from plugformer.model.layer import Layer, compute_layers
+from plugformer.model.layer import Dropout, Layer, attention_caches, compute_layers
 
 
 class TokenEmbedding(nn.Module):

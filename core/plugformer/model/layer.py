@@ -1,12 +1,13 @@
-"""A layer: sublayers, and the residual connection that joins them; computed twice to save memory, or once."""
+"""A layer: sublayers and the residual connection that joins them, their dropout, and the states they keep."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
 from plugformer.interfaces import (
@@ -21,8 +22,119 @@ from plugformer.interfaces import (
     places_of,
     unpad,
 )
-from plugformer.model.cache import AttentionCache
-from plugformer.model.dropout import Dropout
+
+LEVELS = 2**16
+
+
+class Dropout(nn.Module):
+    """Zeroes elements at random while training, and scales the others so that the mean stays.
+
+    Srivastava et al. 2014, section 4: https://jmlr.org/papers/v15/srivastava14a.html. On a CPU, drawing a
+    number for each element takes longer than much of a small model's arithmetic; here one 64-bit number
+    decides four elements. The rate is rounded to 1/65,536, and the scale follows the rounded rate. Other
+    devices have a fused kernel of their own, and compilers make one.
+
+    Args:
+        rate: Share of elements that become zero, in [0, 1).
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Returns `x` as it is in evaluation mode, else with elements dropped."""
+        if not self.training or self.rate == 0:
+            return x
+        if _has_fused_kernel(x):
+            return dropout(x, self.rate)
+        kept, scale = self._kept(x)
+        return torch.mul(x, kept.mul_(scale))
+
+    def added(self, x: Float[Tensor, "*shape"], y: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Returns `x + self(y)`, in one pass where that is possible."""
+        if not self.training or self.rate == 0 or _has_fused_kernel(x):
+            return torch.add(x, self(y) if self.training else y)
+        kept, scale = self._kept(y)
+        return torch.addcmul(x, y, kept, value=scale)
+
+    def _kept(self, x: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], float]:
+        """Returns one where an element is kept and zero elsewhere, and what to multiply the kept ones by."""
+        dropped = min(round(self.rate * LEVELS), LEVELS - 1)
+        numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
+        # In place, because a comparison with a boolean result is not vectorized.
+        return levels.ge_(dropped - LEVELS // 2).to(x.dtype), LEVELS / (LEVELS - dropped)
+
+    def extra_repr(self) -> str:
+        """Shows the rate when the model is printed."""
+        return f"rate={self.rate}"
+
+
+def _has_fused_kernel(x: Tensor) -> bool:
+    return x.device.type != "cpu" or torch.compiler.is_compiling()
+
+
+Project = Callable[[], State]
+
+
+class AttentionCache:
+    """The state that one attention reads: its own, or that of the same attention in a layer below.
+
+    Args:
+        owner: The cache of the layer that holds the state, if another layer does.
+        project: Returns the state of another stack's output, for cross-attention.
+    """
+
+    def __init__(self, owner: "AttentionCache | None" = None, project: Project | None = None) -> None:
+        self._owner = owner
+        self._project = project
+        self._state: State | None = None
+        self._shared = False
+        if owner is not None:
+            owner._shared = True
+
+    def append(self, project: Project) -> State:
+        """Appends the state of new tokens, unless the owner has; returns the state of all of them."""
+        if self._owner is not None:
+            return cast("State", self._owner._state)
+        new = project()
+        self._state = new if self._state is None else self._state.append(new)
+        return self._state
+
+    def source(self) -> State:
+        """Returns the state of the other stack's output, which is projected at the first call."""
+        state = (self._owner or self)._state
+        return self.append(cast("Project", self._project)) if state is None else state
+
+    def select(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keeps these rows of the batch; a state of another layer is kept there."""
+        if self._project is not None:
+            self.source()
+        self._state = None if self._state is None else self._state.select(rows)
+
+    def emptied(self) -> "AttentionCache":
+        """Returns an empty cache: a new one, or this one if other layers read its state."""
+        if self._owner is None and not self._shared:
+            return AttentionCache(project=self._project)
+        self._state = None
+        return self
+
+
+def attention_caches(
+    attentions: Sequence[Attention | None], projections: Sequence[Project | None]
+) -> list[AttentionCache]:
+    """Returns a cache for each layer's attention; attentions that share a state find it through them.
+
+    Args:
+        attentions: One of each layer, from the first to the last; None for layers without.
+        projections: Return the state of another stack that each attention reads; None for self-attention.
+    """
+    caches: list[AttentionCache] = []
+    for attention, project in zip(attentions, projections, strict=True):
+        below = None if attention is None else attention.reads_layer
+        caches.append(AttentionCache(None if below is None else caches[below], project))
+    return caches
 
 
 class Layer(nn.Module):

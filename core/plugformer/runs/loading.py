@@ -12,19 +12,16 @@ from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.inputs import Inputs
 from plugformer.data.processor import Processor, load_processor
-from plugformer.decoding import Constraint
-from plugformer.device import chosen_device
-from plugformer.distributed import SINGLE_PROCESS, Processes
+from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import DataError, PlugformerError, RegistryError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
 from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
-from plugformer.interfaces import Batch, Generative, Level, Model, Prediction, evaluating
-from plugformer.kinds import Kind
+from plugformer.interfaces import Batch, Constraint, Generative, Level, Model, Prediction, evaluating
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import AFTER_TRAINING, ANSWERING, check_overrides, require_installed, resolve_run
 from plugformer.runs.store import load_tensors, read_json, restore

@@ -12,23 +12,31 @@ from pydantic import ValidationError
 import plugformer
 from plugformer.compatibility import unfit_decoding, unfit_metrics
 from plugformer.configuration import Task
-from plugformer.configuration.layers import Layers, refuse_references
-from plugformer.configuration.model_spec import NO_POSITION
+from plugformer.configuration.layers import refuse_references
 from plugformer.configuration.overrides import read_overrides
 from plugformer.configuration.paths import tokenizer_of
 from plugformer.configuration.resolving import resolve_layers
 from plugformer.configuration.task import Component, TokenizerSettings
 from plugformer.data.files import files_version
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
-from plugformer.experiment import Experiment
-from plugformer.kinds import Kind
-from plugformer.problems import Finding, Key, Origin, Problem, dotted, report
-from plugformer.registry import Owner, Registry
+from plugformer.experiment import NO_POSITION, Experiment
+from plugformer.registry import Kind, Owner, Registry
 from plugformer.registry.catalog import SESSION
 from plugformer.registry.discovery import LOCAL, normalized
 from plugformer.registry.source import BLOCKS, code_hash, component_lock
 from plugformer.runs.directory import RunDirectory
-from plugformer.yaml_tree import MappingNode, Node, plain, read_file
+from plugformer.yaml_tree import (
+    Finding,
+    Key,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    dotted,
+    plain,
+    read_file,
+    report,
+)
 
 LIBRARIES = ("accelerate", "datasets", "numpy", "pyarrow", "safetensors", "tokenizers")
 """Libraries besides torch that compute; `environment` notes their versions."""
@@ -258,7 +266,7 @@ def resolve_run(
         kinds.add(Kind.METRIC)
         # Training is over: the monitored metric need not be among the metrics any more.
         last = read_overrides([*overrides, "training.monitor=loss"])
-    resolved = resolve_layers(Layers((tree,), registry), [last] if last.items else [], kinds=())
+    resolved = resolve_layers([tree], registry, [last] if last.items else [], kinds=())
     require_installed(directory, resolved.task, registry, kinds)
     experiment = Experiment.from_resolved(resolved, kinds, rows)
     findings = list(unfit_decoding(experiment)) if "decoding" in last.items else []
@@ -287,9 +295,7 @@ def require_installed(
         and not _is_offered(registry, kind, name, record["distribution"])
     ]
     if missing:
-        advice = (
-            "install them, or name the run's local manifest with --registry FILE"
-        )
+        advice = "install them, or name the run's local manifest with --registry FILE"
         if any(f" of {SESSION}" in line for line in missing):
             advice = "pass the classes of that session again: components={KIND: {NAME: CLASS}}"
         raise RunError(

@@ -17,8 +17,7 @@ from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import Run
 from plugformer.interfaces import Model
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import TrainingState, drop_old, load_checkpoint
 from plugformer.runs.loading import TrainedModel
 from plugformer.runs.store import load_tensors, restore

@@ -16,7 +16,7 @@ from plugformer.generators import restore_generators
 from plugformer.hooks.specification import Run
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss
-from plugformer.model.watching import watched
+from plugformer.model.summary import watched
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.training.strategy import TrainingStrategy

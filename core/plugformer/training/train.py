@@ -16,19 +16,17 @@ from accelerate import PartialState
 
 from plugformer.configuration import dump, resolve
 from plugformer.configuration.layers import short_name
-from plugformer.configuration.python import Settings
+from plugformer.configuration.overrides import Settings
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, TrainingSettings
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.processor import Processor, save_tokenizers
-from plugformer.device import use_device
-from plugformer.distributed import Processes
+from plugformer.distributed import Processes, use_device
 from plugformer.errors import ConfigurationError, RunError
 from plugformer.evaluation.report import SelfCheck
 from plugformer.evaluation.validation import unscored
 from plugformer.experiment import Experiment, by_split
-from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import newest_step
 from plugformer.runs.directory import RunDirectory, training_lock
 from plugformer.runs.loading import TrainedModel, read_processor

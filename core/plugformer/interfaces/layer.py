@@ -1,28 +1,41 @@
-"""Residual connections: how sublayers, norms and the residual stream are joined in a layer."""
+"""The parts of a layer besides attention: feed-forward networks, norms and residual connections."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.interfaces.context import ModelContext
 
+class Norm(nn.Module, ABC):
+    """A normalization over the last axis, each token by itself.
 
-@dataclass(frozen=True, kw_only=True)
-class ResidualContext(ModelContext):
-    """The context of a residual connection.
-
-    Attributes:
-        sublayers: Names of the layer's sublayers in order: `attention`, `cross_attention` if the layer
-            reads another stack, `feed_forward`.
-        norm: Makes a new norm of the model.
+    A component is constructed as `SomeNorm(model, **options)` with a `ModelContext` and its own options.
     """
 
-    sublayers: tuple[str, ...]
-    norm: Callable[[], nn.Module]
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "*tokens width"]) -> Float[Tensor, "*tokens width"]:
+        """Returns `x`, normalized over its last axis."""
+
+
+class FeedForward(nn.Module, ABC):
+    """A network that is applied to each real token; the layer has removed the padding.
+
+    A component is constructed as `SomeNetwork(model, **options)` with a `ModelContext` and its own keyword
+    options; its hidden layer has the width `model.ffn_width`. It may leave a loss of its own in the attribute
+    `auxiliary_loss`, for example the balance of routed experts. The core takes this scalar after the pass.
+
+    Attributes:
+        residual_path: Names of the linear maps from a token to the residual stream, in order. Initial values
+            that depend on the depth scale their matrices.
+    """
+
+    residual_path: tuple[str, ...] = ("up", "down")
+
+    @abstractmethod
+    def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
+        """Returns the network's output for each token."""
 
 
 class Sublayer:
@@ -30,7 +43,7 @@ class Sublayer:
 
     Args:
         function: Returns the output for hidden states, before dropout.
-        dropout: The dropout, a `plugformer.model.dropout.Dropout`; None for none.
+        dropout: The dropout, a `plugformer.model.layer.Dropout`; None for none.
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor], dropout: Any = None) -> None:

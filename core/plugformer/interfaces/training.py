@@ -1,0 +1,107 @@
+"""The parts of a training: initial values, optimizers, learning-rate schedules and hooks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterContext:
+    """The parameter that an initialization draws.
+
+    Attributes:
+        name: The parameter's own name in its module, such as `weight`.
+        path: Its path in the model, such as `encoder.layers.0.feed_forward.down.weight`.
+        module: The module that holds it.
+        residual_layers: The number of sublayers that add to the same residual stream, for parameters of the
+            last map of a sublayer; otherwise 0.
+    """
+
+    name: str
+    path: str
+    module: nn.Module
+    residual_layers: int = 0
+
+
+class Initialization(ABC):
+    """A scheme of initial values for all parameters of a model.
+
+    A component is constructed as `SomeInitialization(**options)` with its own keyword options. It is called
+    for each parameter after every module has drawn its own values (`reset_parameters`). For each call torch's
+    generator is seeded from the seed and the parameter's path, so parameters with the same path in two models
+    have equal values. No call may depend on an earlier one.
+    """
+
+    @abstractmethod
+    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
+        """Sets a parameter's values in place, or keeps those that its module has drawn."""
+
+
+class Optimizer(ABC):
+    """Builds a torch optimizer.
+
+    A component is constructed as `SomeOptimizer(**options)`; `lr` is one of its options, the learning rate
+    that the schedule's factor multiplies. The component keeps it as its attribute `lr`, and all parameter
+    groups of the built optimizer have it as their `lr`: another rate for some parameters is a factor under
+    another key of their group, which the optimizer's `step` multiplies.
+    """
+
+    lr: float
+
+    @abstractmethod
+    def build(self, parameters: Iterable[tuple[str, nn.Parameter]]) -> torch.optim.Optimizer:
+        """Returns the optimizer of these named parameters."""
+
+
+class Schedule(ABC):
+    """A factor on the optimizer's learning rate at every update.
+
+    A component is constructed as `SomeSchedule(**options)`. It is a pure function, so that a resumed run
+    follows the same curve without any state.
+    """
+
+    @abstractmethod
+    def factor(self, step: int, *, steps: int, width: int) -> float:
+        """Returns the factor for update number `step`, counted from 1.
+
+        Args:
+            step: Number of the update, 1 to `steps`.
+            steps: Number of updates of the whole training.
+            width: The model's width, for schedules that scale with it.
+        """
+
+
+class Hook:
+    """Takes part in a training by implementing hooks of `plugformer.hooks.TrainingHooks`.
+
+    A component is constructed as `SomeHook(**options)`; `training.hooks` of a task lists it. It implements a
+    hook by a method of the same name, marked with `plugformer.hooks.hookimpl`, with any of the arguments. As
+    in pluggy, an implementation that returns a value ends the call, `wrapper=True` wraps the others and the
+    core (`result = yield`, then `return`), and `tryfirst` and `trylast` change the order. A component may
+    also observe by implementing hooks of `plugformer.hooks.Hooks`.
+
+    An error ends the training. All processes of a training call the component, so its effect on parameters
+    must not depend on the process.
+    """
+
+    generator: torch.Generator
+    """The source of random numbers, on the CPU.
+
+    It is seeded for each call from the task's seed and replicate, the component's name, the hook, the update
+    and the batch, so resuming, other hooks and the number of processes change nothing.
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state for checkpoints, empty by default: tensors, numbers, texts and containers.
+
+        With `training.shard`, a tensor with a parameter's name and shape is sharded like the parameter.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores the state that `state_dict` returned; its tensors are on the CPU."""
