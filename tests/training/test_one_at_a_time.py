@@ -1,13 +1,11 @@
 """A run is trained by one process at a time: real ones, that end in any way."""
 
-import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.training.processes import PATIENCE
+from tests.forking import Forked
+from tests.training.processes import PATIENCE, train_command
 
 from plugformer.errors import RunError
 from plugformer.hooks import hookimpl
@@ -22,10 +20,7 @@ def start(short_settings):
     started = []
 
     def begin(out, *settings):
-        chosen = [word for setting in short_settings(*settings) for word in ("--set", setting)]
-        command = [sys.executable, "-m", "plugformer", "train", "dates", *chosen, "--out", str(out)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+        started.append(Forked(train_command(short_settings(*settings), out)))
         return started[-1]
 
     yield begin

@@ -10,12 +10,13 @@ from pydantic import ConfigDict, TypeAdapter
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
+from plugformer.data.files import files_version
 from plugformer.data.inputs import Inputs
 from plugformer.data.processor import Processor, load_processor
 from plugformer.distributed import SINGLE_PROCESS, Processes, chosen_device
 from plugformer.errors import DataError, PlugformerError, RegistryError, RunError, nearest
 from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor, Predictor
+from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
 from plugformer.evaluation.report import Report, SelfCheck
 from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager, load_observers, output_pattern
@@ -24,7 +25,7 @@ from plugformer.model import build
 from plugformer.registry import Kind, Registry
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.lock import AFTER_TRAINING, ANSWERING, check_overrides, require_installed, resolve_run
-from plugformer.runs.store import load_tensors, read_json, restore
+from plugformer.runs.store import RESTORE, load_tensors, read_json, restore
 
 CHECKED_EXAMPLES = 8
 """Examples that a self-check answers."""
@@ -173,7 +174,7 @@ class TrainedModel:
             if not isinstance(predictor, GenerativePredictor):
                 return batch, predictor.answer(batch, 0)[0].text
             best = predictor.search(batch, 0)[0][0]
-        (output,) = predictor.tokenizer.decode([best.tokens])
+        (output,) = predictor.processor.target.decode([best.tokens])
         return inputs.split.batch([0], outputs=[best.tokens]).to(batch.device), output
 
     def evaluate(
@@ -199,7 +200,7 @@ class TrainedModel:
         require_installed(RunDirectory(self.place), self.task, self.registry, {Kind.DATA, Kind.METRIC})
         if data is None:
             return self.measure(self._read(split, notify), split)
-        from plugformer.data.measured_files import read_files, read_rows
+        from plugformer.data.preparation import read_files, read_rows
 
         files = [data] if isinstance(data, str | Path) else data
         if isinstance(files, list | tuple) and all(isinstance(file, str | Path) for file in files):
@@ -303,13 +304,13 @@ class TrainedModel:
             block = self.task.decoding
             return GenerativePredictor(
                 cast("Generative", self.model),
-                self.processor.target,
+                self.processor,
+                self._computing,
                 self.experiment.create(Kind.DECODING, block),
                 self._constraint,
-                self._computing,
-                n_best,
+                n_best=n_best,
             )
-        return DirectPredictor(self.model, self.processor, self._computing, n_best)
+        return Predictor(self.model, self.processor, self._computing, n_best=n_best)
 
 
 def load(
@@ -353,4 +354,9 @@ def read_processor(directory: RunDirectory, experiment: Experiment) -> Processor
         RunError: A file is missing or damaged, or does not fit the task type.
     """
     schema: TypeAdapter[object] = TypeAdapter(experiment.task_type.state_type, config=ConfigDict(strict=True))
-    return load_processor(experiment, directory.path, read_json(directory.learned, schema))
+    processor = load_processor(experiment, directory.path, read_json(directory.learned, schema))
+    for side, expected in directory.lock().get("tokenizers", {}).items():
+        file = directory.path / f"tokenizer-{side}.json"
+        if files_version([file]) != expected:
+            raise RunError(f"{file} is damaged: it is not the file that the run was trained with; {RESTORE}")
+    return processor

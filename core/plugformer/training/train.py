@@ -22,8 +22,8 @@ from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.processor import Processor, save_tokenizers
 from plugformer.distributed import Processes, use_device
 from plugformer.errors import ConfigurationError, RunError
+from plugformer.evaluation.evaluator import unscored
 from plugformer.evaluation.report import SelfCheck
-from plugformer.evaluation.validation import unscored
 from plugformer.experiment import Experiment, by_split
 from plugformer.model import build
 from plugformer.registry import Kind, Registry
@@ -309,10 +309,10 @@ def _make_directory(
     with RunDirectory.making(path) as directory:
         # A run never names a manifest: loading it would import what its directory says, not what is there.
         directory.write_task(dump(experiment.task.model_copy(update={"registry": None})))
-        lock = make_lock(experiment, data.hashes)
-        directory.write_lock({**lock, **other_runs(experiment.task), "environment": where})
-        save_tokenizers(data.processor.tokenizers, directory.path)
         write_json(directory.learned, data.processor.learned)
+        tokenizers = save_tokenizers(data.processor.tokenizers, directory.path)
+        lock = {**make_lock(experiment, data.hashes), "tokenizers": tokenizers}
+        directory.write_lock({**lock, **other_runs(experiment.task), "environment": where})
 
 
 def _prepare(
