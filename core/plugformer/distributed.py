@@ -213,6 +213,7 @@ class Processes:
 
 
 SINGLE_PROCESS = Processes()
+"""The process of a training that no launcher has started."""
 
 
 @cache

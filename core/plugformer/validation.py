@@ -24,7 +24,7 @@ from plugformer.model.dry_run import PartFailure, dry_run, sample_batch
 from plugformer.registry import Kind
 from plugformer.registry.discovery import guarded
 from plugformer.registry.options import keys_of, options_model
-from plugformer.runs.other_runs import misfits
+from plugformer.runs.lock import misfits
 from plugformer.yaml_tree import Finding, KeyPath
 
 __all__ = ["validate", "validate_model"]
