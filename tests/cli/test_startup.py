@@ -38,7 +38,7 @@ MISSPELLED = [
     ["info", "dates", "--set", "model.attention=mah"],
 ]
 HEAVY = {"torch", "numpy", "rich", "accelerate", "datasets", "tokenizers"}
-CORE_MODULES = 88
+CORE_MODULES = 78
 
 
 def imports(*arguments):
