@@ -62,9 +62,8 @@ class Update:
         step: Its number, counted from 1.
         epoch: The epoch it belongs to, counted from 1.
         loss: Mean training loss in nats, over the targets of the updates since the last one that has a loss;
-            of one that is left out, it may be any. One process on a CPU knows it of each update; a GPU, or
-            several processes, of those that are logged or evaluated, and None in between, so that nobody
-            waits for the device.
+            any value if the update is left out. On a GPU, and with several processes, it is None except for
+            updates that are logged or evaluated, so that the host does not wait for the device.
         targets: Number of targets.
         tokens: Real source and target tokens read.
         token_accuracy: Share of the last batch's targets that are the most probable output, measured every
@@ -275,7 +274,7 @@ class TrainingHooks:
     def evaluated_parameters(self, run: Run, model: Model) -> Mapping[str, Tensor] | None:
         """Returns values by parameter name that are evaluated and saved instead of the trained ones.
 
-        Training goes on from the trained ones. The core returns nothing: they are evaluated themselves.
+        Training continues with the trained ones. By default, the trained ones are evaluated.
         """
 
     @hookspec
