@@ -90,8 +90,8 @@ class Constraint:
     The hook `output_pattern` can replace it by a subclass.
 
     Args:
-        tokenizer: Of the output, trained.
-        positions: Most positions that the model can process; BEGIN takes one.
+        tokenizer: The trained tokenizer of the output.
+        positions: Most positions that the model can process, BEGIN included.
         max_length: `decoding.max_length`: the longest output in tokens, a number or `source+N`.
         length: `decoding.length`: the only length of an output, a number or `source`; replaces `max_length`.
     """
@@ -117,8 +117,8 @@ class Constraint:
         """Returns the fewest and the most tokens of each example's output.
 
         Args:
-            lengths: Of the inputs, without special tokens.
-            room: Positions that the model has for each output.
+            lengths: Lengths of the inputs, without special tokens.
+            room: Number of positions that the model has for each output.
         """
         most = (lengths * self._on_source + self._tokens).clamp(max=self._limit).minimum(room)
         return most if self._exact else torch.zeros_like(most), most

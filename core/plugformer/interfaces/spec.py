@@ -182,7 +182,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def limits(self, max_length: int, level: Level) -> Limits:
-        """Returns the limits of examples whose sequences have at most `max_length` positions."""
+        """Returns the limits of examples for sequences of at most `max_length` positions."""
 
     @abstractmethod
     def build(self, builder: Any, sizes: Sizes, level: Level) -> "Model":

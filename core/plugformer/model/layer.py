@@ -58,7 +58,7 @@ class Dropout(nn.Module):
         return torch.addcmul(x, y, kept, value=scale)
 
     def _kept(self, x: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], float]:
-        """Returns one where an element is kept and zero elsewhere, and what to multiply the kept ones by."""
+        """Returns a mask of ones and zeros, and the scale of the elements that are kept."""
         dropped = min(round(self.rate * LEVELS), LEVELS - 1)
         numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         levels = numbers.view(torch.int16)[: x.numel()].view(x.shape)
@@ -78,10 +78,10 @@ Project = Callable[[], State]
 
 
 class AttentionCache:
-    """The state that one attention reads: its own, or that of the same attention in a layer below.
+    """The state that one attention reads: its own, or the state of an attention in a layer below.
 
     Args:
-        owner: The cache of the layer that holds the state, if another layer does.
+        owner: The cache of the layer below that holds the state; None for an own state.
         project: Returns the state of another stack's output, for cross-attention.
     """
 
@@ -102,12 +102,12 @@ class AttentionCache:
         return self._state
 
     def source(self) -> State:
-        """Returns the state of the other stack's output, which is projected at the first call."""
+        """Returns the state of the other stack's output; the first call projects it."""
         state = (self._owner or self)._state
         return self.append(cast("Project", self._project)) if state is None else state
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keeps these rows of the batch; a state of another layer is kept there."""
+        """Keeps these rows of the batch; does nothing if another layer holds the state."""
         if self._project is not None:
             self.source()
         self._state = None if self._state is None else self._state.select(rows)
