@@ -18,8 +18,7 @@ from plugformer.configuration import resolve
 from plugformer.experiment import Experiment
 from plugformer.generators import seed_generators
 from plugformer.interfaces import Batch, Encoded, Level, Ragged, Sizes
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.validation import validate
 
 SEEDS = (1, 2, 3, 4, 5)

@@ -27,9 +27,8 @@ from plugformer.interfaces import (
     Tokens,
     unpad,
 )
-from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 
 State = tuple[dict[str, Tensor], dict[str, Tensor]]
 Side = tuple[Tensor, Tensor]

@@ -44,9 +44,8 @@ from plugformer.evaluation.report import Report
 from plugformer.experiment import Experiment
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Model, Ragged, Sizes, Tokens
-from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.training.train import Notify, train
 from plugformer_blocks import pad
 
@@ -139,12 +138,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Lets long tests begin first, so that no process is left with one at the end, and replace brief ones."""
+    """Lets long tests begin first, so that no process is left with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
-    replaced = {item.function for item in items if item.get_closest_marker("long")}
-    brief = [item for item in items if item.get_closest_marker("brief") and item.function in replaced]
-    items[:] = [item for item in items if item not in brief]
-    config.hook.pytest_deselected(items=brief)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

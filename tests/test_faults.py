@@ -9,8 +9,8 @@ from plugformer.experiment import Experiment
 from plugformer.faults import cause_of
 from plugformer.hooks.manager import HookManager, load_observers
 from plugformer.interfaces import Batch, Schedule, Sizes
-from plugformer.kinds import Kind
 from plugformer.model import build
+from plugformer.registry import Kind
 
 PARTS = """
 import sys

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from plugformer.interfaces import Architecture, Model, TaskType
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMED = (Kind.TASK_TYPE, Kind.ARCHITECTURE)

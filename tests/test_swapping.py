@@ -13,9 +13,8 @@ from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
 from plugformer.interfaces import IGNORED, Batch, Sizes
-from plugformer.kinds import Kind
 from plugformer.model import build
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer.runs.checkpoint import TrainingState
 from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches
@@ -84,14 +83,6 @@ def test_learns_from_batches_padded_on_either_side(losses, tiny_task, sentences,
     batch = Batch(sentences(padding), sentences(padding, begin=True))
     values = losses(tiny_task("training.optimizer={name: adam, lr: 0.01}"), batch)
     assert values[-1] < values[0] - 0.3
-
-
-def test_every_attention_learns(losses, tiny_task, pairs, any_attention):
-    assert_falls(losses(tiny_task(f"model.attention={any_attention}"), pairs))
-
-
-def test_every_position_learns(losses, tiny_task, pairs, any_position):
-    assert_falls(losses(tiny_task(f"model.position={any_position}"), pairs))
 
 
 def test_every_feed_forward_learns(losses, tiny_task, pairs, any_feed_forward):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from plugformer.threads import limit_spinning
+from plugformer.lazy import limit_spinning
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,8 @@ def test_it_is_set_before_torch_is_imported(start):
     """A finder that ends the process at the import of torch shows the environment at that moment."""
     code = f"""
 import os, sys
-os.environ.pop("GOMP_SPINCOUNT", None)
+for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+    os.environ.pop(name, None)
 os.getloadavg = lambda: (0.0, 0.0, 0.0)
 class Finder:
     def find_spec(self, name, path=None, target=None):

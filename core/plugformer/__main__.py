@@ -3,7 +3,7 @@
 import os
 from importlib import import_module
 
-from plugformer.threads import limit_spinning
+from plugformer.lazy import limit_spinning
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Where files are kept that can be made again: for each user, and for the life of a process."""
+"""The cache of each user, and folders that are removed at the end of a process."""
 
 import atexit
 import os
@@ -32,11 +32,11 @@ _SCRATCH = "scratch-"
 _LOCK = ".lock"
 
 UNUSED_DAYS = 30
-"""What nobody has used for so long is removed when something new is stored."""
+"""Days after which an unused file is removed, when a new one is stored."""
 
 
 def remove_unused(folder: Path) -> None:
-    """Removes what nobody has used for long from a folder of the cache, as far as that is possible."""
+    """Removes the members of a folder of the cache that nobody has used for UNUSED_DAYS."""
     oldest = time.time() - UNUSED_DAYS * 24 * 60 * 60
     for member in folder.iterdir():
         with suppress(OSError):  # another process may be removing it
@@ -45,14 +45,10 @@ def remove_unused(folder: Path) -> None:
 
 
 def scratch_folder(place: str) -> Path:
-    """Returns a folder that is removed when this process ends.
+    """Returns a folder that is removed when this process ends; removes those of killed processes first.
 
-    Those of processes that were killed are removed first. It lies in the cache, from where files can be
-    renamed into their final place, because the system's folder for temporary files is often small, or memory;
-    there it lies only where the cache cannot be written.
-
-    Args:
-        place: Folder of the cache.
+    The folder is in the given folder of the cache, so that its files can be renamed into their final place.
+    It is a temporary folder of the system if the cache cannot be written.
     """
     folder = _scratch_folder(cache_folder() / place, os.getpid())
     folder.mkdir(parents=True, exist_ok=True)  # somebody may have emptied the cache meanwhile

@@ -7,10 +7,9 @@ from plugformer.configuration.task import DecodingBlock, Task
 from plugformer.errors import RegistryError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Architecture, Head, Level, Metric, OutputType, TaskType, Tokenizer
-from plugformer.kinds import Kind
-from plugformer.problems import Finding
-from plugformer.registry import EntryState, Registry
+from plugformer.registry import EntryState, Kind, Registry
 from plugformer.registry.discovery import BUILT_IN
+from plugformer.yaml_tree import Finding
 
 __all__ = ["fitting", "measures", "reads", "serves"]
 
@@ -54,12 +53,12 @@ def _levels(
         )
     head: Any = registry.load(Kind.HEAD, task.model.head.name)
     if not serves(head, task_type):
-        found, wanted = f"from {_shown(head.levels)}", f"from {level}"
+        offered, wanted = f"from {_shown(head.levels)}", f"from {level}"
         if level in head.levels:
-            found, wanted = _shown(head.output_types), str(task_type.output_type)
+            offered, wanted = _shown(head.output_types), str(task_type.output_type)
         yield (
             ("model", "head"),
-            f"head {task.model.head.name!r} predicts {found}, a {task.type.name} task {wanted}; expected "
+            f"head {task.model.head.name!r} predicts {offered}, a {task.type.name} task {wanted}; expected "
             + _names(registry, Kind.HEAD, lambda other: serves(other, task_type)),
         )
 
@@ -81,12 +80,12 @@ def unfit_metrics(experiment: Experiment) -> Iterator[Finding]:
     for index, block in enumerate(task.evaluation.metrics):
         metric: Any = registry.load(Kind.METRIC, block.name)
         if not measures(metric, task_type):
-            found, wanted = _shown(metric.accepts), f"answers with {task_type.output_type}"
+            accepted, wanted = _shown(metric.accepts), f"answers with {task_type.output_type}"
             if task_type.output_type in metric.accepts:
-                found, wanted = "whole texts", "predicts some of their tokens"
+                accepted, wanted = "whole texts", "predicts some of their tokens"
             yield (
                 ("evaluation", "metrics", index),
-                f"metric {block.name!r} measures {found}, but a {task.type.name} task {wanted}; expected "
+                f"metric {block.name!r} measures {accepted}, but a {task.type.name} task {wanted}; expected "
                 + _names(registry, Kind.METRIC, lambda other: measures(other, task_type)),
             )
 
@@ -98,10 +97,10 @@ def measures(metric: type[Metric], task_type: TaskType) -> bool:
 
 
 def _stacks(task: Task, architecture: Architecture) -> Iterator[Finding]:
-    own = {stack.name for stack in architecture.stacks}
+    stacks = {stack.name for stack in architecture.stacks}
     for name in ("encoder", "decoder"):
         settings = getattr(task.model, name)
-        if name not in own and settings != type(settings)():
+        if name not in stacks and settings != type(settings)():
             yield (
                 ("model", name),
                 f"architecture {task.model.architecture.name!r} has no {name}; take these settings out",
@@ -167,18 +166,18 @@ def _sampling(task: Task, task_type: TaskType, registry: Registry) -> Iterator[F
 def fitting(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> dict[str, Any]:
     """Returns the installed components of a kind that would do, as they are written; the built-in first."""
     entries = registry.entries(kind)
-    found = {}
-    for entry in sorted(entries, key=lambda each: each.owner != BUILT_IN):
+    components = {}
+    for entry in sorted(entries, key=lambda entry: entry.owner != BUILT_IN):
         if entry.state is EntryState.QUARANTINED:
             continue
         full = f"{entry.distribution}:{entry.name}"
         try:
             loaded = registry.load(kind, full)
             if fits(loaded):
-                found[full if entry.state is EntryState.CONFLICT else entry.name] = loaded
+                components[full if entry.state is EntryState.CONFLICT else entry.name] = loaded
         except (RegistryError, AttributeError):
             continue
-    return found
+    return components
 
 
 def _names(registry: Registry, kind: Kind, fits: Callable[[Any], bool]) -> str:

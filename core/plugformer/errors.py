@@ -93,7 +93,7 @@ def needing(extra: str, what: str) -> Iterator[None]:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns " (did you mean 'x'?)" for the known name closest to `name`, or an empty string."""
-    close = get_close_matches(name, [str(each) for each in known], n=1, cutoff=0.6)
+    close = get_close_matches(name, list(map(str, known)), n=1, cutoff=0.6)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
@@ -128,4 +128,4 @@ def out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     words = ("can't allocate memory", "backend out of memory")  # of the CPU, of Apple's GPUs
-    return type(error) is RuntimeError and any(each in described(error) for each in words)
+    return type(error) is RuntimeError and any(word in described(error) for word in words)

@@ -1,20 +1,30 @@
-"""One experiment: its settings, and the objects that they name, each created once and passed down."""
+"""One experiment: its settings, the objects that they name, and the specification of its model."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
-from plugformer.configuration.model_spec import model_spec
 from plugformer.configuration.resolving import ResolvedTask, check_components
 from plugformer.configuration.structure import origin_of
-from plugformer.configuration.task import Component, Task
+from plugformer.configuration.task import Component, LayerOverrides, ModelSettings, Task, TrainingSettings
 from plugformer.errors import ConfigurationError, PlugformerError
-from plugformer.interfaces import Architecture, Data, ModelSpec, TaskType
-from plugformer.kinds import Kind
-from plugformer.problems import Finding, Origin, Problem, report
-from plugformer.registry import Registry
-from plugformer.yaml_tree import MappingNode
+from plugformer.interfaces import (
+    Architecture,
+    Data,
+    EmbeddingSpec,
+    LayerSpec,
+    Level,
+    ModelSpec,
+    PartSpec,
+    Stack,
+    StackSpec,
+    TaskType,
+)
+from plugformer.registry import Kind, Registry
+from plugformer.registry.discovery import label
+from plugformer.registry.options import checked_options
+from plugformer.yaml_tree import Finding, KeyPath, MappingNode, Origin, Problem, report
 
 __all__ = ["Experiment"]
 
@@ -79,10 +89,7 @@ class Experiment:
     ) -> Self:
         """Imports the components that a task names, checks their options and creates type and architecture.
 
-        Args:
-            resolved: The task; its structure has been checked.
-            kinds: The kinds of components that are needed. The settings of others stay as they were written.
-            rows: Examples in memory, by split.
+        Components of other kinds are not imported. `rows` are examples in memory, by split.
 
         Raises:
             ConfigurationError: A component cannot be imported, or an option is unknown, missing, of the wrong
@@ -135,12 +142,7 @@ class Experiment:
     def create(self, kind: Kind, block: Component) -> Any:
         """Returns a component of the task. The same block gives the same object.
 
-        Components of the model are created by `build`, and tokenizers by `Processor`; hooks have a state of
-        one training.
-
-        Args:
-            kind: The kind of the component.
-            block: Its name and options in the task.
+        Components of the model are created by `build`, tokenizers by `Processor`, and hooks by each training.
 
         Raises:
             RegistryError: It is not installed, or its constructor raises an error.
@@ -153,11 +155,8 @@ class Experiment:
     def raise_for(self, findings: Iterable[Finding]) -> Self:
         """Returns this experiment if there are no findings.
 
-        Args:
-            findings: The path of each problem, and a sentence; a hint may follow on lines of its own.
-
         Raises:
-            ConfigurationError: There are findings; all together, each with its place.
+            ConfigurationError: There are findings; the message has all of them with their places.
         """
         problems = [Problem(self.locate(path), path, message) for path, message in findings]
         if problems:
@@ -178,3 +177,106 @@ def by_split(data: Any) -> dict[str, Any]:
     if data is None:
         return {}
     return dict(data) if isinstance(data, Mapping) and "train" in data else {"train": data}
+
+
+NO_POSITION = Component(name="none")
+
+Candidate = tuple[KeyPath, Component | None]
+"""Where the settings may name a component, and the component, if they do."""
+
+Choose = Callable[..., PartSpec]
+"""Returns the part of the first candidate that is given: `choose(kind, *candidates)`."""
+
+
+def model_spec(
+    settings: ModelSettings,
+    registry: Registry,
+    architecture: Architecture,
+    level: Level,
+    *,
+    training: TrainingSettings = TrainingSettings(),  # noqa: B008 (frozen)
+    fresh: bool = True,
+) -> ModelSpec:
+    """Returns the specification of a model whose head predicts from a level.
+
+    Without `fresh` the model gets no initial values, and the component that draws them is not loaded.
+
+    Raises:
+        ConfigurationError: An option is unknown, missing, of the wrong type or out of range.
+        RegistryError: A component cannot be loaded.
+    """
+    parts: dict[KeyPath, PartSpec] = {}
+
+    def choose(kind: Kind, *candidates: Candidate) -> PartSpec:
+        origin, block = next((path, block) for path, block in candidates if block is not None)
+        if origin not in parts:
+            component, name = registry.load(kind, block.name), label(registry.find(kind, block.name))
+            parts[origin] = PartSpec(component, checked_options(component, block.options, name), name, origin)
+        return parts[origin]
+
+    initialization = ("model", "initialization"), settings.initialization
+    return ModelSpec(
+        architecture=architecture,
+        level=level,
+        stacks={
+            stack.name: _stack(stack, settings, architecture.stacks, choose) for stack in architecture.stacks
+        },
+        head=choose(Kind.HEAD, (("model", "head"), settings.head)),
+        width=settings.width,
+        heads=settings.heads,
+        ffn_width=settings.ffn_width,
+        max_length=settings.max_length,
+        dropout=settings.dropout,
+        attention_dropout=settings.attention_dropout,
+        embeddings=EmbeddingSpec(**settings.embeddings.model_dump()),
+        final_norm=settings.final_norm,
+        label_smoothing=training.label_smoothing,
+        recompute=training.gradient_checkpointing,
+        initialization=choose(Kind.INITIALIZATION, initialization) if fresh else None,
+        seed=training.replicate_seed,
+    )
+
+
+def _stack(stack: Stack, settings: ModelSettings, stacks: tuple[Stack, ...], choose: Choose) -> StackSpec:
+    """Returns the specification of a stack. Settings of a layer precede those of its stack and the model."""
+    path, overrides = ("model", stack.name), getattr(settings, stack.name)
+    depths = {other.name: getattr(settings, other.name).layers or settings.layers for other in stacks}
+    cross = settings.decoder.cross_attention if stack.cross else None
+    per_layer: Mapping[int, LayerOverrides] = overrides.per_layer
+
+    def candidates(part: str, layer: int | None = None) -> list[Candidate]:
+        component = getattr(per_layer[layer], part) if layer is not None and layer in per_layer else None
+        return [
+            ((*path, "per_layer", layer or 0, part), component),
+            ((*path, part), getattr(overrides, part)),
+            (("model", part), getattr(settings, part)),
+        ]
+
+    def layer_spec(layer: int) -> LayerSpec:
+        attention = candidates("attention", layer)
+        sublayers = {"attention": choose(Kind.ATTENTION, *attention)}
+        if cross is not None:
+            keys = (*path, "cross_attention", "attention")
+            sublayers["cross_attention"] = choose(Kind.ATTENTION, (keys, cross.attention), *attention)
+        sublayers["feed_forward"] = choose(Kind.FEED_FORWARD, *candidates("feed_forward", layer))
+        return LayerSpec(
+            sublayers=sublayers,
+            norm=choose(Kind.NORM, *candidates("norm", layer)),
+            residual=choose(Kind.RESIDUAL, *candidates("residual", layer)),
+            origin=(*path, "per_layer", layer) if layer in per_layer else (),
+        )
+
+    cross_position = None
+    if cross is not None:
+        keys = (*path, "cross_attention", "position")
+        cross_position = choose(Kind.POSITION, (keys, cross.position or NO_POSITION))
+    position = ((*path, "position"), overrides.position), (("model", "position"), settings.position)
+    return StackSpec(
+        name=stack.name,
+        causal=stack.causal,
+        layers=tuple(layer_spec(layer) for layer in range(depths[stack.name])),
+        position=choose(Kind.POSITION, *position),
+        norm=choose(Kind.NORM, *candidates("norm")),
+        cross_position=cross_position,
+        read_by=0 if stack.cross else sum(depths[other.name] for other in stacks if other.cross),
+    )

@@ -12,7 +12,7 @@ from plugformer.cache import cache_folder, remove_unused
 from plugformer.errors import PlugformerError, RegistryError, described, out_of_memory, raised_in
 from plugformer.registry import Entry, EntryKind
 from plugformer.registry.catalog import SESSION
-from plugformer.registry.loading import LOADED, label
+from plugformer.registry.discovery import LOADED, label
 
 __all__ = ["cause_of", "explained", "unexpected"]
 

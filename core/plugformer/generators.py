@@ -1,4 +1,4 @@
-"""Random generators: streams of their own for whatever has a name, and the states of those of a training.
+"""Random generators: named streams of random numbers, and the states of the generators of a training.
 
 Training may draw from Python's and NumPy's generators, and from PyTorch's of the CPU and of its own device.
 """
@@ -25,12 +25,7 @@ _GAUSS = "/gauss"
 
 
 def seed_generators(seed: int, process: int = 0) -> None:
-    """Sets every generator to where a seed begins.
-
-    Args:
-        seed: Not negative.
-        process: Number of this process; each one draws other numbers.
-    """
+    """Seeds every generator; processes of different numbers draw different random numbers."""
     if process:
         seed = int(np.random.SeedSequence([seed, process]).generate_state(1)[0])
     random.seed(seed)
@@ -39,11 +34,7 @@ def seed_generators(seed: int, process: int = 0) -> None:
 
 
 def generator_states(device: torch.device = CPU) -> dict[str, Tensor]:
-    """Returns the states of all generators that a process draws from, by name.
-
-    Args:
-        device: The one that the process computes on.
-    """
+    """Returns the states of all generators that a process with this device draws from, by name."""
     _, words, gauss = random.getstate()
     _, key, *rest = np.random.get_state()
     states = {
@@ -59,19 +50,11 @@ def generator_states(device: torch.device = CPU) -> dict[str, Tensor]:
 
 
 def restore_generators(states: Mapping[str, Tensor], device: torch.device = CPU) -> None:
-    """Puts the generators into states that `generator_states` returned; other names are passed over.
-
-    The state of a device of another type is passed over, too: see `device_type`.
-
-    Args:
-        states: The states by name.
-        device: The one that the process computes on.
+    """Restores the states that `generator_states` returned; ignores that of a device of another type.
 
     Raises:
         KeyError: A state is missing.
-        RuntimeError: A state is not one of a generator.
-        TypeError: A state is not of the right type.
-        ValueError: A state has not the right length.
+        RuntimeError: A state is not that of a generator; or TypeError or ValueError.
     """
     gauss = states[_PYTHON + _GAUSS].tolist()
     random.setstate((3, tuple(states[_PYTHON].tolist()), gauss[0] if gauss else None))
@@ -84,13 +67,13 @@ def restore_generators(states: Mapping[str, Tensor], device: torch.device = CPU)
 
 
 def device_type(states: Mapping[str, Tensor]) -> str:
-    """Returns the type of the device that states of generators were taken from, such as `cuda`."""
+    """Returns the type of the device whose state is among those of the generators: `cuda`, for example."""
     return next((name.removeprefix(_DEVICE) for name in states if name.startswith(_DEVICE)), "cpu")
 
 
 @contextmanager
 def random_stream(seed: int, name: str) -> Iterator[None]:
-    """Inside, torch draws CPU random numbers that depend on the seed and a name; outside nothing changes."""
+    """Makes torch's CPU generator depend on the seed and the name within the block, and restores it after."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(stream_seed(seed, name))  # no other device's
         yield

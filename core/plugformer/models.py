@@ -6,18 +6,16 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from plugformer.configuration.model_spec import model_spec as spec_of_settings
-from plugformer.configuration.python import read_dictionary
+from plugformer.configuration.overrides import read_dictionary
 from plugformer.configuration.task import ModelSettings, TrainingSettings
 from plugformer.errors import ConfigurationError, nearest
-from plugformer.explanations import explain
+from plugformer.experiment import model_spec as spec_of_settings
 from plugformer.interfaces import Architecture, Head, Level, Model, ModelSpec, OutputType, Sizes
-from plugformer.kinds import Kind
 from plugformer.model import build
 from plugformer.model.dry_run import dry_run, example_batch
-from plugformer.problems import Problem, report
-from plugformer.registry import Registry
-from plugformer.yaml_tree import plain
+from plugformer.registry import Kind, Registry
+from plugformer.registry.options import explain
+from plugformer.yaml_tree import Problem, plain, report
 
 Component = str | type | tuple[type, Mapping[str, Any]] | Mapping[str, Any]
 """A component by name, as `{"name": ..., **options}`, as a class, or as a class with its options."""
@@ -128,8 +126,8 @@ def _level(architecture: Architecture, level: Level | str | None) -> Level:
     if level is None and Level.NEXT_TOKEN in known:
         return Level.NEXT_TOKEN
     if level not in known:
-        found = "this architecture has no level by default" if level is None else f"unknown level {level!r}"
-        raise ConfigurationError(f"level: {found}{nearest(str(level), known)}; expected {' or '.join(known)}")
+        cause = "this architecture has no level by default" if level is None else f"unknown level {level!r}"
+        raise ConfigurationError(f"level: {cause}{nearest(str(level), known)}; expected {' or '.join(known)}")
     return Level(level)
 
 

@@ -14,7 +14,6 @@ from plugformer.configuration import ResolvedTask
 from plugformer.configuration.task import Component
 from plugformer.errors import PlugformerError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.explanations import keys_of
 from plugformer.faults import cause_of
 from plugformer.generators import random_stream
 from plugformer.hooks.manager import HookManager, create_hooks, output_pattern
@@ -28,13 +27,13 @@ from plugformer.interfaces import (
     Schedule,
     Sizes,
 )
-from plugformer.kinds import Kind
 from plugformer.model.build import build
 from plugformer.model.dry_run import PartFailure, dry_run, example_batch
-from plugformer.problems import Finding, KeyPath
-from plugformer.registry.loading import guarded
-from plugformer.registry.options import options_model
-from plugformer.runs.other_runs import misfits
+from plugformer.registry import Kind
+from plugformer.registry.discovery import guarded
+from plugformer.registry.options import keys_of, options_model
+from plugformer.runs.lock import misfits
+from plugformer.yaml_tree import Finding, KeyPath
 
 __all__ = ["validate", "validate_model"]
 
@@ -48,9 +47,7 @@ _SIZES = Sizes(source=len(SPECIAL_TOKENS), outputs=len(SPECIAL_TOKENS))
 def validate(resolved: ResolvedTask, rows: Mapping[str, Any] | None = None) -> Experiment:
     """Imports a task's components and checks their options, their combination, and that the data are there.
 
-    Args:
-        resolved: The task; its structure has been checked.
-        rows: Examples in memory, by split.
+    `rows` are examples in memory, by split.
 
     Raises:
         ConfigurationError: Something does not fit; all problems together, each with its place.

@@ -4,8 +4,7 @@ import json
 from itertools import groupby
 
 from generators.markdown import code, first_sentence, prose, table
-from plugformer.kinds import Kind
-from plugformer.registry import Entry, Registry, interface_of
+from plugformer.registry import Entry, Kind, Registry, interface_of
 from plugformer_cli.info import Option, describe_options
 
 

@@ -1,8 +1,7 @@
 """The kinds of components, each with a link to the page of its contract."""
 
 from generators.markdown import first_sentence, table
-from plugformer.kinds import Kind
-from plugformer.registry import interface_of
+from plugformer.registry import Kind, interface_of
 
 
 def kind_table() -> str:

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from generators.markdown import code, prose, table
-from plugformer.configuration.blocks import kind_at
+from plugformer.configuration.structure import kind_at
 from plugformer.configuration.task import Component, Task, TokenizerSettings
-from plugformer.explanations import model_at
+from plugformer.registry.options import model_at
 from plugformer_cli.info import in_words
 
 _PLACES: tuple[tuple[str, ...], ...] = (

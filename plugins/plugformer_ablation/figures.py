@@ -1,15 +1,16 @@
-"""Figures of a study: differences, learning curves, and cost against quality."""
+"""Figures of a study: differences and learning curves."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 from pandas import DataFrame
 
 from plugformer_ablation.comparison import Verdict
@@ -17,23 +18,9 @@ from plugformer_ablation.findings import LOSS, Findings
 from plugformer_reports.drawing import BLUE, GRAY, ORANGE, Drawing, drawing_style, panels
 
 _VERDICTS = {Verdict.BETTER: BLUE, Verdict.WORSE: ORANGE}
-_COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-"""Colors that people with any color vision tell apart: https://doi.org/10.1038/nmeth.1618."""
-
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-"""Together with the colors they distinguish 63 arms."""
-
 _BAR = "#e9ebee"
 _NAME = 34  # characters on a line
 _DECADES = 10.0  # a loss that falls by more is drawn on a logarithmic axis
-_ALIKE = 0.01  # relative difference below which costs count as equal
-
-_COSTS = {
-    "parameters": "parameters",
-    "flops_per_token": "FLOPs per token, forward",
-    "seconds": "training time in seconds",
-    "peak_memory_mb": "peak memory in MB",
-}
 
 
 @contextmanager
@@ -44,13 +31,8 @@ def draw(findings: Findings, notify: Callable[[str], None]) -> Iterator[Iterator
         findings: The findings of a study.
         notify: Receives a notice about characters that no font has.
     """
-
-    def drawings() -> Iterator[Drawing]:
-        for figures in (_differences, _curves, _costs):
-            yield from figures(findings)
-
     with drawing_style([findings.metric, *(arm["arm"] for arm in findings.record["arms"])], notify):
-        yield drawings()
+        yield chain(_differences(findings), _curves(findings))
 
 
 def _differences(findings: Findings) -> Iterator[Drawing]:
@@ -150,47 +132,6 @@ def band_of(findings: Findings, arm: str, name: str) -> DataFrame:
     ).astype({"step": int, "value": float})
     finite = points[np.isfinite(points["value"])]
     return finite.groupby("step")["value"].agg(["mean", "std"]).fillna(0.0)
-
-
-def _costs(findings: Findings) -> Iterator[Drawing]:
-    """Yields a panel for each cost in which arms differ; nothing if they cost the same."""
-    arms = [arm for arm in findings.record["arms"] if arm["score"] is not None]
-    shown: list[str] = []
-    equal: list[str] = []
-    for name in _COSTS if arms else ():
-        costs = [arm["cost"][name] for arm in arms]
-        if max(costs) > 0:
-            (shown if max(costs) - min(costs) > _ALIKE * max(costs) else equal).append(name)
-    if not shown:
-        return
-    legend = 0.4 + 0.2 * -(-len(arms) // 2) + 0.15 * sum(_wrapped(arm["arm"]).count("\n") for arm in arms)
-    figure, grid = panels(len(shown), 2, (3.6 if len(shown) > 1 else 7.2, 2.7), (0, legend))
-    for axes, name in zip(grid, shown, strict=True):
-        for number, arm in enumerate(arms):
-            score = arm["score"]
-            ends = (score["mean"] if score[end] is None else score[end] for end in ("low", "high"))
-            axes.errorbar(
-                arm["cost"][name],
-                score["mean"],
-                [[abs(end - score["mean"])] for end in ends],
-                fmt=_MARKERS[number % len(_MARKERS)],
-                color=_COLORS[number % len(_COLORS)],
-                markersize=5,
-                elinewidth=0.9,
-                label=_wrapped(arm["arm"]),
-            )
-        axes.set_xlabel(_COSTS[name])
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    figure.supylabel(findings.metric, fontsize=9)
-    figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    caption = (
-        f"Each mark is an arm: the median cost of its cells, and its mean {findings.metric} with the 95 % "
-        "interval over seeds."
-    )
-    if equal:
-        caption += f" Equal for all arms within 1 %: {', '.join(_COSTS[name] for name in equal)}."
-    yield Drawing("cost", "Cost against quality", caption, figure)
 
 
 def _wrapped(name: str) -> str:

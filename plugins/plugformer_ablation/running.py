@@ -13,6 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from rich.console import Console
 
+from plugformer.configuration import read_dictionary
 from plugformer.errors import InterruptedRunError, RunError
 from plugformer.registry import Kind, Registry
 from plugformer.runs import read_json, remove_leftovers, write_json
@@ -44,7 +45,7 @@ def ablate(
         ablate({"task": "dates", "arms": {"mha": {}, "mqa": {"model": {"attention": "mqa"}}}, "seeds": 3})
 
     Args:
-        study: A study file, or a dict with the same keys.
+        study: A study file, or a dict with the same keys, in which a component may be a class.
         data: Rows in memory in place of the task's data; see `plugformer.train`.
         components: Classes of this session by kind and name, which the study's arms can name. With classes or
             rows, cells run one after the other in this process.
@@ -60,12 +61,16 @@ def ablate(
         RunError: The folder cannot be written or belongs to another study.
         InterruptedRunError: The user or the system asked to stop; everything so far is saved.
     """
-    registry, console = Registry.discover(), Console(stderr=True)
-    declared = read_study(study if isinstance(study, Mapping) else str(study))
+    console, installed = Console(stderr=True), Registry.discover()
+    registry = installed.with_components(components) if components else installed
+    if isinstance(study, Mapping):
+        tree, registry = read_dictionary(study, "study", registry)
+        declared = read_study(tree)
+    else:
+        declared = read_study(str(study))
     rows = data if isinstance(data, Mapping) and "train" in data else {"train": data}
     executor: Executor
-    if components or data is not None:
-        registry = registry.with_components(components or {})
+    if registry is not installed or data is not None:
         console.print("cells run one after the other: classes and rows of this session stay in this process")
         options = {} if data is None else {"data": rows}
         executor = InlineExecutor(registry=registry, **options)

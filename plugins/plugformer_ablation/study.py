@@ -1,6 +1,5 @@
 """What a study says, in a file, in a dict, in a command's options or in several of them."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -165,7 +164,7 @@ class Study(Settings):
 
 
 def read_study(
-    study: str | Mapping[str, Any],
+    study: str | MappingNode,
     *,
     swaps: Sequence[str] = (),
     settings: Sequence[str] = (),
@@ -175,7 +174,7 @@ def read_study(
     """Reads a study, or makes one about a task from a command's options, which override the file.
 
     Args:
-        study: A study file, a task file, the name of a task, or a dict like a study file.
+        study: A study file, a task file, the name of a task, or the tree of a dictionary like a study file.
         swaps: Factors, as `PATH=[VALUE, ...]`.
         settings: `KEY=VALUE` for all arms.
         tune: `KEY=[VALUE, ...]`.
@@ -184,10 +183,9 @@ def read_study(
     Raises:
         ConfigurationError: The file cannot be read, or the study is wrong; all problems with their places.
     """
-    if isinstance(study, str):
-        tree = read_file(Path(study), study) if is_file(study) else None
-    else:
-        tree = _tree_of(study)
+    tree = study if isinstance(study, MappingNode) else None
+    if isinstance(study, str) and is_file(study):
+        tree = read_file(Path(study), study)
     if tree is None or not {"factors", "arms", "task"} & tree.items.keys():
         if not swaps:
             raise ConfigurationError(
@@ -198,25 +196,6 @@ def read_study(
         tree = MappingNode({"task": ScalarNode(str(study), origin)}, {"task": origin}, origin)
     _add_options(tree, {"--swap": swaps, "--set": settings, "--tune": tune}, keys)
     return Study.of(tree)
-
-
-def _tree_of(study: Mapping[str, Any]) -> MappingNode:
-    try:
-        text = json.dumps(dict(study), default=_path)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"the study holds a value that YAML cannot write: {error}\n  name classes of the session in "
-            "`components`, and write their names in the study"
-        ) from error
-    tree = read_setting(f"study={text}", Origin("study", folder=Path.cwd()))[1]
-    assert isinstance(tree, MappingNode)  # noqa: S101 (for mypy)
-    return tree
-
-
-def _path(value: object) -> str:
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{value!r}")
 
 
 def _contradictions(study: Study) -> Iterator[tuple[_Path, str]]:

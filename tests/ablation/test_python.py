@@ -18,15 +18,21 @@ def study(**arms):
     return {"task": "dates", "set": numbers, "seeds": 2, "arms": arms}
 
 
-def test_a_class_of_the_session_is_compared(tmp_path, capsys):
-    arms = {"mha": {}, "mine": {"model": {"attention": "mine"}}}
-    findings = ablate(study(**arms), components={"attention": {"mine": Mine}}, out=tmp_path / "s")
+@pytest.mark.parametrize(
+    ("attention", "components"),
+    [("mine", {"attention": {"mine": Mine}}), (Mine, None)],
+    ids=["name", "class"],
+)
+def test_a_class_of_the_session_is_compared(tmp_path, capsys, attention, components):
+    arms = {"mha": {}, "mine": {"model": {"attention": attention}}}
+    findings = ablate(study(**arms), components=components, out=tmp_path / "s")
     assert [cell.failure for cell in findings.results.cells] == [None] * 4
     assert "one after the other" in capsys.readouterr().err
     assert (tmp_path / "s/report.html").exists()
     assert "mine scores the same as mha" in repr(findings)
     assert "<table" in findings._repr_html_()
-    assert "attention/mine" in findings.results.made_of["components"]
+    name = "attention/mine" if components else "attention/session:Mine"
+    assert name in findings.results.made_of["components"]
 
 
 def test_rows_in_memory_are_split_and_compared(tmp_path):

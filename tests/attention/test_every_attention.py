@@ -15,8 +15,7 @@ from plugformer.interfaces import (
     PositionalEncoding,
     Positions,
 )
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 
 MODEL = ModelContext(width=24, heads=4, ffn_width=8, max_length=16)
 ATTENTIONS = ["gqa", "mha", "mla", "mqa"]

@@ -6,11 +6,9 @@ The tests of plugins that it writes are run by `.ci/plugins`, which installs the
 import ast
 import json
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
@@ -37,20 +35,13 @@ def plugin(tmp_path, monkeypatch):
     return write_plugin
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
 @pytest.mark.parametrize("kind", CHOICES)
-def test_the_same_command_writes_the_same_bytes(run, tmp_path, kind):
-    for folder in ("one", "two"):
-        assert run("new", "plugin", "plugformer-mine", "--kind", kind, "--out", folder).status == 0
-    one = contents(tmp_path / "one")
-    assert one == contents(tmp_path / "two")
-    assert {"pyproject.toml", "README.md", f"plugformer_mine/{kind}.py", "plugformer_mine/py.typed"} < set(
-        one
-    )
-    text = b"\n".join(one.values()).decode()
+def test_nothing_of_a_stencil_is_left_in_a_plugin(run, tmp_path, kind):
+    assert run("new", "plugin", "plugformer-mine", "--kind", kind, "--out", "one").status == 0
+    files = {path: path.read_text() for path in (tmp_path / "one").rglob("*") if path.is_file()}
+    names = {str(path.relative_to(tmp_path / "one")) for path in files}
+    assert {"pyproject.toml", "README.md", f"plugformer_mine/{kind}.py", "plugformer_mine/py.typed"} < names
+    text = "\n".join(files.values())
     assert not re.search(r"NEW_|new[-_](plugin|component|kind|task)|NewComponent|\r", text)
 
 
@@ -66,16 +57,6 @@ def test_a_plugin_depends_on_what_it_imports(kind):
         "plugformer_blocks",
         "plugformer_cli",
     }  # Plugformer's
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_plugin_goes_into_a_task_by_the_command_in_its_readme(run, plugin, tmp_path, kind):
-    plugin(kind)
-    readme = (tmp_path / "plugformer-mine" / "README.md").read_text()
-    (line,) = re.findall(r"^\$ plugformer train (.+)$", readme, re.MULTILINE)
-    manifest = "plugformer-mine/plugformer_mine/registry.yaml"
-    outcome = run("validate", *shlex.split(line), "--registry", manifest)
-    assert (outcome.status, outcome.err) == (0, "")
 
 
 def test_a_plugin_is_formatted_and_linted(tmp_path):
@@ -181,9 +162,7 @@ METRICS = {
     "language-modelling": "perplexity",
     "masked-language-modelling": "perplexity",
     "multi-label": "micro_f1",
-    SEVERAL % "multi-label": "micro_f1",
     "regression": "mean_squared_error",
-    SEVERAL % "regression": "mean_squared_error",
     "sequence-to-sequence": "exact_match",
     "tagging": "tag_accuracy",
 }

@@ -71,7 +71,6 @@ def test_a_run_without_its_log_has_no_curves(run, run_copy):
     ("file", "content", "message"),
     [
         ("metrics.jsonl", "x\n", "metrics.jsonl:1 is damaged"),
-        ("evaluation.json", '{"test": 5}', "evaluation.json is damaged: test: "),
         ("model.safetensors", "", "model.safetensors"),
     ],
 )

@@ -87,10 +87,6 @@ def test_several_outputs_for_each_text(run):
     assert json.loads(line) == {"input": "one", "output": "ONE", "score": score, "alternatives": alternatives}
 
 
-def test_bytes_that_are_not_utf8_become_surrogates():
-    assert list(predict.lines(io.BytesIO(b"good\nb\xe4d"))) == [["good"], ["b\udce4d"]]
-
-
 def test_a_text_without_an_answer_leaves_an_empty_line_and_does_not_end_the_others(run, monkeypatch):
     type_in(monkeypatch, "ä\ntwo!\nthree\n".encode())
     outcome = run("predict", "runs/a")

@@ -1,9 +1,7 @@
 """Text that fits a terminal and stays as it is in a pipe."""
 
-import pytest
-
 from plugformer_cli import printing
-from plugformer_cli.info import branch, print_model, rounded
+from plugformer_cli.info import print_model
 
 
 def test_columns_are_aligned(capsys):
@@ -30,20 +28,6 @@ def test_a_terminal_cuts_the_line_and_wraps_a_paragraph(capsys, monkeypatch):
     assert lines[4:] == ["  some words that do not", "  fit on one line"]
     printing.print_text("what is wrong\nwhat to do", indent=2)
     assert capsys.readouterr().out == "  what is wrong\n  what to do\n"
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0"), (999, "999"), (1000, "1 k"), (999_600, "1 M"), (12_345_678, "12.3 M"), (7 * 10**15, "7 P")],
-)
-def test_large_numbers_are_rounded(number, text):
-    assert rounded(number) == text
-
-
-def test_a_module_is_indented_below_those_around_it():
-    paths = ["", "encoder", "encoder.layers.0", "encoder.layers.0.attention", "encoder_norm"]
-    branches = ["encoder", "  layers.0", "    attention", "encoder_norm"]
-    assert [branch(path, paths) for path in paths[1:]] == branches
 
 
 def test_a_model_ends_with_its_totals(capsys):

@@ -103,11 +103,6 @@ def test_json_is_one_object_and_nothing_else(run, calls):
     assert record["seconds"] == 2.0
 
 
-def test_a_task_without_metrics_says_so(capsys):
-    print_report(Report(Path("runs/a"), "test", {}, 20, 2.0), as_json=False)
-    assert "evaluation.metrics" in capsys.readouterr().out
-
-
 TABLE = {
     "title": "right in rows",
     "columns": ["Sports", "Science and technology"],
@@ -147,11 +142,6 @@ def test_columns_that_are_wider_than_the_terminal_are_numbered(capsys, monkeypat
         "1 Sports                  5   1",
         "2 Science and technology  0  14",
     ]
-
-
-def test_one_example_has_no_interval(capsys):
-    print_report(Report(Path("runs/a"), "test", {"macro_f1": MANY["macro_f1"]}, 1, 2.0), as_json=False)
-    assert "1.0000  unknown: one example" in capsys.readouterr().out
 
 
 def test_changes_are_allowed_to_a_resumed_run_only(run, calls):

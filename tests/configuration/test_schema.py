@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plugformer.kinds import Kind
-from plugformer.registry import Manifest, Owner, Plugin, Registry, parse
+from plugformer.registry import Kind, Manifest, Owner, Plugin, Registry, parse
 from plugformer_cli.schema import schema
 
 jsonschema = pytest.importorskip("jsonschema", reason="comes with the dev extra")

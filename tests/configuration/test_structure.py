@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plugformer.configuration import origin_of, resolve
+from plugformer.configuration import Problem, origin_of, resolve
 from plugformer.errors import ConfigurationError
 
 MISTAKES = [
@@ -152,7 +152,8 @@ def test_origins_and_problems_are_located(base, registry) -> None:
     assert str(origin_of(resolved.tree, ("model", "heads"))) == "--set model.heads=2"
     assert str(origin_of(resolved.tree, ("tokenizer", "source", "name"))) == "base.yaml:3:19"
     assert str(origin_of(resolved.tree, ("model", "norm", "name"))) == "base.yaml:5:3"
-    problem = resolved.problem(("model", "width"), "is odd", "make it even")
+    place = origin_of(resolved.tree, ("model", "width"))
+    problem = Problem(place, ("model", "width"), "is odd", "make it even")
     assert str(problem) == "base.yaml:6:10  model.width: is odd\n  make it even"
 
 

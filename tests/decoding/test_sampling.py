@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from plugformer.interfaces import END, Session
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 PROBABILITIES = torch.tensor([0.0, 0.05, 0.0, 0.15, 0.5, 0.3])
 MANY = 4_000

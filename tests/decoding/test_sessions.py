@@ -18,8 +18,7 @@ from plugformer.interfaces import (
     Tokenizer,
     Tokens,
 )
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 
 VOCABULARY = 12  # of tiny models
 LIMITS = [2, 5, 3]

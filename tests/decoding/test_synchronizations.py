@@ -8,7 +8,7 @@ from tests.decoding.test_sessions import HEAD, AtMost, lively
 from tests.synchronizing import Synchronizations
 
 from plugformer.interfaces import Batch, Session
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 
 class Steps(Session):

@@ -34,6 +34,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ class Page:
     append: str = ""
     absent: str = ""
     next: dict[str, str] = field(default_factory=dict)
-    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
+    names: dict[str, Any] = field(default_factory=dict)
 
     def do(self, text: str) -> int:
         """Does all blocks of a page; returns how many there were."""
@@ -227,4 +228,6 @@ def do_page(
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / ".cache/plugformer").mkdir(parents=True)
     (tmp_path / ".cache/plugformer/examples").symlink_to(prepared)
-    return lambda text: Page().do(text)
+    session = ModuleType("page")  # torch.compile imports the module of a class
+    monkeypatch.setitem(sys.modules, "page", session)
+    return lambda text: Page(names=vars(session)).do(text)

@@ -14,8 +14,7 @@ import typer
 import plugformer_blocks
 from plugformer import interfaces
 from plugformer.hooks.specification import Hooks, TrainingHooks
-from plugformer.kinds import Kind
-from plugformer.registry import Registry, interface_of
+from plugformer.registry import Kind, Registry, interface_of
 from plugformer_cli.main import app
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from plugformer.data.processor import Processor
 from plugformer.evaluation.predictor import Computing, GenerativePredictor
 from plugformer.experiment import Experiment
 from plugformer.interfaces import BEGIN, END, UNKNOWN, Constraint, Padding, Tokens, evaluating
-from plugformer.kinds import Kind
 from plugformer.model import build
+from plugformer.registry import Kind
 from plugformer_plugins.tokenizer.word_level import Characters
 
 PROMPTS = ["a", "", "ab ba", "b", "abababab", "bab"]
@@ -75,7 +75,7 @@ def predictor(model, processor, registry):
         decoding = registry.create(Kind.DECODING, search)
         constraint = Constraint(processor.target, LENGTH, max_length=LONGEST)
         return GenerativePredictor(
-            model, processor.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
+            model, processor, Computing(**{"batch_tokens": 1000, **options}), decoding, constraint
         )
 
     return make

@@ -15,8 +15,8 @@ from hypothesis.errors import HypothesisWarning
 
 from plugformer.cache import cache_folder
 
-SHORT, LONG = 15, 120
-"""Cases of each property in the default suite and in the long one: the same in every run."""
+CASES = 40
+"""Cases of each property: the same in every run."""
 
 NEW = os.environ.get("PLUGFORMER_FUZZ")
 """The number of new cases of each property to try instead."""
@@ -93,11 +93,8 @@ def limited() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.fixture(
-    params=[pytest.param(SHORT, marks=pytest.mark.brief), pytest.param(LONG, marks=pytest.mark.long)],
-    ids=["short", "long"],
-)
-def fuzz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fuzz:
+@pytest.fixture
+def fuzz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fuzz:
     """Runs a reader on many cases. It may raise any exception: the command line ends with a line for each.
 
     Readers write into `tmp_path` and the cache at most. A module `canary` can be imported, and must not be.
@@ -108,7 +105,7 @@ def fuzz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
     def run(cases: st.SearchStrategy, read: Callable[[object], object]) -> None:
         @settings(
-            max_examples=int(NEW or request.param),
+            max_examples=int(NEW or CASES),
             deadline=None,
             database=None,
             derandomize=NEW is None,

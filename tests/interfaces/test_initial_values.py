@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from plugformer.interfaces import HeadContext, ModelContext, ResidualContext
-from plugformer.kinds import Kind
-from plugformer.registry import Registry
+from plugformer.registry import Kind, Registry
 from plugformer_testing.probes import RootMeanSquare
 from plugformer_testing.subject import SUBLAYERS
 

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from plugformer.interfaces import Constraint, Session, Tokenizer
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 ELSEWHERE = torch.device("meta")
 COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default}

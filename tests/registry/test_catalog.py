@@ -6,11 +6,11 @@ import sys
 import pytest
 
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.kinds import Kind
 from plugformer.registry import (
     Entry,
     EntryKind,
     EntryState,
+    Kind,
     Owner,
     Plugin,
     Registry,

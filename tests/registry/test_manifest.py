@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer.registry.discovery import discover_built_in
 from plugformer.registry.manifest import Entry, EntryKind, parse
 

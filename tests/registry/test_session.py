@@ -13,7 +13,7 @@ from plugformer.configuration import check_components, resolve
 from plugformer.errors import RegistryError
 from plugformer.interfaces import Norm
 from plugformer.registry import Registry, options_model
-from plugformer.registry.loading import load_component
+from plugformer.registry.discovery import load_component
 from plugformer.registry.source import class_hash, component_lock
 
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer.registry.manifest import Entry
 from plugformer.registry.source import code_hash, source_hash
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from plugformer.device import best_device, chosen_device
+from plugformer.distributed import best_device, chosen_device
 from plugformer.errors import ConfigurationError
 from plugformer.runs import loading
 from plugformer_cli.main import main

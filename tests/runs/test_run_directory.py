@@ -75,15 +75,6 @@ def test_a_text_too_long_leaves_the_answers_of_the_others(trained):
     assert last.unknown == ("€",)
 
 
-def test_representations_are_for_people(trained):
-    assert repr(load(trained.directory)).startswith(
-        f"TrainedModel({str(trained.directory)!r}: sequence-to-sequence, encoder-decoder, "
-    )
-    score = trained.report.metrics["exact_match"]
-    shown = f"exact_match {score['value']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
-    assert repr(trained.report) == f"Report({str(trained.directory)!r}, test, 3 examples, {shown})"
-
-
 def test_a_model_is_measured_and_checked_from_another_folder(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(trained.directory.parent)
     model = load(trained.directory.name)
@@ -128,13 +119,6 @@ def test_an_existing_directory_is_never_overwritten(train_tiny, tmp_path):
     with pytest.raises(RunError, match="exists already and is never overwritten: give another --out"):
         train_tiny(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
-def test_a_directory_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    making = RunDirectory.making(tmp_path / "file" / "run")
-    with pytest.raises(RunError, match=r"cannot be made: .*; give another --out"), making:
-        pass
 
 
 def test_a_new_directory_on_a_full_disk(tmp_path, monkeypatch):
@@ -209,6 +193,17 @@ def test_damaged_runs(run_copy, act, file, content, message):
         path.write_bytes(content)
     with pytest.raises(RunError, match=message):
         act(run_copy)
+
+
+def test_a_tokenizer_file_with_another_numbering(run_copy):
+    path = run_copy / "tokenizer-shared.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    *_, one, other = vocabulary
+    vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"tokenizer-shared\.json is damaged"):
+        load(run_copy)
 
 
 @pytest.mark.parametrize("content", [None, b"", pickle.dumps(1)])

@@ -5,7 +5,7 @@ from tests.pieces import Pieces
 
 from plugformer.errors import ConfigurationError, DataError, ExampleError
 from plugformer.interfaces import END, Tokenizers
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 PREDICTED = {"classification": "label", "multi-label": "labels", "regression": "number"}
 LEARNED = {
@@ -84,11 +84,6 @@ def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokeni
     task_type = registry.create(Kind.TASK_TYPE, "regression")
     task_type.state = task_type.learn({"number": [1e-320, 0.0, 2e-320]})
     assert task_type.encode({"text": ["the fox"], "number": [1e-320]}, tokenizers)["targets"] == [0.0]
-
-
-def test_numbers_have_their_mean_and_deviation(registry):
-    learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [1.0, 5.0]})
-    assert learned == {"mean": 3.0, "deviation": 2.0}
 
 
 @pytest.mark.parametrize(("type_name", "column"), [("multi-label", "labels"), ("tagging", "tags")])

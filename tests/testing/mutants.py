@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from plugformer.interfaces import Positions
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_testing import Status, check, module
 from plugformer_testing.contract import Check
 from plugformer_testing.runner import checks_of

@@ -6,7 +6,7 @@ import torch
 from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import IGNORED, Level, Limits, Padding, Ragged, Tokens
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.architecture.decoder_only import DecoderModel, DecoderOnly
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder, EncoderDecoderModel
 from plugformer_plugins.architecture.encoder_only import EncoderModel, EncoderOnly

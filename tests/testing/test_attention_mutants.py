@@ -4,7 +4,7 @@ import torch
 from tests.testing.mutants import changed, mutant_tests
 
 from plugformer.interfaces import AttentionContext, Padding, Positions
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_blocks import PositionwiseState
 from plugformer_plugins.attention.grouped import MultiHeadAttention
 from plugformer_testing import check

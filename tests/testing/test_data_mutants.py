@@ -8,7 +8,7 @@ from tests.testing.mutants import mutant_tests
 
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.interfaces import Data
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_testing import Status, check
 
 

@@ -6,7 +6,7 @@ import torch
 from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import END, Decoding, Hypothesis
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.decoding.sampling import Greedy
 
 

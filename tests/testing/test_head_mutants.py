@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from plugformer.interfaces import Likelihoods
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.head.language_model import LanguageModel
 from plugformer_plugins.head.pooling import Classifier, MultiLabelClassifier, Pooled, Regressor
 from plugformer_testing import check

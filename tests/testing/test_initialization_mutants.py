@@ -6,7 +6,7 @@ from tests.testing.mutants import mutant_tests
 from torch import nn
 
 from plugformer.interfaces import Initialization
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 
 
 class DividesByAxes(Initialization):

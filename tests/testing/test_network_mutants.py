@@ -5,7 +5,7 @@ from tests.testing.mutants import mutant_tests
 from torch import nn
 from torch.nn import functional
 
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.feed_forward.mixture import MixtureOfExperts
 from plugformer_plugins.feed_forward.position_wise import GELU
 from plugformer_plugins.norm.norms import LayerNorm, RMSNorm

@@ -7,7 +7,7 @@ from tests.testing.mutants import changed, mutant_tests
 
 from plugformer.errors import LengthError
 from plugformer.interfaces import Padding, PositionalEncoding
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.position.alibi import ALiBi
 from plugformer_plugins.position.learned import Learned
 from plugformer_plugins.position.rotary import Rotary

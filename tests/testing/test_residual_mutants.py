@@ -2,7 +2,7 @@
 
 from tests.testing.mutants import mutant_tests
 
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.residual.deepnorm import DeepNorm
 from plugformer_plugins.residual.norms import PreNorm
 

@@ -9,7 +9,7 @@ import torch
 
 from plugformer.errors import ConfigurationError, RegistryError
 from plugformer.interfaces import ModelContext, Schedule
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.attention.grouped import GroupedQueryAttention
 from plugformer_plugins.schedule.warmup import Constant
 from plugformer_testing import CheckReport, Outcome, Status, check, contract_tests

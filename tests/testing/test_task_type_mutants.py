@@ -7,7 +7,7 @@ from tests.testing.mutants import mutant_tests
 
 from plugformer.errors import ExampleError
 from plugformer.interfaces import IGNORED, Column, Encoded, Prediction, Ragged
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.task_type.classification import Classification
 from plugformer_plugins.task_type.masked_language_modelling import MaskedLanguageModelling
 from plugformer_plugins.task_type.multi_label import MultiLabel

@@ -9,7 +9,7 @@ import pytest
 from tests.testing.mutants import mutant_tests
 
 from plugformer.interfaces import BEGIN, UNKNOWN, Tokenizer
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.tokenizer.bpe import BPE
 from plugformer_plugins.tokenizer.word_level import Characters, Whitespace
 

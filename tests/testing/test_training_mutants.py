@@ -9,7 +9,7 @@ from tests.testing.mutants import assert_caught, mutant_tests
 
 from plugformer.hooks import hookimpl
 from plugformer.interfaces import Hook, Optimizer, OutputMetric, Schedule, Table
-from plugformer.kinds import Kind
+from plugformer.registry import Kind
 from plugformer_plugins.metric.accuracy import ExactMatch, MirroredRepeats, SameLength, TagAccuracy
 from plugformer_plugins.metric.likelihood import Perplexity
 from plugformer_plugins.metric.regression import MeanSquaredError

@@ -1,7 +1,6 @@
 """Signals: the first asks, the second acts as usual."""
 
 import signal
-import threading
 
 import pytest
 
@@ -66,19 +65,3 @@ def test_an_ignored_end_of_the_terminal_stays_ignored():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_other_threads_are_left_alone():
-    errors = []
-
-    def work():
-        try:
-            with Interruption().watched():
-                pass
-        except ValueError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert errors == []

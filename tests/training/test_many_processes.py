@@ -2,19 +2,15 @@
 
 import json
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from tests.training.processes import (
-    PATIENCE,
     begun,
     checkpoint,
     differences,
     ends,
-    free_port,
+    interrupted_after,
     launched,
     lines,
     train_command,
@@ -67,9 +63,12 @@ MEETINGS = """
 import sys
 from pathlib import Path
 import numpy as np
+import torch
 from plugformer.distributed import Processes, ReportedByMainProcess
 from plugformer.errors import ConfigurationError, DataError, RunError
 
+if not torch.cuda.is_available():  # as with a build for GPUs, which most people install, on a machine without
+    torch._C._accelerator_getAccelerator = lambda: torch.device("cuda")
 group = Processes.join()
 assert (group.count, group.main) == (2, group.index == 0)
 assert list(group.share(range(5))) == [[0, 2, 4], [1, 3]][group.index]
@@ -125,42 +124,14 @@ def test_what_processes_tell_each_other(tmp_path):
             assert process.status == 0, process.messages
 
 
-WITHOUT_A_GPU = """
-import torch
-torch._C._accelerator_getAccelerator = lambda: torch.device("cuda")
-from plugformer.distributed import Processes
-assert Processes.join().count == 2
-"""
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is used")
-def test_processes_find_each_other_with_a_build_for_gpus(tmp_path):
-    """On a machine that has none, which is what most people install; each took itself for the only one."""
-    with launched(2, "-c", WITHOUT_A_GPU) as processes:
-        for process in ends(processes):
-            assert process.status == 0, process.messages
-
-
-@pytest.mark.long
-def test_accelerate_launches(train_tiny, short_settings, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    train_tiny(one, STILL, "training.batches_per_update=2")
-    options = ["--multi_gpu", "--num_processes", "2", "--main_process_port", free_port()]
-    launcher = [Path(sys.executable).with_name("accelerate"), "launch", *options]
-    subprocess.run([*launcher, *train_command(short_settings(STILL), two)], check=True, timeout=PATIENCE)
-    assert differences(one, two) < 1e-6
-
-
 @pytest.mark.long
 def test_resumed_equals_uninterrupted(short_settings, tmp_path):
     """With dropout, whose draws differ between processes; the signal reaches only one of them."""
-    settings = short_settings("training.steps=300", "training.evaluate_every=100")
+    settings = short_settings()
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     with launched(2, *train_command(settings, whole)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
-    with launched(2, *train_command(settings, parts)) as processes:
-        wait_for(parts, 20)
-        processes[1].send_signal(signal.SIGTERM)
+    with launched(2, *train_command(settings, parts, *interrupted_after(3, tmp_path))) as processes:
         main, other = ends(processes)
     assert (main.status, other.status) == (130, 130)
     assert "Interrupted at step" in main.messages

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 import torch
-from tests.training.processes import ends, launched
 from torch import nn
 
 from plugformer.errors import InterruptedRunError
@@ -99,20 +98,3 @@ def test_a_training_on_a_gpu_resumes_without_one(train_tiny, tmp_path):
     assert resume(out, notify=notices.append).report.metrics
     assert any("from 2 to 1" in notice for notice in notices)
     assert any("cuda" in notice and "cpu" in notice for notice in notices)
-
-
-@pytest.mark.long
-def test_one_process_then_two_then_one(train_tiny, tmp_path):
-    """With dropout: its draws are others, and everything else goes on."""
-    out = tmp_path / "run"
-    with pytest.raises(InterruptedRunError):
-        train_tiny(out, observers=[StopAfter(3)])
-    more = ("--set", "training.steps=20")
-    with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(out), *more) as processes:
-        main, other = ends(processes)
-    assert (main.status, other.status) == (0, 0), main.messages
-    assert "number of processes changes from 1 to 2" in main.messages
-    notices = []
-    report = resume(out, overrides=["training.steps=30"], notify=notices.append).report
-    assert any("from 2 to 1" in notice for notice in notices)
-    assert report.metrics

@@ -13,8 +13,8 @@ from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run
 from plugformer.interfaces import Batch, Sizes
-from plugformer.kinds import Kind
 from plugformer.model import build
+from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingState, load_checkpoint
 from plugformer.training.strategy import TrainingStrategy
 from plugformer.training.stream import PreparedBatches

@@ -63,11 +63,6 @@ def test_every_test_split_is_reported(task, tmp_path, splits, reported):
     assert trained.registry.arguments == f" --registry {task.parent / 'registry.yaml'}"
 
 
-def test_a_task_file_may_be_a_path(task, tmp_path):
-    report = train(task, out=tmp_path / "run", notify=str).report
-    assert report.run == tmp_path / "run"
-
-
 def test_nothing_is_written_for_a_task_that_is_wrong(task, tmp_path):
     with pytest.raises(ConfigurationError, match=r"model\.attention"):
         train(str(task), overrides=["model.attention=gqaa"], out=tmp_path / "run", notify=str)
@@ -109,7 +104,7 @@ def test_a_default_length_that_gives_few_updates_is_said(task, tmp_path):
 
 
 def test_a_run_records_the_default_size_of_its_batches(task, tmp_path):
-    train(str(task), out=tmp_path / "run", notify=str)
+    train(task, out=tmp_path / "run", notify=str)
     assert load(tmp_path / "run").task.training.batch_tokens == DEFAULT_BATCH_TOKENS
 
 

@@ -14,8 +14,8 @@ from plugformer.experiment import Experiment
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, hookimpl
 from plugformer.interfaces import Batch, Padding, Sizes, Tokens
-from plugformer.kinds import Kind
 from plugformer.model import build
+from plugformer.registry import Kind
 from plugformer.runs.checkpoint import TrainingProgress, TrainingState
 from plugformer.runs.directory import RunDirectory
 from plugformer.runs.store import load_tensors

@@ -5,15 +5,31 @@ Other files in YAML are read in the same way: `read_file` gives a tree of nodes 
 """
 
 from plugformer.configuration.layers import is_file, merge_layers, short_name
-from plugformer.configuration.overrides import nested, read_overrides, read_setting
+from plugformer.configuration.overrides import nested, read_dictionary, read_overrides, read_setting
 from plugformer.configuration.paths import expand
-from plugformer.configuration.resolving import ResolvedTask, check_components, resolve, resolve_changed
-from plugformer.configuration.saving import as_dict, dump
+from plugformer.configuration.resolving import (
+    ResolvedTask,
+    as_dict,
+    check_components,
+    dump,
+    resolve,
+    resolve_changed,
+)
 from plugformer.configuration.structure import check_settings, origin_of
 from plugformer.configuration.task import Component, Settings, Task, TrainingSettings
-from plugformer.explanations import shown
-from plugformer.problems import Key, Origin, Problem, dotted, report
-from plugformer.yaml_tree import MappingNode, Node, ScalarNode, plain, read_file
+from plugformer.registry.options import shown
+from plugformer.yaml_tree import (
+    Key,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    ScalarNode,
+    dotted,
+    plain,
+    read_file,
+    report,
+)
 
 __all__ = [
     "Component",
@@ -38,6 +54,7 @@ __all__ = [
     "nested",
     "origin_of",
     "plain",
+    "read_dictionary",
     "read_file",
     "read_overrides",
     "read_setting",

@@ -7,34 +7,35 @@ whole model clears inherited settings of single stacks and layers.
 """
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from plugformer.configuration.blocks import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.paths import expand
+from plugformer.configuration.structure import DEFAULT, block_of, core_keys, names_sides
 from plugformer.configuration.task import Component, Overrides, Settings, Task, TokenizerSettings
 from plugformer.errors import PlugformerError, RegistryError, RunError
-from plugformer.explanations import model_at
-from plugformer.problems import Key, KeyPath, Origin, Problem, dotted
 from plugformer.registry import Registry
-from plugformer.yaml_tree import MappingNode, Node, ScalarNode, file_within, read_file
+from plugformer.registry.options import model_at
+from plugformer.yaml_tree import (
+    Key,
+    KeyPath,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    ScalarNode,
+    dotted,
+    file_within,
+    read_file,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """The files of a task, the one that extends nothing first, and the registry with their manifests."""
-
-    trees: tuple[MappingNode, ...]
-    registry: Registry
+Layers = tuple[Sequence[MappingNode], Registry]
+"""The files of a task, the one that extends nothing first, and the registry with their manifests."""
 
 
 def read_layers(name_or_file: str, registry: Registry) -> Layers:
-    """Reads a task file and those that it extends.
-
-    Args:
-        name_or_file: A registered name, or a file: a value with a slash or ending in `.yaml`.
-        registry: Where names are looked up.
+    """Reads a task, a registered one or a file (see `is_file`), and those that it extends.
 
     Raises:
         RegistryError: The name is unknown, in conflict or quarantined.
@@ -43,19 +44,6 @@ def read_layers(name_or_file: str, registry: Registry) -> Layers:
     """
     file = Path(name_or_file) if is_file(name_or_file) else _registered(name_or_file, Path(), registry)
     return _read(file, _display(file), registry, ())
-
-
-def dictionary_layers(tree: MappingNode, registry: Registry) -> Layers:
-    """Returns the layers of a task that is a dictionary, with the files that it extends.
-
-    Args:
-        tree: The content of the dictionary.
-        registry: Where names are looked up.
-
-    Raises:
-        ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
-    """
-    return _above(tree, registry, ())
 
 
 def with_manifest(tree: MappingNode, registry: Registry) -> tuple[MappingNode, Registry]:
@@ -115,28 +103,26 @@ def _read(file: Path, shown: str, registry: Registry, seen: tuple[Path, ...]) ->
     if {"task", "factors"} <= written.items.keys():
         raise Problem(written.origin, (), f"this is a study: `plugformer ablate {shown}` runs it").error
     refuse_references(written, file)
-    return _above(written, registry, (*seen, file.resolve()))
+    return with_extended(written, registry, (*seen, file.resolve()))
 
 
-def _above(written: MappingNode, registry: Registry, seen: tuple[Path, ...]) -> Layers:
-    """Returns a layer with those that it extends below it.
+def with_extended(written: MappingNode, registry: Registry, seen: tuple[Path, ...] = ()) -> Layers:
+    """Returns a layer with those that it extends below it; it may not extend the files that were seen.
 
-    Args:
-        written: The layer.
-        registry: Where names are looked up.
-        seen: The files that have been read, which it may not extend.
+    Raises:
+        ConfigurationError: A file cannot be read, is malformed, or extends itself in the end.
     """
     tree, registry = with_manifest(written, registry)
     node = tree.items.get("extends")
     if node is None:
-        return Layers((tree,), registry)
+        return [tree], registry
     without = replace(tree, items={key: item for key, item in tree.items.items() if key != "extends"})
     base = _base(node, registry)
     if base.resolve() in seen:
         chain = " -> ".join(map(_display, (*seen, base.resolve())))
         raise Problem(node.origin, ("extends",), f"goes round in a circle: {chain}").error
-    below = _read(base, _display(base), registry, seen)
-    return Layers((*below.trees, without), below.registry)
+    below, registry = _read(base, _display(base), registry, seen)
+    return [*below, without], registry
 
 
 def _base(node: Node, registry: Registry) -> Path:
@@ -270,12 +256,12 @@ class _Merger:
 
 
 def names_all(node: Node) -> bool:
-    """Whether the node says which component (or how many layers) there shall be, not just an option more."""
+    """Returns whether the node names a component (or a number of layers), rather than adding an option."""
     return not isinstance(node, MappingNode) or "name" in node.items
 
 
 def _outermost(base: MappingNode, over: MappingNode) -> Origin:
-    """Returns the place of a merged mapping: where the latest file wrote it, which --set did not."""
+    """Returns the origin of a merged mapping: the last file that wrote it, and not --set."""
     return base.origin if over.origin.line is None and base.origin != DEFAULT else over.origin
 
 

@@ -9,11 +9,20 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from plugformer.configuration.blocks import names_sides
+from plugformer.configuration.structure import names_sides
 from plugformer.errors import ConfigurationError, PlugformerError, RunError
-from plugformer.explanations import key_of
-from plugformer.problems import Key, KeyPath, Origin, Problem
-from plugformer.yaml_tree import MappingNode, Node, ScalarNode, SequenceNode, read_file
+from plugformer.registry.options import key_of
+from plugformer.yaml_tree import (
+    Key,
+    KeyPath,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    ScalarNode,
+    SequenceNode,
+    read_file,
+)
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -37,13 +46,9 @@ def expand(text: str, origin: Origin) -> Path:
 
 
 def resolve_paths(node: Node, value: object, path: KeyPath, problems: list[Problem]) -> Node:
-    """Returns a node with absolute paths.
+    """Returns options with absolute paths; a path that cannot be resolved becomes one of the problems.
 
-    Args:
-        node: The options as they were written.
-        value: The same after validation; it holds a `pathlib.Path` for every path.
-        path: The keys that lead to it.
-        problems: Paths that cannot be resolved are added to it.
+    `value` is the validated node, with a `pathlib.Path` for every path.
     """
     if isinstance(value, Path) and isinstance(node, ScalarNode):
         try:

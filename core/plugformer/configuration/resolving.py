@@ -1,32 +1,44 @@
-"""From a task's name or file to settings that have been checked, in two passes."""
+"""From a task's name or file to settings that have been checked, and from settings to a file."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
-from plugformer.configuration.blocks import Block, blocks, default_blocks
 from plugformer.configuration.layers import (
-    Layers,
-    dictionary_layers,
     merge_layers,
     read_layers,
+    with_extended,
     with_manifest,
 )
-from plugformer.configuration.overrides import nested
+from plugformer.configuration.overrides import Settings, nested, read_changes, read_dictionary
 from plugformer.configuration.paths import resolve_paths, with_other_runs
-from plugformer.configuration.python import Settings, read_changes, read_dictionary
-from plugformer.configuration.structure import check_structure, located, origin_of
-from plugformer.configuration.task import Task
+from plugformer.configuration.structure import (
+    Block,
+    blocks,
+    check_structure,
+    default_blocks,
+    located,
+    origin_of,
+)
+from plugformer.configuration.task import Component, Task, TokenizerSettings
 from plugformer.errors import ConfigurationError, RegistryError
-from plugformer.explanations import explain, keys_of
-from plugformer.kinds import Kind
-from plugformer.problems import Finding, KeyPath, Origin, Problem, report
-from plugformer.registry import Registry
-from plugformer.registry.options import options_model, written_options
-from plugformer.yaml_tree import MappingNode, ScalarNode, plain
+from plugformer.registry import Kind, Registry
+from plugformer.registry.options import explain, keys_of, options_model, written_options
+from plugformer.yaml_tree import (
+    KeyPath,
+    MappingNode,
+    Origin,
+    Problem,
+    ScalarNode,
+    plain,
+    read_mapping,
+    report,
+    resolve_scalar,
+)
 
 _DATA = Origin("data=")
 """Where `data.name` comes from if the caller gives examples in memory."""
@@ -47,23 +59,6 @@ class ResolvedTask:
     registry: Registry
     notices: list[str]
     tree: MappingNode
-
-    def problem(self, path: KeyPath, message: str, hint: str = "") -> Problem:
-        """Returns a problem with the value at a path, located where it was written."""
-        return Problem(origin_of(self.tree, path), path, message, hint)
-
-    def raise_for(self, found: Iterable[Finding]) -> Self:
-        """Returns this task if nothing is found to be wrong with it.
-
-        Args:
-            found: The path of each problem, and a sentence; a hint may follow on lines of its own.
-
-        Raises:
-            ConfigurationError: Something is; all problems together, each with its place.
-        """
-        if problems := [self.problem(path, message) for path, message in found]:
-            raise ConfigurationError(report(problems))
-        return self
 
 
 def resolve(
@@ -87,16 +82,15 @@ def resolve(
         ConfigurationError: A file or an override is wrong; all problems together, each with its place.
         RunError: A file of a run names a manifest or another task.
     """
-    known = registry or Registry.discover()
-    layers = _read(task, known)
-    changes, known = read_changes(overrides, layers.registry)
+    trees, known = _read(task, registry or Registry.discover())
+    changes, known = read_changes(overrides, known)
     above = [nested("data.name", ScalarNode("memory", _DATA), _DATA)] if in_memory else []
-    return resolve_layers(replace(layers, registry=known), [*above, changes])
+    return resolve_layers(trees, known, [*above, changes])
 
 
-def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> Layers:
+def _read(task: str | Path | Mapping[str, Any], registry: Registry) -> tuple[Sequence[MappingNode], Registry]:
     if isinstance(task, Mapping):
-        return dictionary_layers(*read_dictionary(task, "task", registry))
+        return with_extended(*read_dictionary(task, "task", registry))
     return read_layers(str(task.absolute()) if isinstance(task, Path) else task, registry)
 
 
@@ -105,52 +99,33 @@ def resolve_changed(
     changes: Iterable[MappingNode],
     registry: Registry | None = None,
 ) -> ResolvedTask:
-    """Does what `resolve` does, with changes that have been read already; a later one goes above the others.
-
-    Args:
-        task: As for `resolve`.
-        changes: Trees like those of task files.
-        registry: What is installed; discovered if None.
-
-    Raises:
-        RegistryError: There is no such task.
-        ConfigurationError: A file or a change is wrong; all problems together, each with its place.
-        RunError: A file of a run names a manifest or another task.
-    """
-    return resolve_layers(_read(task, registry or Registry.discover()), changes)
+    """Does what `resolve` does, with changes that are trees like those of task files; the last one wins."""
+    return resolve_layers(*_read(task, registry or Registry.discover()), changes)
 
 
 def resolve_layers(
-    layers: Layers, changes: Iterable[MappingNode] = (), kinds: Container[str] = tuple(Kind)
+    trees: Iterable[MappingNode],
+    registry: Registry,
+    changes: Iterable[MappingNode] = (),
+    kinds: Container[str] = tuple(Kind),
 ) -> ResolvedTask:
-    """Does what `resolve_changed` does, with the files of a task that have been read already.
-
-    Args:
-        layers: The files, and what is installed.
-        changes: Trees like those of task files.
-        kinds: Those of the components that must be known.
-
-    Raises:
-        ConfigurationError: As of `resolve_changed`.
-    """
-    known, above = layers.registry, []
+    """Does what `resolve_changed` does with the trees of files; components of these kinds must be known."""
+    above = []
     for change in changes:
         if node := change.items.get("extends"):
             message = "only a task file can extend a task: write one, or give that task instead of this one"
             raise Problem(node.origin, ("extends",), message).error
-        tree, known = with_manifest(change, known)
+        tree, registry = with_manifest(change, registry)
         above.append(tree)
-    merged, notices = merge_layers([default_blocks(), *layers.trees, *above])
+    merged, notices = merge_layers([default_blocks(), *trees, *above])
     tree = with_other_runs(merged)
-    return ResolvedTask(check_structure(tree, known, kinds), known, notices, tree)
+    return ResolvedTask(check_structure(tree, registry, kinds), registry, notices, tree)
 
 
 def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)) -> ResolvedTask:
     """Imports the components that a task names and checks their options.
 
-    Args:
-        resolved: The task.
-        kinds: Those of the components that are needed; the others stay as they are written.
+    Components of other kinds stay as they are written.
 
     Returns:
         The task with the defaults of all options filled in and its paths made absolute.
@@ -164,8 +139,8 @@ def check_components(resolved: ResolvedTask, kinds: Container[str] = tuple(Kind)
     for block in blocks(resolved.tree):
         if block.kind not in kinds:
             continue
-        options, found = _check(block, resolved)
-        problems += found
+        options, mistakes = _check(block, resolved)
+        problems += mistakes
         _put(complete, block.path, _plain_block(block, options))
     if problems:
         raise ConfigurationError(report(problems))
@@ -183,10 +158,10 @@ def _check(block: Block, resolved: ResolvedTask) -> tuple[dict[str, Any], list[P
             checked = model.model_validate(plain(absolute))
         return written_options(checked), problems
     except RegistryError as error:
-        return {}, [resolved.problem(block.name_path, str(error))]
+        return {}, [Problem(origin_of(resolved.tree, block.name_path), block.name_path, str(error))]
     except ValidationError as error:
-        found = explain(error, model, plain(block.options), also=("name", *block.core))
-        placed = [replace(problem, path=(*block.path, *problem.path)) for problem in found]
+        refused = explain(error, model, plain(block.options), also=("name", *block.core))
+        placed = [replace(problem, path=(*block.path, *problem.path)) for problem in refused]
         return {}, problems or [located(problem, resolved.tree) for problem in placed]
 
 
@@ -215,3 +190,48 @@ def _put(tree: Any, path: KeyPath, value: object) -> None:
     for key in path[:-1]:
         tree = tree[key]
     tree[path[-1]] = value
+
+
+def dump(task: Task) -> str:
+    """Returns the task as YAML, complete except for what says nothing (an absent setting that is absent)."""
+    return yaml.dump(_plain(task), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def as_dict(task: Task) -> dict[str, Any]:
+    """Returns the content of what `dump` writes: mappings, lists, texts and numbers."""
+    tree: dict[str, Any] = plain(read_mapping(dump(task).encode(), "task", Path()))
+    return tree
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes text that YAML 1.2 would read as something else, and writes nothing as an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 (the base class decides by value)
+        return True
+
+    def text(self, text: str) -> yaml.ScalarNode:
+        # Unprintable characters are escaped: PyYAML would fold some line breaks, such as U+0085, into spaces.
+        is_ambiguous = resolve_scalar(text) != text or not text.isprintable()
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_ambiguous else None)
+
+
+_Dumper.add_representer(str, _Dumper.text)
+
+
+def _plain(value: Any) -> Any:
+    """Returns settings as a file has them: without absent ones, and overrides that override nothing."""
+    if isinstance(value, TokenizerSettings) and value.source == value.target:
+        run = {} if value.run is None else {"run": value.run}
+        return {**_plain(value.source), "shared": value.shared, **run}
+    if isinstance(value, BaseModel):
+        written = {}
+        for key, field in type(value).model_fields.items():
+            plain = _plain(item := getattr(value, key))
+            if not (item == field.default and plain in (None, {}, [])):
+                written[field.alias or key] = plain
+        if isinstance(value, Component):
+            return {"name": value.name, **value.options, **written}
+        return written
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

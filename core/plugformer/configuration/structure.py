@@ -1,19 +1,138 @@
-"""The first pass over a merged task: its structure, names and contradictions. Nothing is imported."""
+"""The structure of a merged task: its components, names and contradictions. Nothing is imported."""
 
 from collections.abc import Container, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from plugformer.configuration.blocks import DEFAULT, blocks
-from plugformer.configuration.task import Settings, Task
+from plugformer.configuration.task import Component, Settings, Task, TokenizerSettings
 from plugformer.errors import ConfigurationError, RegistryError, nearest
-from plugformer.explanations import explain
-from plugformer.kinds import Kind
-from plugformer.problems import Finding, KeyPath, Origin, Problem, report
-from plugformer.registry import Registry
-from plugformer.yaml_tree import MappingNode, Node, SequenceNode, plain
+from plugformer.registry import Kind, Registry
+from plugformer.registry.options import explain, keys_of, model_at
+from plugformer.yaml_tree import (
+    Finding,
+    Key,
+    KeyPath,
+    MappingNode,
+    Node,
+    Origin,
+    Problem,
+    ScalarNode,
+    SequenceNode,
+    plain,
+    report,
+)
+
+_KINDS = {kind.value: kind for kind in Kind} | {
+    "metrics": Kind.METRIC,
+    "hooks": Kind.HOOK,
+    "type": Kind.TASK_TYPE,
+}
+DEFAULT = Origin("default")
+"""The origin of defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A component in a task's tree.
+
+    Attributes:
+        path: The keys that lead to it.
+        kind: Its kind.
+        node: What is written there: a name, or a mapping with a name and options.
+        core: Keys of the mapping that belong to the core, not to the component.
+    """
+
+    path: KeyPath
+    kind: Kind
+    node: Node
+    core: frozenset[str]
+
+    @property
+    def name(self) -> ScalarNode | None:
+        """The node of the component's name; None where there is none that is text."""
+        node = self.node.items.get("name") if isinstance(self.node, MappingNode) else self.node
+        return node if isinstance(node, ScalarNode) and isinstance(node.value, str) else None
+
+    @property
+    def name_path(self) -> KeyPath:
+        """The keys that lead to the name."""
+        return (*self.path, "name") if isinstance(self.node, MappingNode) else self.path
+
+    @property
+    def options(self) -> MappingNode:
+        """The component's own options."""
+        if not isinstance(self.node, MappingNode):
+            return MappingNode({}, {}, self.node.origin)
+        taken = {"name", *self.core}
+        options = {key: item for key, item in self.node.items.items() if key not in taken}
+        return MappingNode(options, self.node.keys, self.node.origin)
+
+
+def blocks(tree: Node, path: KeyPath = ()) -> Iterator[Block]:
+    """Yields every component of a task's tree, or of the part of it at a path."""
+    model = model_at(Task, path)
+    if is_block(model, tree):
+        yield Block(path, kind_at(path), tree, core_keys(model))
+    elif isinstance(tree, MappingNode):
+        for key, child in tree.items.items():
+            yield from blocks(child, (*path, key))
+    elif isinstance(tree, SequenceNode):
+        for index, child in enumerate(tree.items):
+            yield from blocks(child, (*path, index))
+
+
+def block_of(node: Node) -> MappingNode | None:
+    """Returns a component's block; a name alone counts as a block with a name."""
+    if isinstance(node, MappingNode):
+        return node
+    if isinstance(node, ScalarNode) and isinstance(node.value, str):
+        return MappingNode({"name": node}, {"name": node.origin}, node.origin)
+    return None
+
+
+def is_block(model: type[BaseModel] | None, node: Node) -> bool:
+    """Whether a node is one component; a tokenizer may be one, or one for each side."""
+    if model is None or (isinstance(node, ScalarNode) and node.value is None):
+        return False
+    if issubclass(model, TokenizerSettings):
+        return not (isinstance(node, MappingNode) and names_sides(node))
+    return issubclass(model, Component)
+
+
+def names_sides(node: MappingNode) -> bool:
+    """Whether the mapping gives a tokenizer for each side."""
+    return not {"source", "target"}.isdisjoint(node.items)
+
+
+def core_keys(model: type[BaseModel] | None) -> frozenset[str]:
+    """Returns the keys of a component's block that belong to the core: `split` and others for data."""
+    keys = frozenset() if model is None else keys_of(model)
+    return keys - {"name", "source", "target"}
+
+
+def kind_at(path: KeyPath) -> Kind:
+    """Returns the kind of the component at a path: its last key that names one."""
+    return next(_KINDS[key] for key in reversed(path) if isinstance(key, str) and key in _KINDS)
+
+
+def default_blocks(model: type[BaseModel] = Task) -> MappingNode:
+    """Returns the default components of a task, as the lowest layer."""
+    root = MappingNode({}, {}, DEFAULT)
+    for key, field in model.model_fields.items():
+        inner, default = field.annotation, field.default
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            continue
+        if isinstance(default, Component):
+            values = {"name": default.name, **default.options}
+            items: dict[Key, Node] = {name: ScalarNode(value, DEFAULT) for name, value in values.items()}
+            root.items[key] = MappingNode(items, dict.fromkeys(items, DEFAULT), DEFAULT)
+        elif not issubclass(inner, Component) and (child := default_blocks(inner)).items:
+            root.items[key] = child
+    root.keys.update(dict.fromkeys(root.items, DEFAULT))
+    return root
+
 
 S = TypeVar("S", bound=Settings)
 
@@ -22,12 +141,7 @@ _LOGGED = {"best", "event", "loss", "seconds", "single_best", "step", "steps"}
 
 
 def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str] = tuple(Kind)) -> Task:
-    """Returns the task that a merged tree describes.
-
-    Args:
-        tree: The merged layers.
-        registry: Where names are looked up.
-        kinds: Kinds of components that must be known.
+    """Returns the task that a merged tree describes; components of these kinds must be in the registry.
 
     Raises:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range, components
@@ -47,11 +161,7 @@ def check_structure(tree: MappingNode, registry: Registry, kinds: Container[str]
 
 
 def check_settings(tree: MappingNode, model: type[S]) -> S:
-    """Returns the settings that a document describes.
-
-    Args:
-        tree: The document.
-        model: Its form, derived from `Settings`.
+    """Returns the settings that a document describes, as a model derived from `Settings`.
 
     Raises:
         ConfigurationError: Keys are unknown or missing, values of the wrong type or out of range; every
@@ -122,10 +232,7 @@ def _scores(task: Task) -> Iterator[Finding]:
 def origin_of(tree: MappingNode, path: KeyPath, *, key: bool = False) -> Origin | None:
     """Returns the origin of the value at a path, or of the innermost mapping around it that was written.
 
-    Args:
-        tree: The merged layers.
-        path: The keys that lead to the value; the sides of a tokenizer given once for both are skipped.
-        key: Whether to return the origin of the value's key.
+    The sides of a tokenizer that is written once for both are skipped. With `key`, the origin is the key's.
     """
     node: Node = tree
     innermost = tree.origin

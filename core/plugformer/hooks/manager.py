@@ -18,9 +18,8 @@ from plugformer.hooks.specification import Hooks, TrainingHooks, hookimpl
 from plugformer.interfaces import Constraint, Hook
 from plugformer.interfaces.batch import Batch
 from plugformer.interfaces.model import Loss, Model
-from plugformer.kinds import Kind
-from plugformer.registry import Entry, EntryState, Registry
-from plugformer.registry.loading import LOADED, load_module
+from plugformer.registry import Entry, EntryState, Kind, Registry
+from plugformer.registry.discovery import LOADED, load_module
 
 HOOKS = [name for name in vars(Hooks) if not name.startswith("_")]
 """Names of the hooks that observers implement, in the order of a run's life."""

@@ -26,10 +26,10 @@ from plugformer.interfaces import (
     Sizes,
     StackSpec,
 )
+from plugformer.lazy import warm_up_mkl
 from plugformer.model.decoder import Decoder
 from plugformer.model.encoder import Encoder, TokenEmbedding
 from plugformer.model.layer import Layer
-from plugformer.threads import warm_up_mkl
 
 
 def build(spec: ModelSpec, sizes: Sizes) -> Model:

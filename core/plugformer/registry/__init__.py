@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from plugformer.kinds import Kind
 from plugformer.lazy import lazily
 from plugformer.registry.catalog import Registry
-from plugformer.registry.discovery import Plugin
-from plugformer.registry.loading import interface_of
-from plugformer.registry.manifest import Entry, EntryKind, EntryState, Manifest, Owner, parse
+from plugformer.registry.discovery import Plugin, interface_of
+from plugformer.registry.manifest import Entry, EntryKind, EntryState, Kind, Manifest, Owner, parse
 
 if TYPE_CHECKING:  # what needs pydantic, or parses code: `list` and `--help` do without
     from plugformer.registry.options import checked_options, options_model

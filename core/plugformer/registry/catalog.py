@@ -12,25 +12,22 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from plugformer.errors import RegistryError, nearest
-from plugformer.kinds import Kind
 from plugformer.registry.discovery import (
     BUILT_IN,
+    LOADED,
     Plugin,
+    class_name,
     discover_built_in,
     discover_installed,
     discover_local,
-    locate,
-    normalized,
-)
-from plugformer.registry.loading import (
-    LOADED,
-    class_name,
     guarded,
     label,
     load_attribute,
     load_component,
+    locate,
+    normalized,
 )
-from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Manifest, Owner
+from plugformer.registry.manifest import NAME, Entry, EntryKind, EntryState, Kind, Manifest, Owner
 
 SESSION = Owner("session")
 """The owner of classes that a Python session registers."""
@@ -328,10 +325,8 @@ def _kind(kind: Kind | str) -> Kind:
     try:
         return Kind(kind)
     except ValueError:
-        known = [each.value for each in Kind]
-        raise RegistryError(
-            f"unknown kind {str(kind)!r}{nearest(str(kind), known)}\nknown: {', '.join(known)}"
-        ) from None
+        message = f"unknown kind {str(kind)!r}{nearest(str(kind), Kind)}\nknown: {', '.join(Kind)}"
+        raise RegistryError(message) from None
 
 
 @lru_cache(maxsize=1)

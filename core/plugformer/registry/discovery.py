@@ -1,23 +1,37 @@
-"""Finding manifests: from installed distributions, from Plugformer itself, from a local file.
+"""Finding manifests and importing what they name.
 
-Nothing that is found is imported: packages are located by their import specs, manifests are read as files.
+Manifests come from installed distributions, from Plugformer itself and from local files. Finding them imports
+nothing: packages are located by their import specs, manifests are read as files. Whatever goes wrong during
+an import becomes an error that names the owner.
 """
 
 import importlib.util
+import inspect
 import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from importlib.metadata import distributions
 from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, get_origin
 
 import plugformer
-from plugformer.errors import RegistryError
-from plugformer.kinds import Kind
-from plugformer.registry.manifest import Entry, EntryKind, EntryState, Manifest, Owner, parse
+from plugformer.errors import PlugformerError, RegistryError, described, nearest, out_of_memory
+from plugformer.registry.manifest import (
+    INTERFACES,
+    Entry,
+    EntryKind,
+    EntryState,
+    Kind,
+    Manifest,
+    Owner,
+    parse,
+)
 
 GROUP = "plugformer"
 MANIFEST = "registry.yaml"
@@ -85,10 +99,9 @@ def discover_installed() -> list[Plugin]:
 
 
 def discover_local(file: Path) -> Plugin:
-    """Returns a local manifest; its folder joins the import path, behind everything installed.
+    """Returns a local manifest, and appends its folder to the import path.
 
-    Of a manifest inside of a package whose modules it names by the package's name, as in a distribution that
-    is not installed, it is the folder that the package lies in.
+    If the manifest lies in a package whose modules it names, the folder around the package is appended.
 
     Raises:
         RegistryError: The file cannot be read.
@@ -192,3 +205,119 @@ def _unfit(requires: str) -> str:
     except ValueError:  # such as InvalidSpecifier
         return f"plugformer: {requires[:60]!r} is not a version specifier such as '>=0.1'"
     return "" if fits else f"needs plugformer {requires}; installed is {plugformer.__version__}"
+
+
+LOADED: dict[str, Entry] = {}
+"""The entries of components by `class_name`, and of commands and modules with hooks by their targets."""
+
+
+def load_component(entry: Entry, kind: Kind) -> type:
+    """Imports a component's class and checks that it is what its manifest says.
+
+    Raises:
+        RegistryError: Importing fails; the module has no such class; the class does not, or only partly,
+            implement the kind's interface.
+    """
+    interface = interface_of(kind)
+    loaded = load_attribute(entry) if entry.component is None else entry.component
+    if not (isinstance(loaded, type) and issubclass(loaded, interface)):
+        raise RegistryError(
+            f"{label(entry)}: {entry.target} is not a {interface.__name__}\n"
+            f"derive it from {interface.__module__}.{interface.__name__}, or correct the manifest"
+        )
+    if missing := [*_unset(loaded, interface), *sorted(getattr(loaded, "__abstractmethods__", ()))]:
+        raise RegistryError(
+            f"{label(entry)}: {entry.target} does not implement {', '.join(missing)}\n"
+            f"the interface is {interface.__module__}.{interface.__name__}"
+        )
+    LOADED[class_name(loaded)] = replace(entry, component=None)  # which would keep the class alive
+    return loaded
+
+
+def class_name(component: type) -> str:
+    """Returns the name of a class as manifests write it: `module:Class`."""
+    return f"{component.__module__}:{component.__qualname__}"
+
+
+def interface_of(kind: Kind) -> type:
+    """Returns the interface that the components of a kind implement."""
+    interface: type = getattr(import_module("plugformer.interfaces"), INTERFACES[kind])
+    return interface
+
+
+def _unset(loaded: type, interface: type) -> list[str]:
+    """Returns the class attributes that an interface declares and a class does not set."""
+    attributes = {name for base in loaded.__mro__ for name in vars(base)}
+    declared: dict[str, object] = inspect.get_annotations(interface)
+    return [
+        name for name, kind in declared.items() if get_origin(kind) is ClassVar and name not in attributes
+    ]
+
+
+def load_attribute(entry: Entry) -> Any:
+    """Imports the class or function that an entry names.
+
+    Raises:
+        RegistryError: Importing fails in any way, or the module has no such name.
+    """
+    module, (module_name, _, name) = load_module(entry), entry.target.partition(":")
+    try:
+        return getattr(module, name)
+    except AttributeError as error:
+        public = [known for known in vars(module) if not known.startswith("_")]
+        raise RegistryError(
+            f"{label(entry)}: module {module_name} has no {name!r}{nearest(name, public)}\n"
+            "correct the manifest"
+        ) from error
+
+
+def load_module(entry: Entry) -> ModuleType:
+    """Imports the module that an entry names.
+
+    Raises:
+        RegistryError: Importing fails in any way, even by leaving the interpreter.
+    """
+    name = entry.target.partition(":")[0]
+    try:
+        return import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise _blamed(entry, f"importing {name}", error) from error
+
+
+def guarded(entry: Entry, doing: str, action: Callable[[], Any]) -> Any:
+    """Runs code that an entry names; `doing` says in messages what the code does.
+
+    Raises:
+        PlugformerError: The code raised one.
+        RegistryError: The code raised anything else, SystemExit included, except Ctrl-C and errors about
+            memory.
+    """
+    try:
+        return action()
+    except (KeyboardInterrupt, PlugformerError):
+        raise
+    except BaseException as error:
+        if out_of_memory(error):
+            raise
+        raise _blamed(entry, doing, error) from error
+
+
+def _blamed(entry: Entry, doing: str, error: BaseException) -> RegistryError:
+    """Returns an error that names the owner of failing code, with advice."""
+    advice = "update, repair or uninstall that distribution; everything else works without it"
+    if entry.component is not None:
+        advice = "correct the class"
+    elif entry.file:
+        file, module = Path(entry.file), re.split("[.:]", entry.target)[0]
+        advice = (
+            f"correct it, or {file}, which names it; "
+            f"Python looks for {module!r} in what is installed and then in {import_folder(file, module)}"
+        )
+    return RegistryError(f"{label(entry)}: {doing} failed: {described(error)}\n{advice}")
+
+
+def label(entry: Entry) -> str:
+    """Returns an entry's name for messages: `attention 'gqa' (plugformer 0.1.0)`."""
+    return f"{entry.kind} {entry.name!r} ({entry.owner})"

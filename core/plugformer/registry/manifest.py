@@ -11,9 +11,53 @@ from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from plugformer.errors import ConfigurationError, nearest
-from plugformer.kinds import Kind
-from plugformer.problems import KeyPath, Problem
-from plugformer.yaml_tree import MappingNode, ScalarNode, SequenceNode, plain, read_mapping
+from plugformer.yaml_tree import KeyPath, MappingNode, Problem, ScalarNode, SequenceNode, plain, read_mapping
+
+
+class Kind(StrEnum):
+    """A replaceable part. Its value is the key under which a task file names a component of the kind.
+
+    The exceptions are the task type, whose key is `type`, and the metrics and hooks, which are lists.
+    """
+
+    TASK_TYPE = "task_type"
+    ARCHITECTURE = "architecture"
+    TOKENIZER = "tokenizer"
+    POSITION = "position"
+    ATTENTION = "attention"
+    FEED_FORWARD = "feed_forward"
+    NORM = "norm"
+    RESIDUAL = "residual"
+    HEAD = "head"
+    INITIALIZATION = "initialization"
+    DATA = "data"
+    METRIC = "metric"
+    SCHEDULE = "schedule"
+    OPTIMIZER = "optimizer"
+    DECODING = "decoding"
+    HOOK = "hook"
+
+
+INTERFACES = {
+    Kind.TASK_TYPE: "TaskType",
+    Kind.ARCHITECTURE: "Architecture",
+    Kind.TOKENIZER: "Tokenizer",
+    Kind.POSITION: "PositionalEncoding",
+    Kind.ATTENTION: "Attention",
+    Kind.FEED_FORWARD: "FeedForward",
+    Kind.NORM: "Norm",
+    Kind.RESIDUAL: "Residual",
+    Kind.HEAD: "Head",
+    Kind.INITIALIZATION: "Initialization",
+    Kind.DATA: "Data",
+    Kind.METRIC: "Metric",
+    Kind.SCHEDULE: "Schedule",
+    Kind.OPTIMIZER: "Optimizer",
+    Kind.DECODING: "Decoding",
+    Kind.HOOK: "Hook",
+}
+"""The class in `plugformer.interfaces` that the components of a kind implement."""
+
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -101,15 +145,7 @@ class Manifest:
 
 
 def parse(content: bytes, origin: str) -> Manifest:
-    """Reads a manifest and collects all its problems.
-
-    Args:
-        content: The file's bytes.
-        origin: What messages call the file.
-
-    Returns:
-        The manifest, with the entries that are sound and every problem of the others.
-    """
+    """Returns a manifest with its sound entries, and the problems of the others; they name `origin`."""
     try:
         return _Checker().manifest(read_mapping(content, origin, Path()))
     except ConfigurationError as error:

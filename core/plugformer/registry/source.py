@@ -10,10 +10,9 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from plugformer.kinds import Kind
 from plugformer.registry.catalog import Registry
-from plugformer.registry.loading import interface_of
-from plugformer.registry.manifest import Entry
+from plugformer.registry.discovery import interface_of
+from plugformer.registry.manifest import Entry, Kind
 
 BLOCKS = "plugformer_blocks"
 """The package with building blocks of components."""
@@ -52,7 +51,7 @@ def code_hash(entries: Iterable[Entry], *packages: str) -> str:
     It decides whether a result is computed again, not whether a run may be resumed.
 
     Args:
-        entries: The components; none is a class of the session.
+        entries: The components; of classes of the session, only their packages count.
         packages: Further packages, imported already.
     """
     entries = list(entries)
@@ -66,12 +65,8 @@ def code_hash(entries: Iterable[Entry], *packages: str) -> str:
 def class_hash(component: type, interface: type) -> str:
     """Returns a SHA-256 of what a class consists of: its methods' bytecode, its attributes and annotations.
 
-    It does not depend on the place of the definition, so it needs no source file. Base classes count up to
-    those that the interface has too. Functions and global variables that methods use are not covered.
-
-    Args:
-        component: The class.
-        interface: The interface that it implements.
+    It needs no source file. Base classes count up to those that the interface has too. Functions and global
+    variables that methods use are not covered.
     """
     bases = [base for base in component.__mro__ if not issubclass(interface, base)]
     return hashlib.sha256(repr([_members(base) for base in bases]).encode()).hexdigest()
@@ -88,11 +83,9 @@ def _members(component: type) -> list[tuple[str, Any]]:
 
 
 def _content(value: Any, within: str) -> Any:
-    """Returns a value in a form whose `repr` is the same in every process.
+    """Returns a part of a class in a form whose `repr` is the same in every process.
 
-    Args:
-        value: An attribute of a class, or a part of one.
-        within: The qualified name of the class; classes defined in it count with their content.
+    Classes that are defined within the class of that qualified name count with their content.
     """
 
     def all_of(values: Iterable[Any]) -> list[Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 
-class Memory(Data):
+class InMemoryData(Data):
     """Rows that `plugformer.train(task, data=...)` was given.
 
     The rows of a split are a list of dictionaries, a dictionary of columns, a `datasets.Dataset` or a pandas

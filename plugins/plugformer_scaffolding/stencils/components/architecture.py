@@ -1,4 +1,4 @@
-"""An encoder reads the input, a decoder continues the output with it in view."""
+"""An encoder reads the input, and a decoder continues the output."""
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from plugformer_blocks import pad
 
 
 class NewComponent(Architecture):
-    """The encoder reads the input and END, the decoder the output from BEGIN on.
+    """The encoder reads the input and END; the decoder reads the output from BEGIN on.
 
     Attention Is All You Need, Vaswani et al. 2017, section 3.1: https://arxiv.org/abs/1706.03762.
     """
@@ -36,58 +36,51 @@ class NewComponent(Architecture):
     stacks = (Stack("encoder", causal=False), Stack("decoder", causal=True, cross=True))
 
     def collate(
-        self,
-        encoded: Encoded,
-        level: Level,  # noqa: ARG002 (there is one)
-        *,
-        side: Side = "right",
-        length: int | None = None,
+        self, encoded: Encoded, level: Level, *, side: Side = "right", length: int | None = None
     ) -> Batch:
         """Returns the inputs as the source and the outputs, from BEGIN to END, as the target."""
-        assert encoded.input is not None  # noqa: S101 (refused for task types without)
-        source, output = pad(encoded.input, side=side, length=length), encoded.output
+        assert encoded.input is not None
+        output = encoded.output
         target = NO_TOKENS if output is None else pad(output, begin=True, side=side, length=length)
-        return Batch(source, target)
+        return Batch(pad(encoded.input, side=side, length=length), target)
 
-    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 2"]:  # noqa: ARG002
+    def positions(self, lengths: Int[ndarray, "examples 2"], level: Level) -> Int[ndarray, "examples 2"]:
         """Returns the lengths of source and target in a batch."""
         source, target = lengths.T
         return np.stack([source + 1, np.where(target >= 0, target + 2, 0)], axis=1)
 
-    def limits(self, max_length: int, level: Level) -> Limits:  # noqa: ARG002
-        """Returns the room that END leaves to the source, and BEGIN to the target."""
+    def limits(self, max_length: int, level: Level) -> Limits:
+        """Returns the largest lengths of source and target; END and BEGIN take one position each."""
         return Limits(max_length - 1, max_length - 1, self.unlimited())
 
-    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:  # noqa: ARG002
+    def build(self, builder: Builder, sizes: Sizes, level: Level) -> Generative:
         """Returns both stacks and a head."""
         settings = builder.spec.embeddings
         source = builder.embedding(sizes.source, tied=settings.tied and settings.shared)
         target = source if settings.shared else builder.embedding(sizes.outputs, tied=settings.tied)
-        return NewComponentModel(
-            builder.encoder(source),
-            builder.decoder(target),
-            builder.head(sizes.outputs, target),
-            builder.spec.max_length,
-        )
+        encoder, decoder = builder.encoder(source), builder.decoder(target)
+        head = builder.head(sizes.outputs, target)
+        return NewComponentModel(encoder, decoder, head, builder.spec.max_length)
 
 
 class NewComponentModel(Generative):
     """Reads a source sequence and continues a target sequence."""
+
+    level = Level.NEXT_TOKEN
 
     def __init__(self, encoder: Encoder, decoder: Decoder, head: Head, max_length: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
         self.head = head
-        self.level = Level.NEXT_TOKEN
         self._max_length = max_length
 
     def targets(self, batch: Batch) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
-        """Returns the target tokens after BEGIN: each is predicted from those before it."""
+        """Returns the target tokens after BEGIN: the model predicts each from those before it."""
         return next_tokens(batch.target)
 
     def hidden(self, batch: Batch) -> Float[Tensor, "batch length width"]:
-        """Returns the decoder's hidden states over the target, the encoder's output in view."""
+        """Returns the decoder's hidden states over the target."""
         target = Tokens(batch.target.ids[:, :-1], next_tokens(batch.target)[1], batch.target.padding)
         hidden: Tensor = self.decoder(target, self.decoder.start(self.encoder(batch.source)))
         return hidden
@@ -107,5 +100,5 @@ class NewComponentModel(Generative):
         return batch.source.mask.sum(dim=1) - 1
 
     def room(self, batch: Batch) -> Int[Tensor, " batch"]:
-        """Returns the room that BEGIN leaves."""
+        """Returns the largest output length; BEGIN takes one position."""
         return torch.full_like(batch.source.ids[:, 0], self._max_length - 1)

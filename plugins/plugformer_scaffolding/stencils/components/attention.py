@@ -5,49 +5,32 @@ from typing import cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Attention, AttentionContext, ModelContext, Positions, State
 from plugformer_blocks import PositionwiseState, softmax_attention
 
 
 class NewComponent(Attention):
-    """softmax(q k^T / sqrt(head width)) v in each head; the heads' outputs are joined and mapped once more.
+    """softmax(q k^T / sqrt(head width)) v in each head, and a linear map of all heads.
 
-    Attention Is All You Need, Vaswani et al. 2017, section 3.2.2: https://arxiv.org/abs/1706.03762. The state
-    holds keys (rotated) and values, each (batch, length, heads, head width).
+    Attention Is All You Need, Vaswani et al. 2017, section 3.2.2: https://arxiv.org/abs/1706.03762.
 
     Args:
-        model: Sizes of the model; the width is divided evenly among the heads.
+        model: Sizes of the model; `model.heads` divides `model.width`.
         bias: Whether the four maps have biases.
-
-    Raises:
-        ConfigurationError: The heads do not divide the width.
     """
 
-    def __init__(
-        self,
-        model: ModelContext,
-        *,
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
         super().__init__()
-        if model.width % model.heads:
-            raise ConfigurationError(
-                f"{model.heads} heads do not divide the width {model.width}; "
-                f"expected a multiple of {model.heads}: change model.width or model.heads"
-            )
         self.heads = model.heads
         self.dropout = model.attention_dropout
-        self.query = nn.Linear(model.width, model.width, bias=bias)
-        self.key = nn.Linear(model.width, model.width, bias=bias)
-        self.value = nn.Linear(model.width, model.width, bias=bias)
-        self.output = nn.Linear(model.width, model.width, bias=bias)
+        self.query, self.key, self.value, self.output = (
+            nn.Linear(model.width, model.width, bias=bias) for _ in range(4)
+        )
 
     def project(self, memory: Float[Tensor, "batch key width"], positions: Positions) -> State:
-        """Returns keys, rotated by the positional encoding, and values."""
+        """Returns keys, rotated by the positional encoding, and values: (batch, key, heads, head width)."""
         key = positions.rotate(self._split(self.key(memory)))
-        value = self._split(self.value(memory))
-        return PositionwiseState(key.transpose(1, 2), value.transpose(1, 2))
+        return PositionwiseState(key.transpose(1, 2), self._split(self.value(memory)).transpose(1, 2))
 
     def attend(
         self, query: Float[Tensor, "batch query width"], state: State, context: AttentionContext
@@ -60,8 +43,6 @@ class NewComponent(Attention):
         output: Tensor = self.output(read.transpose(1, 2).flatten(-2))
         return output
 
-    def _split(
-        self, x: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch heads length head_width"]:
+    def _split(self, x: Tensor) -> Tensor:
         heads: Tensor = x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return heads
+        return heads  # (batch, heads, length, head width)

@@ -16,17 +16,12 @@ class NewComponent(FeedForward):
         bias: Whether the maps have biases.
     """
 
-    def __init__(
-        self,
-        model: ModelContext,
-        *,
-        bias: bool = True,
-    ) -> None:
+    def __init__(self, model: ModelContext, *, bias: bool = True) -> None:
         super().__init__()
         self.up = nn.Linear(model.width, model.ffn_width, bias=bias)
         self.down = nn.Linear(model.ffn_width, model.width, bias=bias)
 
     def forward(self, x: Float[Tensor, "tokens width"]) -> Float[Tensor, "tokens width"]:
-        """Returns the network's output at each token; padding has been taken out."""
+        """Returns the network's output for each token; `x` has no padding."""
         output: Tensor = self.down(self.up(x).relu())
         return output

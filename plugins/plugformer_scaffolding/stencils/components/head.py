@@ -1,10 +1,7 @@
-"""The next token at every position."""
-
-from typing import Annotated
+"""A linear map to the vocabulary."""
 
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
@@ -13,44 +10,35 @@ from plugformer_blocks import linear_cross_entropy
 
 
 class NewComponent(Head):
-    """A linear map to the vocabulary, and cross-entropy at the real targets.
+    """Logits at every position, and their cross-entropy at the real targets.
 
-    The weight is (outputs, width). It may be the embedding's: Using the Output Embedding to Improve Language
+    The weight, (outputs, width), may be the embedding's: Using the Output Embedding to Improve Language
     Models, Press and Wolf 2017, https://arxiv.org/abs/1608.05859.
 
     Args:
-        model: Sizes of the model; the weight is `model.tied` where that is given.
-        scale: Factor on the logits.
+        model: Sizes of the model; `model.tied` is the embedding's weight, or None.
     """
 
     levels = frozenset({Level.NEXT_TOKEN, Level.TOKEN})
 
-    def __init__(
-        self,
-        model: HeadContext,
-        *,
-        scale: Annotated[float, Field(gt=0)] = 1.0,
-    ) -> None:
+    def __init__(self, model: HeadContext) -> None:
         super().__init__()
-        self.scale = scale
         self.label_smoothing = model.label_smoothing
         self.tied = model.tied is not None
-        own = model.tied if model.tied is not None else nn.Parameter(torch.empty(model.outputs, model.width))
-        self.weight = own
+        new = torch.empty(model.outputs, model.width)
+        self.weight = nn.Parameter(new) if model.tied is None else model.tied
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draws the weight as torch.nn.Linear does, unless it is the embedding's."""
         if not self.tied:
-            nn.init.kaiming_uniform_(self.weight, a=5**0.5)  # uniform on ±1 / sqrt(width)
+            nn.init.kaiming_uniform_(self.weight, a=5**0.5)
 
     def logits(
-        self,
-        hidden: Float[Tensor, "batch length width"],
-        real: Bool[Tensor, "batch length"],  # noqa: ARG002 (for heads that pool; this one scores every position)
+        self, hidden: Float[Tensor, "batch length width"], real: Bool[Tensor, "batch length"]
     ) -> Float[Tensor, "batch length outputs"]:
-        """Returns the scores of every token of the vocabulary at every position."""
-        return linear(hidden, self.weight) * self.scale
+        """Returns the logits of every token of the vocabulary."""
+        return linear(hidden, self.weight)
 
     def loss(
         self,
@@ -58,11 +46,7 @@ class NewComponent(Head):
         targets: Int[Tensor, "batch length"],
         real: Bool[Tensor, "batch length"],
     ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-        """Returns the cross-entropy summed over the real targets, smoothed in training, and their number."""
-        loss = linear_cross_entropy(
-            hidden[real] * self.scale,  # (real targets, width)
-            self.weight,
-            targets[real],
-            label_smoothing=self.label_smoothing if self.training else 0.0,
-        )
+        """Returns the cross-entropy summed over the real targets, and their number."""
+        smoothing = self.label_smoothing if self.training else 0.0
+        loss = linear_cross_entropy(hidden[real], self.weight, targets[real], label_smoothing=smoothing)
         return loss, real.sum()

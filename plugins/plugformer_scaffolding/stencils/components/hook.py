@@ -11,29 +11,22 @@ from plugformer.interfaces import Hook, Model
 
 
 class NewComponent(Hook):
-    """Adds normal noise to all gradients, less at each update: its variance is scale / (1 + step) ** decay.
+    """Adds normal noise with the variance scale / (1 + step) ** 0.55 to all gradients.
 
     Adding Gradient Noise Improves Learning for Very Deep Networks, Neelakantan et al. 2015, section 3:
     https://arxiv.org/abs/1511.06807.
 
     Args:
         scale: Variance before the first update.
-        decay: How fast it falls.
     """
 
-    def __init__(
-        self,
-        *,
-        scale: Annotated[float, Field(ge=0)] = 0.01,
-        decay: Annotated[float, Field(ge=0)] = 0.55,
-    ) -> None:
+    def __init__(self, *, scale: Annotated[float, Field(ge=0)] = 0.01) -> None:
         self.scale = scale
-        self.decay = decay
 
     @hookimpl(wrapper=True)
     def optimizer_step(self, model: Model, step: int) -> Generator[None, object, object]:
-        """Adds the noise, then lets the optimizer make its step."""
-        deviation = (self.scale / (1 + step) ** self.decay) ** 0.5
+        """Adds the noise before the update."""
+        deviation = (self.scale / (1 + step) ** 0.55) ** 0.5
         for parameter in model.parameters():
             if parameter.grad is not None:
                 noise = torch.randn(parameter.shape, generator=self.generator).to(parameter.grad)

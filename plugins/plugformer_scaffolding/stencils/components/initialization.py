@@ -1,4 +1,4 @@
-"""Every matrix normal, with a deviation by its number of inputs."""
+"""Normally distributed matrices, scaled by their number of inputs."""
 
 from typing import Annotated
 
@@ -10,27 +10,18 @@ from plugformer.interfaces import Initialization, ParameterContext
 
 
 class NewComponent(Initialization):
-    """Every matrix normal with the deviation gain / sqrt(inputs); the rest is what its module draws.
+    """Draws matrices with the standard deviation gain / sqrt(inputs), and keeps other values.
 
-    Delving Deep into Rectifiers, He et al. 2015, section 2.2: https://arxiv.org/abs/1502.01852; the gain is
-    the root of two there.
+    Delving Deep into Rectifiers, He et al. 2015, section 2.2: https://arxiv.org/abs/1502.01852.
 
     Args:
-        gain: Deviation of what a map makes of inputs of deviation one.
+        gain: Standard deviation of the outputs of a map whose inputs have the standard deviation 1.
     """
 
-    def __init__(
-        self,
-        *,
-        gain: Annotated[float, Field(gt=0, le=10)] = 1.0,
-    ) -> None:
+    def __init__(self, *, gain: Annotated[float, Field(gt=0, le=10)] = 1.0) -> None:
         self.gain = gain
 
-    def draw(
-        self,
-        values: Float[Tensor, "..."],
-        parameter: ParameterContext,  # noqa: ARG002 (for schemes that go by where a parameter stands)
-    ) -> None:
-        """Draws matrices from torch's generator, which is seeded for each parameter."""
+    def draw(self, values: Float[Tensor, "..."], parameter: ParameterContext) -> None:
+        """Draws a matrix with torch's generator, which has a seed for each parameter."""
         if values.dim() > 1:
             nn.init.normal_(values, std=self.gain * values.shape[-1] ** -0.5)

@@ -22,12 +22,7 @@ class NewComponent(Norm):
         epsilon: Added to the mean square before the root.
     """
 
-    def __init__(
-        self,
-        model: ModelContext,
-        *,
-        epsilon: Annotated[float, Field(gt=0)] = 1e-6,
-    ) -> None:
+    def __init__(self, model: ModelContext, *, epsilon: Annotated[float, Field(gt=0)] = 1e-6) -> None:
         super().__init__()
         self.epsilon = epsilon
         self.weight = nn.Parameter(torch.empty(model.width))
