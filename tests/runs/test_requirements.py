@@ -37,11 +37,10 @@ def test_the_locked_distribution_is_named(lost, use):
     run = lost()
     with pytest.raises(RunError) as caught:
         use(run)
-    assert str(caught.value).splitlines() == [
-        f"{run} was made with components that are not installed:",
-        "  attention/differential of plugformer-differential 0.1.0",
-        "install what the run was made with, or name its local manifest with --registry FILE",
-    ]
+    place, component, advice = str(caught.value).splitlines()
+    assert str(run) in place
+    assert component == "  attention/differential of plugformer-differential 0.1.0"
+    assert "--registry FILE" in advice
 
 
 def test_a_name_with_its_distribution_is_looked_up_by_name(lost):
@@ -50,7 +49,7 @@ def test_a_name_with_its_distribution_is_looked_up_by_name(lost):
 
 
 def test_a_local_manifest_is_asked_for(lost):
-    with pytest.raises(RunError, match=r"of local\n.* name its local manifest with --registry FILE"):
+    with pytest.raises(RunError, match=r"of local\n.*local manifest with --registry FILE"):
         load(lost(distribution="local", version=""))
 
 
