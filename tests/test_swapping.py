@@ -85,14 +85,6 @@ def test_learns_from_batches_padded_on_either_side(losses, tiny_task, sentences,
     assert values[-1] < values[0] - 0.3
 
 
-def test_every_attention_learns(losses, tiny_task, pairs, any_attention):
-    assert_falls(losses(tiny_task(f"model.attention={any_attention}"), pairs))
-
-
-def test_every_position_learns(losses, tiny_task, pairs, any_position):
-    assert_falls(losses(tiny_task(f"model.position={any_position}"), pairs))
-
-
 def test_every_feed_forward_learns(losses, tiny_task, pairs, any_feed_forward):
     assert_falls(losses(tiny_task(f"model.feed_forward={any_feed_forward}"), pairs))
 

@@ -29,11 +29,6 @@ def test_select_then_append_goes_on_with_those_rows():
         assert torch.equal(kept, torch.cat([one, two], dim=1)[rows])
 
 
-def test_rows_may_all_leave():
-    state = PositionwiseState(torch.randn(2, 3, 4)).select(torch.tensor([], dtype=torch.long))
-    assert state.tensors[0].shape == (0, 3, 4)
-
-
 def test_appending_moves_old_tokens_rarely():
     state = PositionwiseState(torch.zeros(1, 1, 4))
     addresses = set()
@@ -48,11 +43,3 @@ def test_the_tensors_given_are_not_changed():
     tensor = torch.zeros(1, 2, 4)
     PositionwiseState(tensor).append(PositionwiseState(torch.ones(1, 1, 4)))
     assert torch.equal(tensor, torch.zeros(1, 2, 4))
-
-
-def test_the_dtype_stays():
-    state = PositionwiseState(torch.zeros(1, 1, 4, dtype=torch.bfloat16))
-    assert (
-        state.append(PositionwiseState(torch.ones(1, 1, 4, dtype=torch.bfloat16))).tensors[0].dtype
-        == torch.bfloat16
-    )

@@ -1,6 +1,5 @@
 """Constraints hold whatever the model says: patterns and lengths, for every tokenizer and every search."""
 
-import random
 import re
 
 import pytest
@@ -31,7 +30,7 @@ TOKENIZERS = {
     "words": Words,
 }
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-SEARCHES = [Greedy(), Beam(size=3), Sampling(seed=4), Sampling(temperature=3.0, top_k=4)]
+SEARCHES = [Greedy(), Beam(size=3), Sampling(temperature=3.0, top_k=4)]
 
 
 @pytest.fixture(scope="module", params=sorted(TOKENIZERS))
@@ -273,15 +272,3 @@ def test_a_tokenizer_whose_pieces_depend_on_their_neighbors_is_refused(tmp_path)
     pretrained.train([])
     with pytest.raises(ConfigurationError, match="no pattern can be kept with such a tokenizer"):
         constraint(pretrained, pattern="[a-z ]+")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: type(search).__name__)
-def test_ten_thousand_random_outputs_are_dates(search):
-    characters = trained("characters")
-    draw = random.Random(6)  # noqa: S311
-    for seed in range(20):
-        lengths = [draw.randint(1, 30) for _ in range(500)]
-        found = outputs(characters, search, lengths, seed=seed, pattern=DATE, max_length=16)
-        texts = characters.decode([hypotheses[0] for hypotheses in found])
-        assert all(re.fullmatch(DATE, text) for text in texts)

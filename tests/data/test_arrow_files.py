@@ -46,14 +46,6 @@ def test_a_full_disk_is_named() -> None:
         write_arrow(Path("/dev/full"), [table], TEXT)
 
 
-def test_tables_of_many_pieces_become_one_piece(tmp_path: Path) -> None:
-    """Rows picked from a data set come in a piece each; as many pieces are slow to open."""
-    rows = pa.concat_tables(pa.table({"text": [text]}) for text in "abc")
-    write_arrow(tmp_path / "file", [rows], TEXT)
-    with pa.ipc.open_stream(tmp_path / "file") as stream:
-        assert [batch.num_rows for batch in stream] == [3]
-
-
 def test_prepared_examples_stay_on_disk(tmp_path: Path) -> None:
     lines = 5 * ROWS
     (tmp_path / "long.tsv").write_text("".join(f"{number:0200}\t{number}\n" for number in range(lines)))

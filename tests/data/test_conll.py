@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugformer.errors import ConfigurationError, DataError
+from plugformer.errors import DataError
 from plugformer.interfaces import Column
 from plugformer_plugins.data.conll import CoNLL
 
@@ -45,8 +45,3 @@ def test_a_sentence_with_a_bad_line_can_be_skipped(read):
     rows, notices = read("1 It PRON\n2 rains\n\n1 Yes INTJ\n", bad_rows="skip")
     assert rows == [(["Yes"], ["INTJ"])]
     assert len(notices) == 1
-
-
-def test_columns_that_it_does_not_have_are_refused(read):
-    with pytest.raises(ConfigurationError, match="data 'conll' cannot serve this type of task"):
-        read("1 It PRON\n", columns=(Column("text", "text", "input"), Column("label", "label", "output")))

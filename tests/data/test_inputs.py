@@ -5,13 +5,12 @@ import pytest
 from plugformer.configuration.task import Length
 from plugformer.data.inputs import Inputs
 from plugformer.data.processor import Processor
-from plugformer.errors import ConfigurationError, DataError, LengthError
+from plugformer.errors import DataError, LengthError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import Level
 from plugformer_plugins.architecture.encoder_decoder import EncoderDecoder
 from plugformer_plugins.architecture.encoder_only import EncoderOnly
 from plugformer_plugins.task_type.sequence_to_sequence import SequenceToSequence
-from plugformer_plugins.task_type.tagging import Tagging
 from plugformer_plugins.tokenizer.word_level import Characters
 
 
@@ -59,21 +58,6 @@ def test_what_is_no_unicode_is_told_by_its_byte(read):
     assert str(inputs.faults[1]).startswith("'b?d' is not UTF-8: byte 0xe4 at character 2")
     assert str(inputs.faults[2]).startswith("'?' is not UTF-8: '\\ud800' at character 1")
     assert inputs.answerable == [0]
-
-
-class ShortTexts(Tagging):
-    """Tags the words of texts that have more than one."""
-
-    def example_from_text(self, text):
-        if " " not in text:
-            raise ConfigurationError(f"{text!r} is one word")
-        return super().example_from_text(text)
-
-
-def test_a_question_of_words_that_the_type_refuses_beside_others(read):
-    inputs = read("a b", "ab", "c d e", task_type=ShortTexts())
-    assert {row: str(fault) for row, fault in inputs.faults.items()} == {1: "'ab' is one word"}
-    assert inputs.split.lengths[[0, 2]].tolist() == [[6], [8]]
 
 
 def test_characters_that_the_vocabulary_lacks(read):

@@ -1,8 +1,6 @@
 """Parallel files."""
 
 import gzip
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,11 +71,6 @@ def test_bad_lines_can_be_skipped_with_their_partners(tmp_path: Path) -> None:
     assert "bad.de:4: the source is not UTF-8" in encoding
 
 
-def test_labels_need_a_table(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"has source and target, .* needs text and label"):
-        load({"train": pair(tmp_path, "one", "a\n", "b\n")}, LABELS)
-
-
 def test_a_pair_has_two_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="target"):
         load({"train": {"source": str(tmp_path / "a.de")}})
@@ -93,11 +86,3 @@ def test_files_that_are_not_there_are_found_before_reading(tmp_path: Path) -> No
         ConfigurationError, match="it has source and target, and the task needs text and label"
     ):
         data.check_columns(LABELS)
-
-
-def test_describing_data_does_not_wait_for_datasets() -> None:
-    modules = ", ".join(
-        f"plugformer_plugins.data.{name}" for name in ("conll", "hub", "lines", "table", "text")
-    )
-    code = f"import sys, {modules}; sys.exit('datasets' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

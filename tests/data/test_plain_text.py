@@ -49,8 +49,3 @@ def test_ends_that_leave_nothing_are_refused(read):
 def test_white_space_is_no_text(read):
     with pytest.raises(DataError, match="has nothing but white space"):
         read(" \n\n")
-
-
-def test_a_task_that_needs_more_is_refused(read):
-    with pytest.raises(ConfigurationError, match="has one text for each example, and the task needs"):
-        read("a\n", columns=(*TEXT, Column("label", "label", "output")))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from plugformer.configuration.task import Task
-from plugformer.data.order import evaluation_order
+from plugformer.data.encoding import evaluation_order
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment
@@ -179,11 +179,3 @@ def test_fixed_padding(tmp_path: Path, registry: Registry) -> None:
     assert train.batch([0, 1]).source.ids.shape == (2, 12)
     assert train.batch([0, 1]).target.ids.shape == (2, 12)
     assert train.lengths.tolist() == [[12, 12]] * len(train)
-
-
-def test_a_table_with_a_header_and_no_rows(tmp_path: Path, registry: Registry) -> None:
-    (tmp_path / "header.csv").write_text("note,kind\n")
-    files = {"train": str(tmp_path / "header.csv")}
-    task = classes(tmp_path, files=files, header=True, columns={"text": "note", "label": "kind"})
-    with pytest.raises(DataError, match="split 'train' has no examples; check its files"):
-        prepare(Experiment.of(task, registry))

@@ -11,7 +11,7 @@ import pytest
 from datasets import DatasetDict
 
 from plugformer.cache import UNUSED_DAYS, cache_folder
-from plugformer.configuration.task import Component, DataBlock, Task
+from plugformer.configuration.task import DataBlock, Task
 from plugformer.data import files, prepared_cache
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.prepared_cache import cache_key
@@ -101,13 +101,6 @@ def test_the_second_start_reads_and_trains_nothing(file: Path, registry: Registr
     assert first.notices == second.notices == ()
 
 
-def test_evaluation_finds_what_training_stored(file: Path, registry: Registry, made: list[str]) -> None:
-    first = prepare(Experiment.of(task(file), registry))
-    again = prepare(Experiment.of(task(file), registry), first.processor)
-    assert made == ["read", "trained"]
-    assert again.processor.source is first.processor.source
-
-
 def test_given_tokenizers_that_learned_something_else(
     file: Path, registry: Registry, made: list[str]
 ) -> None:
@@ -138,13 +131,6 @@ def test_what_decides_the_examples_makes_them_anew(
     prepare(Experiment.of(task(file), registry))
     prepare(Experiment.of(task(file, **changed), registry))
     assert made.count("read") == 2
-
-
-def test_another_type_has_another_key(file: Path, registry: Registry) -> None:
-    pairs = task(file)
-    assert cache_key(Experiment.of(pairs, registry), "") == cache_key(Experiment.of(task(file), registry), "")
-    texts = pairs.model_copy(update={"type": Component(name="classification")})
-    assert cache_key(Experiment.of(texts, registry), "") != cache_key(Experiment.of(pairs, registry), "")
 
 
 class Letters(Characters):
@@ -200,15 +186,6 @@ def test_large_files_are_hashed_once(
     assert made == ["read", "trained"]
 
 
-def test_a_new_version_makes_them_anew(
-    file: Path, registry: Registry, made: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepare(Experiment.of(task(file), registry))
-    monkeypatch.setattr(TabularData, "version", lambda self: "tomorrow's")
-    prepare(Experiment.of(task(file), registry))
-    assert made.count("read") == 2
-
-
 def test_files_of_tokenizers_count_by_content(file: Path, registry: Registry, tmp_path: Path) -> None:
     """The vocabulary of a tokenizer that learns nothing may change too."""
     sizes = []
@@ -247,16 +224,6 @@ def test_a_damaged_entry_is_made_again(file: Path, registry: Registry, made: lis
     for _ in range(2):
         assert content(prepare(Experiment.of(task(file), registry))) == first
         assert made.count("read") == 2
-
-
-def test_without_a_place_to_write(
-    file: Path, registry: Registry, made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "no folder").write_text("")  # root may write into any folder, but not below a file
-    monkeypatch.setenv("PLUGFORMER_CACHE", str(tmp_path / "no folder" / "cache"))
-    first = prepare(Experiment.of(task(file), registry))
-    assert content(prepare(Experiment.of(task(file), registry))) == content(first)
-    assert made.count("read") == 2
 
 
 def test_data_that_change_while_they_are_read(

@@ -7,7 +7,6 @@ from tests.columns import LABELS, PAIRS
 from plugformer.configuration.task import Split
 from plugformer.data.splitting import split
 from plugformer.errors import ConfigurationError, DataError
-from plugformer.interfaces import Column
 
 
 def examples(count: int = 100, sources: int = 1000) -> DatasetDict:
@@ -80,19 +79,6 @@ def test_groups_of_classified_texts_keep_their_labels() -> None:
     assert len(splits["validation"]) == 5
     assert not set(splits["validation"]["text"]) & set(splits["train"]["text"])
     assert splits["validation"].features == features
-
-
-def test_groups_keep_what_their_texts_are_when_these_are_no_references() -> None:
-    columns = (
-        Column("question", "text", "input", tokenizer="source"),
-        Column("choices", "texts", "input", tokenizer="source"),
-        Column("answer", "number", "output"),
-    )
-    rows = {"question": ["x", "y"] * 10, "choices": [["a", "b"]] * 20, "answer": [0.0, 1.0] * 10}
-    data = DatasetDict({"train": Dataset.from_dict(rows)})
-    splits = split(data, Split(validation=0.5, by="group"), columns)
-    assert len(splits["validation"]) == len(splits["train"]) == 10
-    assert splits["validation"].features == data["train"].features
 
 
 @pytest.mark.parametrize(

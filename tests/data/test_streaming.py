@@ -18,10 +18,9 @@ from tests.columns import LABELS
 
 from plugformer.configuration.task import Task
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import files_version
 from plugformer.data.preparation import PreparedData, prepare
 from plugformer.data.streaming import BlockReader, StreamPosition, open_streams, stored
-from plugformer.errors import ConfigurationError, DataError, RegistryError
+from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment
 from plugformer.registry import Registry
 from plugformer.training.fitting import order_of
@@ -252,26 +251,6 @@ def streaming(data: PreparedData, *rows: dict[str, Any]) -> PreparedData:
     return replace(data, streamed=replace(data.streamed, stream=stream))
 
 
-def test_a_row_with_a_fault_may_have_nothing_else(make: Any, reader: Any) -> None:
-    task, made = make(20)
-    (source, target), *_ = made
-    stream = reader(
-        streaming(
-            prepare(Experiment.of(task, REGISTRY)), {"fault": "line 1"}, {"source": source, "target": target}
-        ),
-        task,
-    )
-    assert stream.next().rows == [0]
-    assert stream.stats.faults == ["line 1"]
-
-
-def test_a_row_without_a_column(make: Any, reader: Any) -> None:
-    task, made = make(20)
-    stream = reader(streaming(prepare(Experiment.of(task, REGISTRY)), {"source": made[0][0]}), task)
-    with pytest.raises(RegistryError, match="split 'train' without the column 'target', only"):
-        stream.next()
-
-
 def test_no_example_is_short_enough(make: Any, reader: Any, tmp_path: Path) -> None:
     task, _ = make(40, data={"length": {"max": 1, "over": "drop"}})
     write(tmp_path, "validation", [("v", "v")])
@@ -423,20 +402,3 @@ def test_what_is_wrong_with_a_data_set_is_named(
     (tmp_path / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     with pytest.raises(error, match=message):
         REGISTRY.create("data", "hub", dataset=str(tmp_path), **options).stream(LABELS)
-
-
-def test_the_sampled_version_of_files(tmp_path: Path) -> None:
-    small, large = tmp_path / "small", tmp_path / "large"
-    small.write_bytes(b"abc")
-    large.write_bytes(bytes(20_000_000))
-    before = files_version([small, large], sampled=True)
-    assert files_version([small, large], sampled=True) == before
-    small.write_bytes(b"abd")
-    assert files_version([small, large], sampled=True) != before
-    small.write_bytes(b"abc")
-    with large.open("r+b") as file:
-        file.seek(-1, 2)
-        file.write(b"x")
-    assert files_version([small, large], sampled=True) != before
-    large.write_bytes(bytes(20_000_001))
-    assert files_version([small, large], sampled=True) != before

@@ -39,10 +39,6 @@ def test_pooling_by_hand(pooling, rows):
     torch.testing.assert_close(POOLINGS[pooling](hidden, real), torch.tensor(expected))
 
 
-def test_every_pooling_is_tested():
-    assert POOLED.keys() == POOLINGS.keys()
-
-
 @pytest.mark.parametrize("pooling", POOLED)
 def test_pooling_passes_no_gradient_to_padding(pooling):
     hidden = torch.randn(1, 4, 2, requires_grad=True)

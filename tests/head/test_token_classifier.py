@@ -67,11 +67,3 @@ def test_tokens_without_a_target_get_no_gradient(head):
     head().loss(hidden, TARGETS, REAL)[0].backward()
     assert hidden.grad[~REAL].eq(0).all()
     assert hidden.grad[REAL].ne(0).all()
-
-
-def test_dropout_works_in_training_alone():
-    made = TokenClassifier(replace(MODEL, width=64), dropout=0.5)
-    hidden, real = torch.randn(2, 3, 64), torch.ones(2, 3, dtype=torch.bool)
-    assert not torch.equal(made.logits(hidden, real), made.logits(hidden, real))
-    made.eval()
-    torch.testing.assert_close(made.logits(hidden, real), made.output(hidden))

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from plugformer.errors import ConfigurationError
 from plugformer.interfaces import ModelContext
 from plugformer_inspection.attention import AttentionLocation, AttentionView
-from plugformer_inspection.attention_maps import MOST_TOKENS, draw_attention, label, select_layers
+from plugformer_inspection.attention_maps import MOST_TOKENS, draw_attention, select_layers
 from plugformer_inspection.history import History, draw_history
 from plugformer_inspection.positions import EncodingView, draw_positions, view_encoding
 from plugformer_reports import drawing as drawing_module
@@ -74,16 +74,6 @@ def test_every_panel_and_every_token_lies_inside_the_figure(maps, query, key):
             assert box.x1 <= width and box.y1 <= height
     assert figure.get_size_inches()[0] < 14
     assert (f"first {MOST_TOKENS} of" in drawing.caption) == (max(query, key) > MOST_TOKENS)
-
-
-def test_tokens_as_people_read_them():
-    assert label("a b\n\u200b") == "a␣b��"
-    assert label("Donaudampfschifffahrt") == "Donaudampfschiff…"
-    assert label("晚" * 20) == "晚" * 11 + "…"
-
-
-def test_attentions_without_weights_are_passed_over():
-    assert list(draw_attention([replace(cross(), weights=None)])) == []
 
 
 def test_few_layers_of_many_are_drawn_unless_select_layers():

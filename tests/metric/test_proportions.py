@@ -37,10 +37,3 @@ def test_intervals_are_wilsons(metric: Metric, hits: int, count: int) -> None:
     assert (low, high) == pytest.approx(wilson(hits, count), abs=1e-12)
     assert 0 <= low <= metric.aggregate(statistics) <= high <= 1
     assert low < high
-
-
-def test_a_lower_level_gives_a_narrower_interval() -> None:
-    statistics = np.array([[1.0], [0.0]] * 50)
-    low, high = ExactMatch().interval(statistics, level=0.5)
-    wide = ExactMatch().interval(statistics)
-    assert wide[0] < low < 0.5 < high < wide[1]

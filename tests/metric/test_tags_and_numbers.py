@@ -4,7 +4,6 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -69,11 +68,6 @@ def test_entities_are_those_of_seqeval(scheme):
         if theirs == "IOB1" and re.search(r"B-A B-B|B-B B-A", text):
             continue  # nobody writes it, and seqeval drops the first though it keeps the one of "I-A B-B"
         assert metric.found(tags) == {tuple(entity) for entity in entities}, tags
-
-
-def test_every_scheme_of_the_table_can_be_chosen():
-    choices = get_args(get_type_hints(EntityF1.__init__)["scheme"])
-    assert set(choices) == set(SCHEMES)
 
 
 def test_entity_f1_by_hand():

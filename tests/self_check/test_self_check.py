@@ -10,7 +10,6 @@ import torch
 
 from plugformer.data.encoding import EncodedSplit
 from plugformer.data.preparation import prepare
-from plugformer.hooks import ConsistencyCheck
 from plugformer.interfaces import END, AttentionContext, Hypothesis, Padding, Positions, evaluating
 from plugformer.runs.loading import TrainedModel, load
 from plugformer.training.train import train
@@ -216,12 +215,6 @@ def test_padding_that_counts_is_found_in_a_decoder_alone(registry, tmp_path, mon
     assert "padded = unpadded" in checked(run).failed()
 
 
-def test_what_is_no_number_agrees_with_nothing():
-    comparison = ConsistencyCheck("one = other", float("nan"), "an input", "a component")
-    assert not comparison.passed
-    assert comparison.as_json()["difference"] is None
-
-
 def test_what_is_not_saved(run, labels, monkeypatch):
     """A component that learned a number which is neither a parameter nor a buffer."""
 
@@ -282,9 +275,3 @@ def test_tokens_of_nearly_the_same_probability_may_be_taken_for_one_another(run)
         )
     np.testing.assert_allclose(apart, [abs(scores[first] - scores[other]).item()], rtol=1e-4)
     assert same == pytest.approx([0.25])
-
-
-def test_the_state_of_the_model_is_left_alone(run):
-    run.model.model.train()
-    run.model.checked(run.split)
-    assert run.model.model.training

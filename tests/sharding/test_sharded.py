@@ -1,10 +1,17 @@
 """Processes that keep a part of the model each: their parts, and that nothing else differs."""
 
-import signal
-
 import pytest
 import torch
-from tests.training.processes import checkpoint, differences, ends, launched, lines, train_command, wait_for
+from tests.training.processes import (
+    checkpoint,
+    differences,
+    ends,
+    interrupted_after,
+    launched,
+    lines,
+    train_command,
+    wait_for,
+)
 from torch import nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes
@@ -199,15 +206,11 @@ def test_what_cannot_be_shared_out_is_refused(tiny_model, tiny_task):
 @pytest.mark.long
 def test_resumed_equals_uninterrupted(short_settings, tmp_path):
     """With dropout, whose draws differ between processes; the signal reaches only one of them."""
-    settings = short_settings(
-        SHARD, "training.steps=80", "training.evaluate_every=40", "training.log_every=8"
-    )
+    settings = short_settings(SHARD)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     with launched(2, *train_command(settings, whole)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
-    with launched(2, *train_command(settings, parts)) as processes:
-        wait_for(parts, 8)
-        processes[1].send_signal(signal.SIGTERM)
+    with launched(2, *train_command(settings, parts, *interrupted_after(3, tmp_path))) as processes:
         assert [each.status for each in ends(processes)] == [130, 130]
     with launched(2, "-m", "plugformer", "train", "--resume", "--out", str(parts)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
@@ -219,7 +222,7 @@ def test_resumed_equals_uninterrupted(short_settings, tmp_path):
 @pytest.mark.long
 def test_another_number_of_processes_goes_on(train_tiny, short_settings, tmp_path):
     """One whole model becomes two parts, three, and one whole again."""
-    others = ("batches_per_update=6", "average=null", "gradient_clipping=null")
+    others = ("batches_per_update=6", "hooks=[]", "gradient_clipping=null")
     settings = (*EVERYTHING, "model.dropout=0.0", *(f"training.{each}" for each in others))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train_tiny(whole, *settings, "training.steps=8")

@@ -86,11 +86,6 @@ def test_numbers_whose_deviation_is_rounded_to_zero_are_encoded(registry, tokeni
     assert task_type.encode({"text": ["the fox"], "number": [1e-320]}, tokenizers)["targets"] == [0.0]
 
 
-def test_numbers_have_their_mean_and_deviation(registry):
-    learned = registry.create(Kind.TASK_TYPE, "regression").learn({"number": [1.0, 5.0]})
-    assert learned == {"mean": 3.0, "deviation": 2.0}
-
-
 @pytest.mark.parametrize(("type_name", "column"), [("multi-label", "labels"), ("tagging", "tags")])
 def test_names_that_look_the_same_are_refused(registry, type_name, column):
     with pytest.raises(DataError, match=rf"{column} 'caf\\xe9' and 'cafe\\u0301'|{column} 'cafe\\u0301' and"):

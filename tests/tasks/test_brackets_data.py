@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 from datasets import DatasetDict
-from tests.columns import LABELS
 
-from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
-from plugformer_tasks.brackets.data import Brackets
 
 
 def load(**options: Any) -> DatasetDict:
@@ -62,8 +59,3 @@ def test_sizes_and_the_seed() -> None:
     }
     assert data["train"][:] == load()["train"][:]
     assert data["train"][:] != load(seed=2)["train"][:]
-
-
-def test_it_serves_a_text_only() -> None:
-    with pytest.raises(ConfigurationError, match="the task needs text and label"):
-        Brackets().load(LABELS)

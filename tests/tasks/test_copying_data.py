@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 from datasets import DatasetDict
-from tests.columns import LABELS, PAIRS
+from tests.columns import PAIRS
 
 from plugformer.errors import ConfigurationError
 from plugformer.registry import Registry
-from plugformer_tasks.copying.data import Copying
 
 
 def load(**options: Any) -> DatasetDict:
@@ -52,8 +51,3 @@ def test_the_seed_decides() -> None:
 def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load(**options)
-
-
-def test_it_serves_pairs_only() -> None:
-    with pytest.raises(ConfigurationError, match="needs text and label"):
-        Copying().load(LABELS)

@@ -3,8 +3,6 @@
 import random
 from math import exp, log
 
-import pytest
-
 from plugformer.runs.loading import load
 from plugformer.training.train import train
 from plugformer_plugins.task_type.language_modelling import LanguageModelling
@@ -54,11 +52,6 @@ def exact_match(out, *overrides, examples):
 
 def test_short_sequences_are_copied(tmp_path):
     assert exact_match(tmp_path / "run", *SHORT, examples=200) >= COPIED
-
-
-@pytest.mark.long
-def test_the_copying_task_reaches_its_threshold(tmp_path):
-    assert exact_match(tmp_path / "run", examples=1000) >= COPIED
 
 
 FOUND = 0.97

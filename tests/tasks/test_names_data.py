@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import pytest
 from datasets import DatasetDict
-from tests.columns import PAIRS
 
-from plugformer.errors import ConfigurationError
 from plugformer.interfaces import Column
 from plugformer.registry import Registry
 from plugformer_plugins.task_type.tagging import Tagging
-from plugformer_tasks.names.data import BOTH, Names
+from plugformer_tasks.names.data import BOTH
 
 SIZES = {"train": 300, "validation": 40, "test": 40}
 COLUMNS: tuple[Column, ...] = Tagging().columns
@@ -53,10 +50,3 @@ def test_no_sentence_is_there_twice_and_lengths_are_alike() -> None:
 def test_the_seed_decides() -> None:
     assert load()["train"][:] == load()["train"][:]
     assert load()["train"][:] != load(seed=2)["train"][:]
-
-
-def test_it_serves_words_and_tags_only() -> None:
-    with pytest.raises(
-        ConfigurationError, match="it has words and tags, and the task needs source and target"
-    ):
-        Names().load(PAIRS)

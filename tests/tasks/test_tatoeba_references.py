@@ -16,9 +16,10 @@ SMALL = (
 )
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose data repeat a row, and have the translations of a sentence apart from each other."""
+    tmp_path = tmp_path_factory.mktemp("tatoeba")
     rows = [
         f"I see {row} things.\tje vois {row} choses de la {version} façon"
         for version in (*range(TRANSLATIONS), 0)

@@ -75,13 +75,6 @@ def test_wordpiece_takes_the_longest_pieces_from_the_left() -> None:
     assert tokenizer.encode(["stable!"]) == [[UNKNOWN]]
 
 
-def test_wordpiece_keeps_punctuation_on_its_word() -> None:
-    tokenizer = WordPiece()
-    text = "on 2001-02-03, at (noon) . n't"
-    tokenizer.train([text])
-    assert tokenizer.decode(tokenizer.encode([text])) == [text]
-
-
 def test_unigram_refuses_a_size_below_its_alphabet() -> None:
     with pytest.raises(ConfigurationError, match="size: 10 is too small"):
         Unigram(size=10).train(["abcdefghijklmnopqrstuvwxyz"])

@@ -1,7 +1,5 @@
 """Words by spaCy's rules: the cut is spaCy's, and spaces come back."""
 
-from pathlib import Path
-
 import pytest
 import spacy
 from hypothesis import given, settings
@@ -53,14 +51,6 @@ def test_a_joiner_at_the_beginning_is_not_shown() -> None:
     tokenizer.train(["dog."])
     dog, stop = tokenizer.encode(["dog."])[0]
     assert tokenizer.decode([[stop, dog]]) == [". dog"]
-
-
-def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
-    tokenizer, loaded = SpacyWords(lowercase=True), SpacyWords(lowercase=True)
-    tokenizer.train([ENGLISH])
-    tokenizer.save(tmp_path / "tokenizer.json")
-    loaded.load(tmp_path / "tokenizer.json")
-    assert loaded.encode([ENGLISH, GERMAN]) == tokenizer.encode([ENGLISH, GERMAN])
 
 
 def test_a_language_without_rules_is_refused() -> None:

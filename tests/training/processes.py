@@ -77,6 +77,17 @@ def train_command(settings, out, *arguments):
     return ["-m", "plugformer", "train", "dates", *chosen, "--out", str(out), *arguments]
 
 
+def interrupted_after(step, folder):
+    """Returns arguments of a command whose main process gets a signal after an update."""
+    name = f"interrupting_after_{step}"
+    (folder / f"{name}.py").write_text(
+        "import signal\nfrom plugformer.hooks import hookimpl\n\n@hookimpl\ndef step_ended(update):\n"
+        f"    if update.step == {step}:\n        signal.raise_signal(signal.SIGTERM)\n"
+    )
+    (folder / f"{name}.yaml").write_text(f"hooks: [{name}]\n")
+    return ["--registry", str(folder / f"{name}.yaml")]
+
+
 def lines(out):
     log = out / "metrics.jsonl"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []

@@ -2,19 +2,15 @@
 
 import json
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from tests.training.processes import (
-    PATIENCE,
     begun,
     checkpoint,
     differences,
     ends,
-    free_port,
+    interrupted_after,
     launched,
     lines,
     train_command,
@@ -129,25 +125,13 @@ def test_what_processes_tell_each_other(tmp_path):
 
 
 @pytest.mark.long
-def test_accelerate_launches(train_tiny, short_settings, tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    train_tiny(one, STILL, "training.batches_per_update=2")
-    options = ["--multi_gpu", "--num_processes", "2", "--main_process_port", free_port()]
-    launcher = [Path(sys.executable).with_name("accelerate"), "launch", *options]
-    subprocess.run([*launcher, *train_command(short_settings(STILL), two)], check=True, timeout=PATIENCE)
-    assert differences(one, two) < 1e-6
-
-
-@pytest.mark.long
 def test_resumed_equals_uninterrupted(short_settings, tmp_path):
     """With dropout, whose draws differ between processes; the signal reaches only one of them."""
-    settings = short_settings("training.steps=300", "training.evaluate_every=100")
+    settings = short_settings()
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     with launched(2, *train_command(settings, whole)) as processes:
         assert [each.status for each in ends(processes)] == [0, 0]
-    with launched(2, *train_command(settings, parts)) as processes:
-        wait_for(parts, 20)
-        processes[1].send_signal(signal.SIGTERM)
+    with launched(2, *train_command(settings, parts, *interrupted_after(3, tmp_path))) as processes:
         main, other = ends(processes)
     assert (main.status, other.status) == (130, 130)
     assert "Interrupted at step" in main.messages

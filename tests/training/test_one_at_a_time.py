@@ -1,19 +1,16 @@
 """A run is trained by one process at a time: real ones, that end in any way."""
 
-import os
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.training.processes import PATIENCE
+from tests.forking import Forked
+from tests.training.processes import PATIENCE, train_command
 
 from plugformer.errors import RunError
 from plugformer.hooks import hookimpl
-from plugformer.runs.directory import RunDirectory
+from plugformer.runs.directory import TRAINING_LOCK, RunDirectory, training_lock
 from plugformer.runs.loading import load
-from plugformer.runs.training_lock import NAME, training_lock
 from plugformer.training.train import resume
 
 
@@ -23,10 +20,7 @@ def start(short_settings):
     started = []
 
     def begin(out, *settings):
-        chosen = [word for setting in short_settings(*settings) for word in ("--set", setting)]
-        command = [sys.executable, "-m", "plugformer", "train", "dates", *chosen, "--out", str(out)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
+        started.append(Forked(train_command(short_settings(*settings), out)))
         return started[-1]
 
     yield begin
@@ -71,8 +65,8 @@ def test_an_error_gives_the_lock_back(tmp_path):
 
 
 def test_a_lock_elsewhere_is_not_followed(run_copy, tmp_path):
-    (run_copy / NAME).unlink()
-    (run_copy / NAME).symlink_to(tmp_path / "elsewhere")
+    (run_copy / TRAINING_LOCK).unlink()
+    (run_copy / TRAINING_LOCK).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RunError, match=r"\.training\.lock is a symbolic link"):
         resume(run_copy, notify=str)
     assert not (tmp_path / "elsewhere").exists()
