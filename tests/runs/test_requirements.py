@@ -1,11 +1,12 @@
 """A run whose components are not installed says which, and of which distribution, where they are needed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from plugformer.errors import ConfigurationError, RegistryError, RunError
-from plugformer.registry import Owner, Plugin, Registry, parse
+from plugformer.registry import Registry, parse
 from plugformer.registry.discovery import discover_built_in
 from plugformer.runs.loading import load
 from plugformer.training.train import resume
@@ -83,7 +84,7 @@ def test_a_metric_that_is_not_asked_for_is_not_missed(lost, trained):
 def offering(target, distribution):
     """Returns a plugin that offers `attention/differential`."""
     manifest = f"components: {{attention: {{differential: {{class: '{target}'}}}}}}".encode()
-    return Plugin(Owner(distribution, "0.1.0"), parse(manifest, "registry.yaml"))
+    return replace(parse(manifest, "registry.yaml"), distribution=distribution, version="0.1.0")
 
 
 MHA = "plugformer_plugins.attention.grouped:MultiHeadAttention"

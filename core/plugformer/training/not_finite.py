@@ -46,7 +46,7 @@ def first_nonfinite(model: nn.Module, compute: Callable[[], object]) -> str:
     """
     outputs: list[str] = []
 
-    def look(name: str, module: nn.Module, _: tuple[Any, ...], output: object) -> None:
+    def look(module: nn.Module, name: str, _: tuple[Any, ...], output: object) -> None:
         for tensor in [] if outputs else _tensors(output):
             if not (finite := tensor.isfinite()).all():
                 count = f"{int((~finite).sum()):,} of {tensor.numel():,} numbers"
@@ -185,9 +185,7 @@ class NotFiniteGuard:
             examples.append(f"  and rows {', '.join(map(str, rows[_SHOWN:]))}")
         causes = self.processes.gather((cause, examples))
         cause, examples = next((pair for pair in causes if pair[0]), causes[0])
-        cause = (
-            cause or "Computed again, all outputs and gradients are finite: some part is random."
-        )
+        cause = cause or "Computed again, all outputs and gradients are finite: some part is random."
         title = "Examples of the batch, by their rows in the split train (from 0):"
         self._end(problem, cause, title, *examples)
 
