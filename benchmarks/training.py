@@ -29,8 +29,8 @@ from systems import SYSTEMS
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from plugformer.data.encoding import sized_batches, token_batches
 from plugformer.data.files import read_lines
-from plugformer.data.order import sized_batches, token_batches
 from plugformer.interfaces import PADDING, Ragged
 from plugformer.registry import Registry
 from plugformer_blocks import pad

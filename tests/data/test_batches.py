@@ -7,7 +7,7 @@ import torch
 from tests.batches import labeled, pairs
 
 from plugformer.data.arrow import token_column
-from plugformer.data.columns import TokenColumn
+from plugformer.data.encoding import TokenColumn
 from plugformer.interfaces import BEGIN, END, IGNORED, PADDING, Padding, Ragged, Side
 from plugformer_blocks import pad
 from plugformer_plugins.task_type.regression import Regression

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from plugformer.data.order import Rows, evaluation_order, sized_batches, token_batches
+from plugformer.data.encoding import Rows, evaluation_order, sized_batches, token_batches
 
 LENGTHS = st.integers(0, 200).flatmap(lambda count: arrays(np.int64, (count, 2), elements=st.integers(1, 40)))
 

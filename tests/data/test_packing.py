@@ -6,8 +6,7 @@ import pytest
 from datasets import Dataset
 
 from plugformer.data.arrow import encoded_examples, token_column
-from plugformer.data.columns import Packed
-from plugformer.data.encoding import EncodedSplit
+from plugformer.data.encoding import EncodedSplit, Packed
 from plugformer.interfaces import BEGIN, END, Level
 from plugformer_plugins.architecture.decoder_only import DecoderOnly
 from plugformer_plugins.task_type.language_modelling import LanguageModelling

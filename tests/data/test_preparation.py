@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from plugformer.configuration.task import Task
-from plugformer.data.order import evaluation_order
+from plugformer.data.encoding import evaluation_order
 from plugformer.data.preparation import prepare
 from plugformer.errors import DataError
 from plugformer.experiment import Experiment

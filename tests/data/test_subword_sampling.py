@@ -8,8 +8,7 @@ from datasets import Dataset
 from tests.pieces import Pieces
 
 from plugformer.configuration.task import DataBlock, ModelSettings, Task
-from plugformer.data.arrow import encode
-from plugformer.data.length import limited
+from plugformer.data.arrow import encode, limited
 from plugformer.data.processor import Processor
 from plugformer.interfaces import IGNORED
 from plugformer_plugins.architecture.decoder_only import DecoderOnly

@@ -9,7 +9,7 @@ from tests.batches import labeled, pairs
 
 from plugformer.data.processor import Processor
 from plugformer.errors import NotFiniteError
-from plugformer.evaluation.predictor import DirectPredictor
+from plugformer.evaluation.predictor import Predictor
 from plugformer.interfaces import END, Constraint, Prediction, Session, Tokenizer
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
@@ -87,7 +87,7 @@ def test_a_label_needs_scores(tiny_model, tmp_path):
         task_type = Classification()
         task_type.state = [str(each) for each in range(VOCABULARY)]
         with pytest.raises(NotFiniteError, match="not finite for input 21 "):
-            DirectPredictor(model, Processor(Characters(), Characters(), task_type), 100).answer(batch, 20)
+            Predictor(model, Processor(Characters(), Characters(), task_type), 100).answer(batch, 20)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -95,4 +95,4 @@ def test_a_number_is_a_finite_one(value):
     answers = [Prediction(1.5), Prediction("text"), Prediction(value)]
     known = Mock(task_type=Mock(answer=lambda *_: answers), tokenizers={})
     with pytest.raises(NotFiniteError, match="not finite for input 23 "):
-        DirectPredictor(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)
+        Predictor(Mock(), known, 100).answer(labeled([[4], [5], [6]], [0, 0, 0], [0, 1, 2]), 20)

@@ -1,7 +1,7 @@
 """Answers: in the order of the examples, whatever the batches; the model as it was before."""
 
 from dataclasses import replace
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ from plugformer.data.inputs import Inputs
 from plugformer.data.preparation import prepare
 from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, LengthError, RunError
-from plugformer.evaluation.evaluator import Evaluator
-from plugformer.evaluation.predictor import Computing, DirectPredictor, GenerativePredictor
-from plugformer.evaluation.validation import Validation, unscored
+from plugformer.evaluation.evaluator import Evaluator, Validation, unscored
+from plugformer.evaluation.predictor import Computing, GenerativePredictor, Predictor
+from plugformer.experiment import Experiment
 from plugformer.interfaces import Batch, Constraint, SourceMetric, evaluating
 from plugformer.registry import Kind
 from plugformer.runs.loading import load
@@ -50,9 +50,8 @@ def split(run) -> EncodedSplit:
 def predictor(run, registry):
     def make(decoding="greedy", batch_tokens=1000):
         component = registry.create(Kind.DECODING, decoding)
-        target = run.processor.target
-        constraint = Constraint(target, 40, max_length=6)
-        return GenerativePredictor(run.model, target, component, constraint, Computing(batch_tokens))
+        constraint = Constraint(run.processor.target, 40, max_length=6)
+        return GenerativePredictor(run.model, run.processor, Computing(batch_tokens), component, constraint)
 
     return make
 
@@ -142,18 +141,18 @@ def test_labels_with_their_log_probabilities(tiny_model, tmp_path, sentences):
     task_type.state = names = [f"class {number}" for number in range(12)]
     processor = Processor(Characters(), Characters(), task_type)
     batch = Batch(sentences("right", begin=True), rows=[0, 1, 2])
-    answers = DirectPredictor(model, processor, 100).answer(batch, 0)
+    answers = Predictor(model, processor, 100).answer(batch, 0)
     with torch.no_grad():
         probabilities = model.logits(batch).softmax(dim=-1)
     assert [answer.output for answer in answers] == [names[each] for each in probabilities.argmax(1)]
     assert np.exp([answer.score for answer in answers]) == pytest.approx(probabilities.amax(1).numpy())
 
-    ranked = DirectPredictor(model, processor, 100, n_best=3).answer(batch, 0)
+    ranked = Predictor(model, processor, 100, n_best=3).answer(batch, 0)
     assert [replace(answer, alternatives=()) for answer in ranked] == answers
     scores = [[answer.score, *(each.score for each in answer.alternatives)] for answer in ranked]
     assert np.exp(scores) == pytest.approx(probabilities.sort(descending=True).values[:, :3].numpy())
     with pytest.raises(ConfigurationError, match="n_best is 13, but there are only 12 labels"):
-        DirectPredictor(model, processor, 100, n_best=13).answer(batch, 0)
+        Predictor(model, processor, 100, n_best=13).answer(batch, 0)
 
 
 def test_loss_and_accuracy_with_the_right_answers_given(run, data):
@@ -264,7 +263,8 @@ class PickyInTheEnd(Picky):
 
 @pytest.mark.parametrize("metric", [Picky, PickyInTheEnd])
 def test_metrics_that_refuse_right_answers_say_so_before_a_training(metric, run, data):
-    split, installed = data.splits["validation"], SimpleNamespace(task=run.task, create=lambda *_: metric())
+    split = data.splits["validation"]
+    installed = Mock(Experiment, task=run.task, create=lambda *_: metric())
     ((path, message),) = unscored(installed, split)
     assert path == ("evaluation", "metrics", 0)
     assert message == f"{split.references(0)[0]!r} is no answer to {split.input(0)!r}"

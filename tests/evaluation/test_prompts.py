@@ -75,7 +75,7 @@ def predictor(model, processor, registry):
         decoding = registry.create(Kind.DECODING, search)
         constraint = Constraint(processor.target, LENGTH, max_length=LONGEST)
         return GenerativePredictor(
-            model, processor.target, decoding, constraint, Computing(**{"batch_tokens": 1000, **options})
+            model, processor, Computing(**{"batch_tokens": 1000, **options}), decoding, constraint
         )
 
     return make

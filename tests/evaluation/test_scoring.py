@@ -7,7 +7,7 @@ import pytest
 
 from plugformer.errors import RegistryError
 from plugformer.evaluation import measure
-from plugformer.evaluation.scoring import aggregated
+from plugformer.evaluation.evaluator import aggregated
 from plugformer.interfaces import OutputMetric
 
 ROWS = np.array([[0.0], [1.0], [1.0]])

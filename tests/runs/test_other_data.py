@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from plugformer.configuration import resolve
-from plugformer.data.measured_files import read_files
+from plugformer.data.preparation import read_files
 from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, DataError
 from plugformer.experiment import Experiment

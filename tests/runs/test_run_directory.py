@@ -195,6 +195,17 @@ def test_damaged_runs(run_copy, act, file, content, message):
         act(run_copy)
 
 
+def test_a_tokenizer_file_with_another_numbering(run_copy):
+    path = run_copy / "tokenizer-shared.json"
+    content = json.loads(path.read_text())
+    vocabulary = content["model"]["vocab"]
+    *_, one, other = vocabulary
+    vocabulary[one], vocabulary[other] = vocabulary[other], vocabulary[one]
+    path.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"tokenizer-shared\.json is damaged"):
+        load(run_copy)
+
+
 @pytest.mark.parametrize("content", [None, b"", pickle.dumps(1)])
 def test_a_run_without_a_sound_model_file(run_copy, content):
     path = run_copy / "model.safetensors"

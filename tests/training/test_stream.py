@@ -6,7 +6,7 @@ import pytest
 from tests.batches import pairs
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.data.order import token_batches
+from plugformer.data.encoding import token_batches
 from plugformer.errors import DataError
 from plugformer.runs.checkpoint import TrainingProgress
 from plugformer.training.stream import PreparedBatches

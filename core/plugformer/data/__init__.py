@@ -7,10 +7,9 @@ from plugformer.lazy import lazily
 if TYPE_CHECKING:
     from plugformer.data.arrow import encode, encoded_examples, on_disk
     from plugformer.data.encoding import EncodedSplit
-    from plugformer.data.files import check_file, fingerprint, open_bytes, read_lines
+    from plugformer.data.files import SplitStats, check_file, fingerprint, open_bytes, read_lines
     from plugformer.data.preparation import PreparedData, prepare
     from plugformer.data.processor import Processor
-    from plugformer.data.split_stats import SplitStats
 
 __all__ = [
     "EncodedSplit",

@@ -1,8 +1,9 @@
-"""Examples in Arrow files, with the numbers that a task's type makes of them, read memory-mapped."""
+"""Examples in Arrow files, with the numbers that a task's type makes of them, and limited in length."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from datasets import ClassLabel, Dataset, Features
 from numpy.typing import NDArray
 
 from plugformer.cache import scratch_folder
-from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
-from plugformer.data.processor import Processor
+from plugformer.configuration.task import Task
+from plugformer.data.encoding import EncodedExamples, EncodedSplit, TokenColumn
+from plugformer.data.files import SplitStats
+from plugformer.data.processor import SIDES, Processor, sample_subwords
 from plugformer.errors import DataError, ExampleError
-from plugformer.interfaces import IGNORED, Examples, Level
+from plugformer.interfaces import IGNORED, Architecture, Examples, Level, Limits, Tokenizer
 
 ENCODED = "encoded_"
 """Prefix of the columns with numbers: input, output, targets."""
@@ -31,12 +34,7 @@ ROWS = 1000
 
 
 def write_arrow(file: Path, tables: Iterable[pa.Table], features: Features) -> None:
-    """Writes tables one after the other into one file, which `Dataset.from_file` reads.
-
-    Args:
-        file: Its path.
-        tables: With the columns of `features`, in any order; other columns are left out.
-        features: Names and types of the columns.
+    """Writes the columns of `features` of all tables into one file, which `Dataset.from_file` reads.
 
     Raises:
         DataError: The disk is full, or fails.
@@ -109,11 +107,7 @@ class Texts(Iterable[str]):
 def encode_to_file(file: Path, data: Dataset, processor: Processor, place: Callable[[int], str]) -> Dataset:
     """Writes examples to an Arrow file with their numbers, and returns the task's columns without numbers.
 
-    Args:
-        file: Its path.
-        data: The examples.
-        processor: Of the task.
-        place: Names a row for error messages; a column `place` of the examples goes first.
+    `place` names a row for error messages; a column `place` of the examples has priority.
 
     Raises:
         DataError: An example cannot be encoded.
@@ -142,13 +136,7 @@ def encode_to_file(file: Path, data: Dataset, processor: Processor, place: Calla
 def with_numbers(
     table: pa.Table, features: Features, processor: Processor, place: Callable[[int], str]
 ) -> pa.Table:
-    """Returns examples with the columns of their numbers.
-
-    Args:
-        table: The examples.
-        features: The types of their columns.
-        processor: Of the task.
-        place: Names a row for error messages.
+    """Returns examples, whose columns have the types `features`, with the columns of their numbers.
 
     Raises:
         DataError: An example cannot be encoded.
@@ -167,26 +155,23 @@ def with_numbers(
 
 
 def encode(examples: Examples, processor: Processor) -> dict[str, pa.Array]:
-    """Returns the columns of numbers that a task's type makes of examples.
+    """Returns the columns of numbers that a task's type makes of examples; integers in lists have 32 bits.
 
     Raises:
         ExampleError: An example cannot be encoded, or a target is not finite.
     """
     encoded = processor.task_type.encode(examples, processor.tokenizers)
-    columns = {ENCODED + name: _array(values) for name, values in encoded.items()}
+    columns = {}
+    for name, values in encoded.items():
+        array = pa.array(values)
+        is_list = pa.types.is_list(array.type)
+        number = array.type.value_type if is_list else array.type
+        no_tokens = pa.types.is_null(number)
+        narrow = no_tokens or (is_list and pa.types.is_integer(number))
+        columns[ENCODED + name] = array.cast(pa.list_(pa.int32())) if narrow else array
     if "targets" in encoded:
         _check_targets(encoded["targets"], columns[f"{ENCODED}targets"])
     return columns
-
-
-def _array(values: Sequence[Any]) -> pa.Array:
-    """Returns numbers, or lists of them; integers in lists have 32 bits."""
-    array = pa.array(values)
-    is_list = pa.types.is_list(array.type)
-    number = array.type.value_type if is_list else array.type
-    no_tokens = pa.types.is_null(number)
-    narrow = no_tokens or (is_list and pa.types.is_integer(number))
-    return array.cast(pa.list_(pa.int32())) if narrow else array
 
 
 def _check_targets(targets: Sequence[Any], column: pa.Array) -> None:
@@ -210,12 +195,7 @@ def _check_targets(targets: Sequence[Any], column: pa.Array) -> None:
 
 
 def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
-    """Returns the examples of a data set that has columns of numbers.
-
-    Args:
-        data: The data set.
-        level: Of its task's type, by which targets belong to examples or to tokens.
-    """
+    """Returns the examples of a data set with columns of numbers; targets of tokens are lists."""
     table = data.with_format("arrow")[:]
     tokens = {
         name: token_column(table.column(ENCODED + name))
@@ -243,11 +223,7 @@ def encoded_examples(data: Dataset, level: Level) -> EncodedExamples:
 
 
 def token_column(column: pa.ChunkedArray) -> TokenColumn:
-    """Returns a column of lists of numbers as views of its buffers, which are read when needed.
-
-    Args:
-        column: Lists of integers or of floats, null where a token has no target.
-    """
+    """Returns a column of lists of numbers as memory-mapped views; null where a token has no target."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     values = []
     for numbers in (chunk.values for chunk in chunks):
@@ -255,3 +231,63 @@ def token_column(column: pa.ChunkedArray) -> TokenColumn:
             numbers = numbers.fill_null(math.nan if pa.types.is_floating(numbers.type) else IGNORED)
         values.append(numbers.to_numpy(zero_copy_only=True))
     return TokenColumn(values, [chunk.offsets.to_numpy(zero_copy_only=True) for chunk in chunks])
+
+
+def limited(
+    data: Dataset,
+    task: Task,
+    processor: Processor,
+    architecture: Architecture,
+    place: Callable[[int], str],
+) -> tuple[EncodedSplit, SplitStats]:
+    """Returns encoded examples without those that a task drops for their length, and their counts.
+
+    Raises:
+        DataError: An example is too long and the task refuses it.
+    """
+    task_type = processor.task_type
+    examples = encoded_examples(data, task_type.level)
+    block, max_length = task.data, task.model.max_length
+    longest = block.length.max or max_length
+    lengths = {name: column.lengths for name, column in examples.tokens.items()}
+    if task_type.packed:  # no text is too long for pieces
+        split = EncodedSplit(examples, task_type, architecture, piece=min(longest, max_length))
+        return split, SplitStats(len(data), longest=int(lengths["output"].max(initial=0)))
+    room = architecture.limits(max_length, task_type.level)
+    most = Limits(min(room.input, longest), min(room.output, longest), room.together)
+    limits = {name: getattr(most, name) for name in lengths}
+    too_long = np.any([lengths[side] > limits[side] for side in lengths], axis=0)
+    cut = np.sum([np.minimum(lengths[side], limits[side]) for side in lengths], axis=0)
+    # Each side fits by itself, so that cutting at the limits does not help.
+    beyond = (cut > room.together) & (len(lengths) > 1)
+    over = block.length.over
+    if over == "refuse" and (refused := too_long | beyond).any():
+        row = int(refused.argmax())
+        tokens, limit = sum(int(numbers[row]) for numbers in lengths.values()), room.together
+        subject = "input and output together have"
+        for side in reversed(lengths):
+            if lengths[side][row] > limits[side]:
+                tokens, limit, subject = lengths[side][row], limits[side], f"its {side} has"
+        raise DataError(
+            f"{place(row)}: {subject} {tokens} tokens, the limit is {limit} ({int(refused.sum())} of "
+            f"{len(refused)} examples are too long); raise model.max_length or data.length.max, or set "
+            "data.length.over to drop or truncate"
+        )
+    dropped = too_long | beyond if over == "drop" else beyond
+    drawing = any(type(one).sampling is not Tokenizer.sampling for one in processor.tokenizers)
+    sampling = partial(sample_subwords, processor=processor, limits=most, truncate=over == "truncate")
+    split = EncodedSplit(
+        examples,
+        task_type,
+        architecture,
+        rows=np.flatnonzero(~dropped),
+        limits=limits,
+        padding=None if block.padding == "batch" else block.padding,
+        sampling=sampling if drawing else None,
+    )
+    return split, SplitStats(
+        rows=len(too_long),
+        dropped=int(dropped.sum()),
+        truncated=int((too_long & ~dropped).sum()),
+        longest=max(int(side.max(initial=0)) for side in lengths.values()),
+    )

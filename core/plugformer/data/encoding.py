@@ -1,18 +1,21 @@
-"""Encoded examples: their texts, token numbers and lengths, and batches made of them."""
+"""Examples as numbers: columns of tokens, pieces of texts, and the batches made of them."""
 
+import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
+from numpy.typing import NDArray
 
-from plugformer.data.columns import EncodedExamples, Packed, TokenColumn
-from plugformer.data.processor import SubwordSampling
 from plugformer.interfaces import (
     BEGIN,
+    END,
+    IGNORED,
     Architecture,
     Batch,
     Encoded,
@@ -22,20 +25,206 @@ from plugformer.interfaces import (
     as_text,
 )
 
+Rows = list[int]
+
+
+def token_batches(
+    lengths: Int[ndarray, "examples sides"], *, tokens: int, seed: int, epoch: int
+) -> list[Rows]:
+    """Returns one epoch's batches under a token budget: a pure function of its arguments.
+
+    Examples of similar length share a batch. Which examples, and the order of the batches, is drawn again in
+    each epoch. A batch's rows times (longest source + longest target) stay within the budget, except that an
+    example that exceeds it is a batch by itself.
+
+    Args:
+        lengths: Tokens of each example's source and target (or of its text), special tokens included.
+        tokens: The budget: positions of a batch, padding included.
+        seed: Of the run.
+        epoch: Counted from 0.
+    """
+    generator = np.random.default_rng([seed, epoch])
+    shuffled = generator.permutation(len(lengths))
+    # lexsort is stable: rows of equal lengths stay shuffled.
+    by_length = shuffled[np.lexsort(lengths[shuffled].T[::-1])]
+    batches = _cut(by_length, lengths, tokens)
+    return [batches[number] for number in generator.permutation(len(batches))]
+
+
+def sized_batches(examples: int, *, size: int, seed: int, epoch: int) -> list[Rows]:
+    """Returns one epoch's batches of `size` shuffled examples each; the last one has what remains."""
+    shuffled = np.random.default_rng([seed, epoch]).permutation(examples).tolist()
+    return [shuffled[start : start + size] for start in range(0, examples, size)]
+
+
+def evaluation_order(
+    lengths: Int[ndarray, "examples sides"], rows: Sequence[int], *, tokens: int
+) -> list[Rows]:
+    """Returns batches of some rows under a token budget, the longest first: memory runs out at once or never.
+
+    Args:
+        lengths: As for `token_batches`, of all examples.
+        rows: The numbers of the examples.
+        tokens: The budget.
+    """
+    chosen = np.asarray(rows, dtype=np.int64)
+    by_length = chosen[np.lexsort(lengths[chosen].T[::-1])[::-1]]
+    return _cut(by_length, lengths, tokens)
+
+
+def _cut(rows: Int[ndarray, " rows"], lengths: Int[ndarray, "examples sides"], tokens: int) -> list[Rows]:
+    """Cuts rows, in their order, into batches as large as the budget allows."""
+    sides = lengths[rows]
+    batches: list[Rows] = []
+    start = 0
+    while start < len(rows):
+        # The first row's width limits the number of rows of the batch.
+        window = sides[start : start + max(tokens // max(sides[start].sum(), 1), 1)]
+        widths = np.maximum.accumulate(window, axis=0).sum(axis=1)
+        positions = widths * np.arange(1, len(window) + 1)
+        stop = start + max(int(np.searchsorted(positions, tokens, side="right")), 1)
+        batches.append(rows[start:stop].tolist())
+        start = stop
+    return batches
+
+
+class TokenColumn:
+    """A column of lists of numbers: tokens, or the targets of tokens.
+
+    Args:
+        values: The numbers of all rows, in one array or several.
+        offsets: For each array where its rows begin, and where the last one ends.
+        limit: Most tokens of a row; longer ones are cut.
+    """
+
+    def __init__(
+        self, values: Sequence[ndarray], offsets: Sequence[Int[ndarray, " bounds"]], limit: int = sys.maxsize
+    ) -> None:
+        self._limit = limit
+        self._values = values
+        self._offsets = offsets
+        self._first_rows = np.cumsum([0, *(len(bounds) - 1 for bounds in offsets)])
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]]) -> "TokenColumn":
+        """Returns a column of rows in memory, None where a token has no target."""
+        numbers = [*chain.from_iterable(rows)]
+        floating = any(isinstance(number, float | np.floating) for number in numbers)
+        absent = math.nan if floating else IGNORED
+        known = [absent if number is None else number for number in numbers]
+        values = np.array(known, dtype=np.float64 if floating else np.int64)
+        return cls([values], [np.cumsum([0, *map(len, rows)])])
+
+    def cut(self, limit: int) -> "TokenColumn":
+        """Returns the column with its rows cut to `limit` tokens."""
+        return TokenColumn(self._values, self._offsets, limit)
+
+    @property
+    def lengths(self) -> Int[ndarray, " rows"]:
+        """Number of tokens of every row."""
+        return self._whole.clip(max=self._limit)
+
+    @property
+    def kept(self) -> Float[ndarray, " rows"]:
+        """Share of the tokens of every row that are within the limit."""
+        shares: Float[ndarray, " rows"] = self.lengths.clip(min=1) / self._whole.clip(min=1)
+        return shares
+
+    @property
+    def _whole(self) -> Int[ndarray, " rows"]:
+        """Number of tokens of every row before it is cut."""
+        none = np.empty(0, dtype=np.int64)  # concatenate needs at least one array
+        return np.concatenate([none, *(np.diff(offsets) for offsets in self._offsets)])
+
+    def take(self, rows: Int[ndarray, " chosen"]) -> Ragged:
+        """Returns some rows, in the order asked for."""
+        chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
+        inside = rows - self._first_rows[chunks]
+        pieces = [
+            self._values[chunk][self._offsets[chunk][row] : self._offsets[chunk][row + 1]][: self._limit]
+            for chunk, row in zip(chunks.tolist(), inside.tolist(), strict=True)
+        ]
+        values = np.concatenate(pieces) if pieces else np.empty(0, dtype=np.int64)
+        return Ragged(values, np.array([len(piece) for piece in pieces], dtype=np.int64))
+
+
+class Packed:
+    """Pieces of a stream of tokens: BEGIN, then each text followed by END.
+
+    Every token but BEGIN is in exactly one piece. The last piece may be shorter. Training begins pieces at
+    another offset in each epoch, so that the context of a token changes.
+
+    Args:
+        texts: The tokens of each text; read into memory, four bytes a token.
+        rows: Numbers of the texts, in order.
+        length: Tokens of a piece.
+    """
+
+    def __init__(self, texts: TokenColumn, rows: Int[ndarray, " rows"], length: int) -> None:
+        whole = texts.take(rows)
+        ends = np.cumsum(whole.lengths)
+        tokens = np.insert(whole.values.astype(np.int32), ends, END)
+        self._stream = np.insert(tokens, 0, BEGIN)
+        self.length = length
+
+    def __len__(self) -> int:
+        return -(-(len(self._stream) - 1) // self.length)
+
+    @property
+    def lengths(self) -> Int[ndarray, " pieces"]:
+        """Number of tokens of every piece."""
+        lengths = np.full(len(self), self.length)
+        lengths[-1:] = len(self._stream) - 1 - (len(self) - 1) * self.length
+        return lengths
+
+    def take(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> Ragged:
+        """Returns some pieces; each begins `offset` tokens later, but ends within the stream."""
+        lengths = self.lengths[pieces]
+        starts = self._starts(pieces, offset)
+        places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
+        return Ragged(self._stream[places], lengths)
+
+    def before(self, pieces: Int[ndarray, " chosen"], offset: int = 0) -> Ragged:
+        """Returns the token before each of some pieces."""
+        return Ragged(self._stream[self._starts(pieces, offset) - 1], np.ones(len(pieces), dtype=np.int64))
+
+    def _starts(self, pieces: Int[ndarray, " chosen"], offset: int) -> Int[ndarray, " chosen"]:
+        starts = 1 + pieces * self.length + offset
+        within: ndarray = np.minimum(starts, len(self._stream) - self.lengths[pieces])
+        return within
+
+
+@dataclass(frozen=True)
+class EncodedExamples:
+    """Examples, and the numbers that a task type has made of them.
+
+    Attributes:
+        examples: A list or `Dataset` of `Example`, with labels by their names.
+        tokens: The token numbers of `input` and of `output`, if there are any.
+        targets: The targets of each example, or of its tokens, if there are any.
+    """
+
+    examples: Any
+    tokens: Mapping[str, TokenColumn]
+    targets: TokenColumn | NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
 
 class EncodedSplit:
     """The examples of one split, as numbers and as text.
 
     Args:
         data: The examples and their numbers.
-        task_type: The task's.
-        architecture: The task's.
+        task_type: Of the task.
+        architecture: Of the task.
         rows: Rows of `data` that belong to the split, after dropping by length; all if None.
         limits: Most tokens of `input` and `output`; longer ones are cut.
         padding: Least length of a batch; None for that of its longest example.
         inference: Whether outputs are prompts to be continued; nothing is drawn then.
         piece: Tokens of the pieces into which outputs are joined and cut; the pieces are then the examples.
-        sampling: Encodes examples again in every epoch of training, if not None.
+        sampling: Encodes examples again in every epoch of training, like `sample_subwords`, if not None.
 
     Attributes:
         lengths: Tokens of each example's sequences in a batch, with special tokens and fixed padding.
@@ -52,7 +241,7 @@ class EncodedSplit:
         padding: int | None = None,
         inference: bool = False,
         piece: int | None = None,
-        sampling: SubwordSampling | None = None,
+        sampling: Callable[..., Encoded] | None = None,
     ) -> None:
         self._type = task_type
         self._architecture = architecture
@@ -99,7 +288,7 @@ class EncodedSplit:
         encoded = self._encoded(chosen, epoch)
         if self._sampling is not None and epoch is not None:
             generators = [np.random.default_rng([2, *epoch, row]) for row in chosen]
-            encoded = self._sampling.encode(encoded, [self.example(row) for row in rows], generators)
+            encoded = self._sampling(encoded, [self.example(row) for row in rows], generators)
         if type(self._type).draw is not TaskType.draw and not self._inference:
             seeds = [0] if epoch is None else [1, *epoch]
             encoded = self._type.draw(encoded, [np.random.default_rng([*seeds, row]) for row in chosen])

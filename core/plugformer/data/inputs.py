@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plugformer.data.columns import SIDES, EncodedExamples, TokenColumn
-from plugformer.data.encoding import EncodedSplit
-from plugformer.data.processor import Processor
+from plugformer.data.encoding import EncodedExamples, EncodedSplit, TokenColumn
+from plugformer.data.processor import SIDES, Processor
 from plugformer.errors import DataError, LengthError, PlugformerError
 from plugformer.experiment import Experiment
 from plugformer.interfaces import UNKNOWN, Example, Examples, Level

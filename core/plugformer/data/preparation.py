@@ -1,20 +1,21 @@
 """From a task to examples ready for a model: read, split, tokenized, limited in length."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import datasets
-from datasets import Dataset, DatasetDict, IterableDataset
+from datasets import Dataset, DatasetDict
+from pydantic import ValidationError
 
 from plugformer.configuration.task import Task
-from plugformer.data.arrow import Texts
+from plugformer.data.arrow import Texts, encode_to_file, limited, mapped
 from plugformer.data.encoding import EncodedSplit
-from plugformer.data.files import fingerprint
-from plugformer.data.length import limited
+from plugformer.data.files import SplitStats, fingerprint
 from plugformer.data.prepared_cache import PreparedEntry, cache_key, data_version, fingerprints
 from plugformer.data.processor import (
     Processor,
@@ -22,13 +23,14 @@ from plugformer.data.processor import (
     load_processor,
     load_tokenizers,
 )
-from plugformer.data.split_stats import SplitStats
 from plugformer.data.splitting import overlaps, refuse_other_classes, refuse_other_order, split
 from plugformer.data.streaming import StreamedExamples, first_examples, open_streams, stored
-from plugformer.errors import DataError, RegistryError
+from plugformer.errors import ConfigurationError, DataError, RegistryError
 from plugformer.experiment import Experiment
-from plugformer.interfaces import Architecture, Column, as_text
+from plugformer.interfaces import Column, as_text
 from plugformer.interfaces.data import Data
+from plugformer.registry import Kind
+from plugformer.registry.options import keys_of, options_model
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,10 @@ class PreparedData:
     Attributes:
         splits: `train`, `validation` and the tests, by name; without `train` if that is streamed.
         processor: What was learned from the training examples.
-        lengths: What the length limit did to each split; for people to read.
+        lengths: Counts of the examples of each split.
         hashes: A hash of the content of each split before it was tokenized; of one that is streamed, of the
             version of the data.
-        notices: What people should know about the preparation.
+        notices: Messages for people about the preparation.
         streamed: The training examples, if they are streamed.
     """
 
@@ -56,8 +58,8 @@ class PreparedData:
 def prepare(experiment: Experiment, processor: Processor | None = None) -> PreparedData:
     """Reads a task's data, learns a processor unless one is given, and encodes all examples.
 
-    All that is done once: prepared examples are kept in the cache and taken from there as long as data,
-    options and code stay the same. Length limits apply afterwards.
+    The cache keeps prepared examples as long as data, options and code stay the same. Length limits apply
+    afterwards.
 
     Args:
         experiment: Its task type gets what it learns from the training examples.
@@ -72,15 +74,31 @@ def prepare(experiment: Experiment, processor: Processor | None = None) -> Prepa
     columns, streaming = experiment.task_type.columns, task.data.streaming
     with quiet():
         version = partial(data_version, experiment)
-        if streaming is None:
-            read = partial(_read, data, columns, task)
-        else:
+
+        def read() -> _Texts:
+            if streaming is None:
+                return _read(data, columns, task)
+            splits, notices = stored(streams, columns, task.data.name)
+            count = streaming.tokenizer_examples
+            first = partial(first_examples, streams["train"], count, columns, task.data.name)
+            return splits, first, notices
+
+        if streaming is not None:
             streams = open_streams(data, columns)
-            read = partial(_read_streams, streams, columns, task.data.name, streaming.tokenizer_examples)
         entry, learned = _entry(experiment, processor, version, read)
         splits, lengths = {}, {}
         for name, examples in entry.splits.items():
-            splits[name], lengths[name] = _limited(name, examples, task, learned, architecture)
+
+            def place(row: int, name: str = name, examples: Dataset = examples) -> str:
+                beginning = as_text(examples[row][columns[0].name])[:40]
+                return f"{name}, example {row + 1} ({beginning!r})"
+
+            splits[name], lengths[name] = limited(examples, task, learned, architecture, place)
+            if len(splits[name]) == 0:
+                raise DataError(
+                    f"{name}: all of its {len(examples)} examples are longer than the limit, the longest "
+                    f"side has {lengths[name].longest} tokens; raise model.max_length or data.length.max"
+                )
     prepared = PreparedData(splits, learned, lengths, entry.hashes, tuple(entry.notices))
     if streaming is None:
         return prepared
@@ -144,14 +162,6 @@ def learn_processor(experiment: Experiment, train: Dataset) -> Processor:
     return Processor(*tokenizers, task_type)
 
 
-def _read_streams(
-    streams: Mapping[str, IterableDataset], columns: Sequence[Column], source: str, count: int
-) -> _Texts:
-    """Returns the splits that are not streamed, and the first examples of the one that is."""
-    splits, notices = stored(streams, columns, source)
-    return splits, partial(first_examples, streams["train"], count, columns, source), notices
-
-
 def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
     """Returns a task's examples as text, split as the task says.
 
@@ -174,24 +184,6 @@ def _read(component: Data, columns: Sequence[Column], task: Task) -> _Texts:
     return splits, lambda: splits["train"], component.notices()
 
 
-def _limited(
-    name: str, data: Dataset, task: Task, processor: Processor, architecture: Architecture
-) -> tuple[EncodedSplit, SplitStats]:
-    """Applies the task's length limit to a split."""
-
-    def place(row: int) -> str:
-        beginning = as_text(data[row][processor.task_type.columns[0].name])[:40]
-        return f"{name}, example {row + 1} ({beginning!r})"
-
-    split, count = limited(data, task, processor, architecture, place)
-    if len(split) == 0:
-        raise DataError(
-            f"{name}: all of its {len(data)} examples are longer than the limit, the longest side has "
-            f"{count.longest} tokens; raise model.max_length or data.length.max"
-        )
-    return split, count
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """Inside, the progress bars of `datasets` are off."""
@@ -202,3 +194,93 @@ def quiet() -> Iterator[None]:
     finally:
         if shown:
             datasets.enable_progress_bars()
+
+
+_CLASSES = "labels"
+"""The option that names the classes; a component without it takes them from the training files."""
+
+_SPLIT = "test_files"
+"""The split that the files are read as. A component may cut a split called `test` off the training files."""
+
+
+def read_files(
+    files: Sequence[Path], experiment: Experiment, processor: Processor
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
+    """Reads examples from other files with the options of a task's data component.
+
+    The files are one, two parallel ones, or several that follow one another. Also returns the counts of the
+    examples and the notices of the component.
+
+    Raises:
+        ConfigurationError: The data component reads no files, or not these.
+        DataError: A file is malformed, has a label that is not a class, or an example that is too long and
+            the task refuses it.
+    """
+    task, registry = experiment.task, experiment.registry
+    name = ", ".join(map(str, files))
+    part = _SPLIT if processor.classes is None or _CLASSES in task.data.options else "train"
+    options = _with_files(files, part, experiment)
+    if _CLASSES in options and options[_CLASSES] is None:
+        options[_CLASSES] = processor.classes
+    data: Data = registry.create(Kind.DATA, task.data.name, **options)
+    return _encoded(data, part, name, experiment, processor)
+
+
+def _encoded(
+    data: Data, part: str, name: str, experiment: Experiment, processor: Processor
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
+    """Returns a split of other data as the model reads it; `name` is what messages call the data."""
+    task, task_type = experiment.task, processor.task_type
+    with quiet():
+        examples = data.load(task_type.columns)[part]
+        refuse_other_order(examples.features, task_type.columns, processor.classes)
+        if len(examples) == 0:
+            raise DataError(f"{name}: no examples; check the file")
+
+        def place(row: int) -> str:
+            return f"{name}, example {row + 1}"
+
+        encoded = mapped(lambda file: encode_to_file(file, examples, processor, place))
+    split, count = limited(encoded, task, processor, experiment.architecture, place)
+    if len(split) == 0:
+        raise DataError(f"{name}: all examples are longer than the limit of the run's task")
+    return split, count, data.notices()
+
+
+def read_rows(
+    rows: Any, experiment: Experiment, processor: Processor
+) -> tuple[EncodedSplit, SplitStats, Sequence[str]]:
+    """Does what `read_files` does with rows in memory, which have the columns of the task.
+
+    Raises:
+        DataError: A row is malformed, has a label that is no class, or is too long and the task refuses it.
+    """
+    block = experiment.task.data
+    options = block.options if block.name == "memory" else {}
+    data: Data = experiment.registry.create(Kind.DATA, "memory", **{**options, "labels": processor.classes})
+    data.rows = {"rows": rows}
+    return _encoded(data, "rows", "the rows", experiment, processor)
+
+
+def _with_files(files: Sequence[Path], split: str, experiment: Experiment) -> dict[str, Any]:
+    """Returns the options of a task's data with other files as the only split."""
+    task, name = experiment.task, experiment.task.data.name
+    model = options_model(experiment.registry.load(Kind.DATA, name))
+    if "files" not in keys_of(model):
+        raise ConfigurationError(
+            f"data {name!r} has no option 'files', so that it cannot read others; "
+            "change its own options with --set data.OPTION=VALUE"
+        )
+    paths = [str(file.absolute()) for file in files]
+    forms: list[object] = [paths[0]] if len(paths) == 1 else [paths]
+    if len(paths) == 2:
+        forms = [dict(zip(("source", "target"), paths, strict=True)), *forms]
+    for form in forms:
+        options = {**task.data.options, "files": {split: form}}
+        with suppress(ValidationError):
+            model.model_validate(options)
+            return options
+    raise ConfigurationError(
+        f"data {name!r} cannot read {len(paths)} file{'s' * (len(paths) > 1)} as a split: "
+        f"{', '.join(map(str, files))}; parallel files are two, source before target"
+    )

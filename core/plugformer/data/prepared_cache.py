@@ -23,6 +23,7 @@ from plugformer.configuration.task import Component
 from plugformer.data.arrow import PLACE, encode_to_file
 from plugformer.data.files import files_version, fingerprint
 from plugformer.data.processor import Processor, has_one, save_tokenizers
+from plugformer.errors import DataError
 from plugformer.experiment import Experiment
 from plugformer.registry import Kind, Registry
 from plugformer.registry.options import checked_options
@@ -68,7 +69,10 @@ class PreparedEntry(BaseModel):
         try:
             entry = cls(folder=folder, **json.loads((folder / _LIST).read_bytes()))
             entry.splits  # noqa: B018 (opens the files)
-        except (OSError, ValueError, TypeError, pa.ArrowException):
+            for side in entry.learned.keys() - {"task_type"}:
+                if files_version([folder / f"tokenizer-{side}.json"]) != entry.learned[side]:
+                    raise ValueError(f"the tokenizer {side} has changed")
+        except (OSError, ValueError, TypeError, DataError, pa.ArrowException):
             shutil.rmtree(folder, ignore_errors=True)
             return None
         with suppress(OSError):
@@ -170,31 +174,31 @@ def data_version(experiment: Experiment) -> str:
 
 def missing_files(experiment: Experiment) -> list[Path]:
     """Returns the files and folders that the options of data name and that do not exist."""
-    paths = _paths(Kind.DATA, experiment.task.data, experiment.registry)
+    paths = _paths(_options(Kind.DATA, experiment.task.data, experiment.registry))
     return [path for path in paths if not path.exists()]
 
 
 def _files(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
-    """Yields the files that a component's options name; folders are left to `Data.version`."""
-    return (path for path in _paths(kind, block, registry) if path.is_file())
+    """Yields the files that a component's options name; `Data.version` covers folders."""
+    return (path for path in _paths(_options(kind, block, registry)) if path.is_file())
 
 
-def _paths(kind: Kind, block: Component, registry: Registry) -> Iterator[Path]:
-    """Yields the files and folders that a component's options name."""
-    return _paths_in(checked_options(registry.load(kind, block.name), block.options, block.name))
+def _options(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:
+    return checked_options(registry.load(kind, block.name), block.options, block.name)
 
 
-def _paths_in(value: object) -> Iterator[Path]:
-    if isinstance(value, Path):
-        yield value
-    elif isinstance(value, BaseModel):
-        yield from _paths_in(dict(value))
-    elif isinstance(value, Mapping):
-        yield from _paths_in(list(value.values()))
-    elif isinstance(value, list | tuple | set | frozenset):
-        ordered = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        for member in ordered:
-            yield from _paths_in(member)
+def _paths(options: object) -> Iterator[Path]:
+    """Yields the files and folders that options name."""
+    if isinstance(options, Path):
+        yield options
+    elif isinstance(options, BaseModel):
+        yield from _paths(dict(options))
+    elif isinstance(options, Mapping):
+        yield from _paths(list(options.values()))
+    elif isinstance(options, list | tuple | set | frozenset):
+        ordered = sorted(options, key=str) if isinstance(options, set | frozenset) else options
+        for option in ordered:
+            yield from _paths(option)
 
 
 def _made_of(kind: Kind, block: Component, registry: Registry) -> dict[str, Any]:

@@ -25,6 +25,9 @@ from plugformer.interfaces import (
 )
 from plugformer.registry import Kind
 
+SIDES = ("input", "output")
+"""What task types encode as tokens."""
+
 
 @dataclass(frozen=True)
 class Processor:
@@ -47,7 +50,7 @@ class Processor:
 
     @property
     def learned(self) -> Any:
-        """What the task's type has learned, such as the names of the classes."""
+        """The state of the task's type, for example the names of the classes."""
         return self.task_type.state
 
     @property
@@ -62,63 +65,48 @@ class Processor:
         return Sizes(source=self.source.size, outputs=self.target.size if outputs is None else outputs)
 
 
-class SubwordSampling:
-    """Encodes examples with tokenizers that cut texts at random.
+def sample_subwords(
+    encoded: Encoded,
+    examples: Sequence[Example],
+    generators: Sequence[np.random.Generator],
+    *,
+    processor: Processor,
+    limits: Limits,
+    truncate: bool,
+) -> Encoded:
+    """Encodes examples again with tokenizers that cut texts at random.
 
     Args:
+        encoded: The examples without random parts.
+        examples: The same as text.
+        generators: One for each.
         processor: Of the task.
         limits: Most tokens of an example.
         truncate: Whether longer texts are cut; if not, an example that becomes too long stays unchanged.
     """
+    task_type = processor.task_type
 
-    def __init__(self, processor: Processor, limits: Limits, *, truncate: bool) -> None:
-        self._tokenizers = processor.tokenizers
-        self._type = processor.task_type
-        self._limits = limits
-        self._truncate = truncate
-
-    @property
-    def active(self) -> bool:
-        """Whether a tokenizer samples."""
-        return any(type(tokenizer).sampling is not Tokenizer.sampling for tokenizer in self._tokenizers)
-
-    def encode(
-        self, encoded: Encoded, examples: Sequence[Example], generators: Sequence[np.random.Generator]
-    ) -> Encoded:
-        """Returns examples with the tokens that have been drawn.
-
-        Args:
-            encoded: The examples without anything drawn.
-            examples: What they say.
-            generators: One for each.
-        """
-        drawn = [self._drawn(*each) for each in zip(examples, generators, strict=True)]
-        parts: dict[str, Any] = {
-            name: Ragged.of(
-                [
-                    old if new is None else new[name]
-                    for new, old in zip(drawn, getattr(encoded, name).rows(), strict=True)
-                ]
-            )
-            for name in ("input", "output", "targets")
-            if isinstance(getattr(encoded, name), Ragged)
-        }
-        return replace(encoded, **parts)
-
-    def _drawn(self, example: Example, generator: np.random.Generator) -> Mapping[str, Any] | None:
-        """Returns the numbers of an example; None if they are too many."""
-        tokenizers = Tokenizers(*(tokenizer.sampling(generator) for tokenizer in self._tokenizers))
-        encoded = self._type.encode({name: [value] for name, value in example.items()}, tokenizers)
-        rows = {name: values[0] for name, values in encoded.items()}
-        sides = {name: getattr(self._limits, name) for name in ("input", "output") if name in rows}
-        if self._truncate:
+    def draw(example: Example, generator: np.random.Generator) -> Mapping[str, Any] | None:
+        tokenizers = Tokenizers(*(tokenizer.sampling(generator) for tokenizer in processor.tokenizers))
+        columns = task_type.encode({name: [value] for name, value in example.items()}, tokenizers)
+        rows = {name: values[0] for name, values in columns.items()}
+        sides = {name: getattr(limits, name) for name in SIDES if name in rows}
+        if truncate:
             rows |= {name: rows[name][:limit] for name, limit in sides.items()}
-            if self._type.level is Level.TOKEN:
+            if task_type.level is Level.TOKEN:
                 rows["targets"] = rows["targets"][: sides["input"]]
         lengths = {name: len(rows[name]) for name in sides}
         fits = all(lengths[name] <= limit for name, limit in sides.items())
-        together = len(lengths) < 2 or sum(lengths.values()) <= self._limits.together
+        together = len(lengths) < 2 or sum(lengths.values()) <= limits.together
         return rows if fits and together else None
+
+    drawn = [*map(draw, examples, generators)]
+    parts: dict[str, Any] = {}
+    for name in (*SIDES, "targets"):
+        if isinstance(column := getattr(encoded, name), Ragged):
+            rows = zip(drawn, column.rows(), strict=True)
+            parts[name] = Ragged.of([old if new is None else new[name] for new, old in rows])
+    return replace(encoded, **parts)
 
 
 def create_tokenizers(experiment: Experiment) -> Tokenizers:
@@ -137,12 +125,9 @@ def has_one(blocks: TokenizerSettings, columns: Sequence[Column]) -> bool:
 
 
 def learned_by(folder: Path, side: str) -> Path:
-    """Returns the file of a tokenizer in the folder of a run, or of prepared examples.
+    """Returns the file of a tokenizer, whose side is `source`, `target` or `shared`, in a folder.
 
-    Args:
-        folder: The folder.
-        side: `source`, `target` or `shared`. If there is no such file, that of `shared` serves a side, and
-            that of `source` both.
+    If there is no such file, that of `shared` serves a side, and that of `source` both.
     """
     file = folder / f"tokenizer-{side}.json"
     fallback = folder / f"tokenizer-{'source' if side == 'shared' else 'shared'}.json"
@@ -175,12 +160,12 @@ def _sides(tokenizers: Tokenizers) -> dict[str, Tokenizer]:
 
 
 def load_processor(experiment: Experiment, folder: Path, learned: object) -> Processor:
-    """Returns the processor of a run, or of prepared examples.
+    """Returns the processor of a run, or of prepared examples, whose tokenizers are in a folder.
 
     Args:
-        experiment: Its task type gets what it has learned.
-        folder: The folder with the files of the tokenizers.
-        learned: What the task's type has learned.
+        experiment: Its task type gets its state.
+        folder: The folder.
+        learned: The state of the task's type.
 
     Raises:
         RunError: A file is missing or damaged.

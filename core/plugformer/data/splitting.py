@@ -22,11 +22,6 @@ def split(examples: DatasetDict, settings: Split | None, columns: Sequence[Colum
     With `by: group`, rows with the same source (or text) stay in one split. If the columns are a source, a
     target and references, a held-out source becomes one example with all its targets as joint references.
 
-    Args:
-        examples: Of the data component.
-        settings: `data.split`; nothing is taken out of `train` if it is None.
-        columns: Of the task's type.
-
     Raises:
         ConfigurationError: The data already have a split that is to be taken out.
         DataError: There is no train or validation split, or too few examples to take some out.
@@ -111,13 +106,7 @@ def _join(data: Dataset, columns: Sequence[Column]) -> Dataset:
 def refuse_other_order(
     features: Features | None, columns: Sequence[Column], classes: Sequence[str] | None
 ) -> None:
-    """Raises DataError for classes in another order than in a run, where their numbers have other meanings.
-
-    Args:
-        features: The types of the columns of the examples.
-        columns: Of the task's type.
-        classes: Names of the run's classes; None if it has none.
-    """
+    """Raises DataError for classes in another order than in a run: its numbers would mean other classes."""
     for column in columns:
         if classes is None or column.holds != "label":
             continue
@@ -131,12 +120,7 @@ def refuse_other_order(
 
 
 def refuse_other_classes(splits: Mapping[str, Features | None], columns: Sequence[Column]) -> None:
-    """Raises RegistryError if labels are not classes, or not the same classes in all splits.
-
-    Args:
-        splits: The types of the columns of each split, also of `train`.
-        columns: Of the task's type.
-    """
+    """Raises RegistryError if labels are not classes, or not the same classes in all splits."""
     for column in columns:
         if column.holds != "label":
             continue

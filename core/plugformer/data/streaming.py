@@ -19,12 +19,10 @@ from numpy import ndarray
 from pydantic import ConfigDict, Field
 
 from plugformer.configuration.task import Task
-from plugformer.data.arrow import on_disk, with_numbers
-from plugformer.data.encoding import EncodedSplit
-from plugformer.data.length import limited
-from plugformer.data.order import Rows
+from plugformer.data.arrow import limited, on_disk, with_numbers
+from plugformer.data.encoding import EncodedSplit, Rows
+from plugformer.data.files import Row, SplitStats
 from plugformer.data.processor import Processor
-from plugformer.data.split_stats import Row, SplitStats
 from plugformer.data.splitting import refuse_other_classes
 from plugformer.errors import DataError, RegistryError
 from plugformer.interfaces import Architecture, Column, as_text
@@ -67,10 +65,7 @@ def stored(
 
 
 def first_examples(train: IterableDataset, count: int, columns: Sequence[Column], source: str) -> Dataset:
-    """Returns about `count` examples, memory-mapped, as many from each shard: tokenizers learn from them.
-
-    Files often hold a domain or a language each, so the first file alone would mislead.
-    """
+    """Returns about `count` examples, memory-mapped, as many from each shard, because files differ."""
     shards = train.num_shards
     parts = [train.shard(shards, number) for number in range(shards)] if shards > 1 else [train]
     rows = chain.from_iterable(islice(part, -(-count // shards)) for part in parts)
@@ -81,12 +76,7 @@ def first_examples(train: IterableDataset, count: int, columns: Sequence[Column]
 class StreamedExamples:
     """The training examples of a task, read as they are asked for.
 
-    Attributes:
-        stream: The examples as text.
-        task: Has the limits of their lengths.
-        processor: Of the task.
-        architecture: Of the task.
-        buffer: Rows of a block.
+    `stream` has them as text, `buffer` is the number of rows of a block.
     """
 
     stream: IterableDataset
@@ -151,7 +141,7 @@ class BlockReader:
         examples: The stream.
         number: Of the share.
         count: Number of shares.
-        position: Where to begin.
+        position: Of the first batch.
         order: Makes batches of a block.
         seed: Of the random parts of examples.
         background: Reads blocks.

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from plugformer.lazy import lazily
 
 if TYPE_CHECKING:
+    from plugformer.evaluation.evaluator import measure
     from plugformer.evaluation.predictor import GenerativePredictor
     from plugformer.evaluation.report import Report, Score
-    from plugformer.evaluation.scoring import measure
 
 __all__ = ["GenerativePredictor", "Report", "Score", "measure"]
 

@@ -2,17 +2,15 @@
 
 import math
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
 
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, Task
-from plugformer.data.encoding import EncodedSplit
-from plugformer.data.order import evaluation_order
+from plugformer.data.encoding import EncodedSplit, evaluation_order
 from plugformer.data.processor import Processor
 from plugformer.errors import ConfigurationError, RunError, described, out_of_memory
 from plugformer.interfaces import (
@@ -24,18 +22,11 @@ from plugformer.interfaces import (
     Model,
     Prediction,
     Session,
-    Tokenizer,
     evaluating,
 )
 from plugformer.interfaces.decoding import not_finite
 
 T = TypeVar("T")
-
-_MORE_THAN_IN_TRAINING = 4
-"""Without gradients a model keeps the states of one layer, not of all."""
-
-_MOST = 8192
-"""Positions that keep a processor busy."""
 
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -59,7 +50,8 @@ class Computing:
         tokens = training.batch_tokens or DEFAULT_BATCH_TOKENS
         if training.batch_size is not None:
             tokens = training.batch_size * task.model.max_length
-        return cls(min(_MORE_THAN_IN_TRAINING * tokens, _MOST), training.precision)
+        # Without gradients a model keeps the states of one layer, not of all.
+        return cls(min(4 * tokens, 8192), training.precision)
 
     def halve(self) -> None:
         """Makes batches smaller from now on, because memory has run out, and warns."""
@@ -83,20 +75,22 @@ class Computing:
             yield
 
 
-class Predictor(ABC):
-    """Answers examples with a model.
+@dataclass(eq=False)
+class Predictor:
+    """Answers examples with a model, from the hidden states of the input.
 
     Attributes:
         model: The model.
+        processor: Of the model.
         computing: Size of batches, and precision.
         n_best: Outputs for each example.
     """
 
     model: Model
+    processor: Processor
     computing: Computing
-    n_best: int
+    n_best: int = field(default=1, kw_only=True)
 
-    @abstractmethod
     def answer(self, batch: Batch, first: int) -> list[Prediction]:
         """Returns the outputs for one batch; `first` is the number of the split's first example.
 
@@ -104,6 +98,13 @@ class Predictor(ABC):
             ConfigurationError: There are fewer outputs than `n_best`.
             NotFiniteError: The model's scores are not finite.
         """
+        processor = self.processor
+        answers = processor.task_type.answer(self.model, batch, processor.tokenizers, self.n_best)
+        for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
+            number = answer.output if answer.score is None else answer.score
+            if isinstance(number, float) and not math.isfinite(number):
+                raise not_finite(first + row)
+        return answers
 
     def predict(
         self, split: EncodedSplit, rows: Sequence[int] | None = None, *, first: int = 0
@@ -113,8 +114,7 @@ class Predictor(ABC):
         Args:
             split: The examples.
             rows: All if None.
-            first: Number of the split's first example in the whole input, if it comes in portions: random
-                choices depend on it.
+            first: Number of the split's first example in the whole input, on which random choices depend.
 
         Raises:
             ConfigurationError: `n_best` is less than one, or more than there are outputs.
@@ -171,11 +171,8 @@ class GenerativePredictor(Predictor):
     """Continues sequences, with a search for the best outputs that a constraint allows."""
 
     model: Generative
-    tokenizer: Tokenizer
     decoding: Decoding
     constraint: Constraint
-    computing: Computing
-    n_best: int = 1
 
     def search(self, batch: Batch, first: int) -> list[list[Hypothesis]]:
         """Returns each sentence's hypotheses, the best first."""
@@ -191,26 +188,6 @@ class GenerativePredictor(Predictor):
                 f"fewer, or decode with decoding.name=beam and decoding.size={self.n_best} or more"
             )
         best = [hypothesis for hypotheses in ranked for hypothesis in hypotheses]
-        texts = self.tokenizer.decode([hypothesis.tokens for hypothesis in best])
+        texts = self.processor.target.decode([hypothesis.tokens for hypothesis in best])
         answers = [Prediction(text, hypothesis.score) for text, hypothesis in zip(texts, best, strict=True)]
         return [Prediction.of(answers[at : at + self.n_best]) for at in range(0, len(answers), self.n_best)]
-
-
-@dataclass(eq=False)
-class DirectPredictor(Predictor):
-    """Predicts from the hidden states of the input, without a search."""
-
-    model: Model
-    processor: Processor
-    computing: Computing
-    n_best: int = 1
-
-    def answer(self, batch: Batch, first: int) -> list[Prediction]:
-        """Returns each example's best answers."""
-        processor = self.processor
-        answers = processor.task_type.answer(self.model, batch, processor.tokenizers, self.n_best)
-        for row, answer in sorted(zip(batch.rows, answers, strict=True), key=lambda pair: pair[0]):
-            number = answer.output if answer.score is None else answer.score
-            if isinstance(number, float) and not math.isfinite(number):
-                raise not_finite(first + row)
-        return answers

@@ -14,7 +14,7 @@ from plugformer.hooks.specification import TOLERANCE, ConsistencyCheck
 class Score(TypedDict):
     """A metric's `value`, and `low` and `high`, the ends of its 95 % confidence interval.
 
-    `signature` says what others must know to compare scores; `table` has a `title`, `columns` and `rows`.
+    `signature` describes the settings of the metric; `table` has a `title`, `columns` and `rows`.
     """
 
     value: float
@@ -25,7 +25,7 @@ class Score(TypedDict):
 
 
 def in_class_order(score: Score, classes: Sequence[str]) -> Score:
-    """Returns a score whose table has the classes in the task's order, if they are what the table is of."""
+    """Returns a score whose table has the classes in the task's order, if it is a table of classes."""
     table = score.get("table")
     place = {name: number for number, name in enumerate(classes)}
     if table is None or not {*table["columns"], *table["rows"]} <= place.keys():
@@ -41,12 +41,7 @@ def in_class_order(score: Score, classes: Sequence[str]) -> Score:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """All comparisons of a model.
-
-    Attributes:
-        comparisons: Each with its result.
-        examples: Number of examples that they were made with.
-    """
+    """All comparisons that a self-check made, and the number of examples that it used."""
 
     comparisons: list[ConsistencyCheck]
     examples: int
@@ -58,18 +53,18 @@ class SelfCheck:
 
     @property
     def failed(self) -> list[ConsistencyCheck]:
-        """Those that do not agree."""
-        return [each for each in self.comparisons if not each.passed]
+        """The comparisons that do not agree."""
+        return [comparison for comparison in self.comparisons if not comparison.passed]
 
     def as_json(self) -> dict[str, Any]:
         """Returns the form in `self_check.json`."""
-        checks = [each.as_json() for each in self.comparisons]
+        checks = [comparison.as_json() for comparison in self.comparisons]
         return {"passed": self.passed, "examples": self.examples, "tolerance": TOLERANCE, "checks": checks}
 
     def __str__(self) -> str:
         """Returns one line about success."""
-        names = ", ".join(each.name for each in self.comparisons)
-        largest = max((each.difference for each in self.comparisons), default=0.0)
+        names = ", ".join(comparison.name for comparison in self.comparisons)
+        largest = max((comparison.difference for comparison in self.comparisons), default=0.0)
         return f"{names} ({self.examples} examples, differences up to {largest:.0e})"
 
 

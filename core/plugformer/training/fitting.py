@@ -8,11 +8,11 @@ from jaxtyping import Int
 from numpy import ndarray
 
 from plugformer.configuration.task import DEFAULT_BATCH_TOKENS, DEFAULT_EPOCHS, TrainingSettings
-from plugformer.data.order import Rows, sized_batches, token_batches
+from plugformer.data.encoding import Rows, sized_batches, token_batches
 from plugformer.data.preparation import PreparedData
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import ConfigurationError
-from plugformer.evaluation.validation import Validation
+from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import seed_generators
 from plugformer.hooks.manager import HookManager, create_hooks, load_observers
 from plugformer.hooks.specification import Run

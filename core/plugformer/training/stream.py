@@ -10,9 +10,8 @@ from dataclasses import replace
 from itertools import chain
 
 from plugformer.configuration.task import TrainingSettings
-from plugformer.data.encoding import EncodedSplit
-from plugformer.data.order import Rows
-from plugformer.data.split_stats import SplitStats
+from plugformer.data.encoding import EncodedSplit, Rows
+from plugformer.data.files import SplitStats
 from plugformer.data.streaming import BlockReader, Order, StreamedExamples, StreamPosition
 from plugformer.distributed import SINGLE_PROCESS, Processes
 from plugformer.errors import RunError
@@ -49,14 +48,14 @@ class BatchStream(ABC):
             progress: Holds the place in the stream, which moves on: behind the batches that are returned,
                 not behind those that are being prepared.
         """
-        own = list(self._processes.share(range(self._count)))
-        dummy = [0] if len(own) * self._processes.count < self._count else []
+        share = list(self._processes.share(range(self._count)))
+        dummy = [0] if len(share) * self._processes.count < self._count else []
         if self._ahead is None:
-            self._ahead = self._thread.submit(self._prepare, [*own, *dummy], _place(progress))
+            self._ahead = self._thread.submit(self._prepare, [*share, *dummy], _place(progress))
         batches, reached = self._result(self._ahead)
         progress.epoch, progress.batch, progress.places = reached.epoch, reached.batch, reached.places
-        self._ahead = self._thread.submit(self._prepare, [*own, *dummy], _place(reached))
-        return batches[: len(own)], batches[len(own) :]
+        self._ahead = self._thread.submit(self._prepare, [*share, *dummy], _place(reached))
+        return batches[: len(share)], batches[len(share) :]
 
     def _prepare(
         self, numbers: Sequence[int], place: TrainingProgress
@@ -116,8 +115,8 @@ class PreparedBatches(BatchStream):
 
     def _batches(self, numbers: Sequence[int], progress: TrainingProgress) -> list[Batch]:
         places = [(self._rows(progress), progress.epoch) for _ in range(self._count)]
-        own = [places[number] for number in numbers]
-        return [self._examples.batch(rows, epoch=(self._seed, epoch)) for rows, epoch in own]
+        chosen = [places[number] for number in numbers]
+        return [self._examples.batch(rows, epoch=(self._seed, epoch)) for rows, epoch in chosen]
 
     def describe(self, row: int) -> str:
         """Returns the example of a row, in words."""

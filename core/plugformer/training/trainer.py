@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from plugformer.distributed import SINGLE_PROCESS, Processes, ReportedByMainProcess
 from plugformer.errors import InterruptedRunError, RegistryError
-from plugformer.evaluation.validation import Validation
+from plugformer.evaluation.evaluator import Validation
 from plugformer.generators import generator_states
 from plugformer.hooks.manager import HookManager
 from plugformer.hooks.specification import EvaluationResult, Run, Update
